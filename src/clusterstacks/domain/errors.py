@@ -1,0 +1,50 @@
+"""Errors, classed by who must act.
+
+::
+
+    ClusterStacksError
+    ├── SpecError          a person must edit something: reported, not retried
+    └── DependencyError    the same call may succeed later: retried with back-off
+
+Anything else that escapes a reconciler is a bug: it is logged with its trace, counted and retried, never swallowed.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from clusterstacks.domain.outcomes import Outcome, Stalled, Waiting
+
+
+class ClusterStacksError(Exception):
+    """A failure with a stable name.
+
+    Args:
+        code: CamelCase reason as it stands in conditions and events, e.g. ``ReleaseNotFound``.
+        message: Names the object, the cause and the way out; never holds a secret.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class SpecError(ClusterStacksError):
+    """A person must edit an object, a file or a setting; the same call fails again until then."""
+
+
+class DependencyError(ClusterStacksError):
+    """Something outside is missing or failing; the same call may succeed later.
+
+    ``retry`` is the shortest useful wait; repeated failures back off from there.
+    """
+
+    retry = timedelta(seconds=10)
+
+
+def outcome_of(error: ClusterStacksError) -> Outcome:
+    """Translate an error into what the reconciler returns; the only place that does."""
+    if isinstance(error, DependencyError):
+        return Waiting(error.code, error.message, error.retry)
+    return Stalled(error.code, error.message)

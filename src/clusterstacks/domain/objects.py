@@ -1,0 +1,51 @@
+"""Kubernetes objects as values: keys, identities and the JSON they travel in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+Manifest: TypeAlias = dict[str, Any]
+"""A Kubernetes object as JSON. It is never changed in place once handed over."""
+
+
+class ObjectKey(NamedTuple):
+    """Namespace and name: what a work queue and a reconciler are keyed by."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ObjectId:
+    """What an object is, whatever API version it is written in.
+
+    The version is no part of the identity: an object that moves from ``policy/v1beta1`` to ``policy/v1`` stays the
+    same object (INCUMBENT D14), and two objects of one name and different kinds are two (D2).
+    """
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """Read like kubectl: ``Deployment.apps kube-system/coredns``."""
+        kind = f"{self.kind}.{self.group}" if self.group else self.kind
+        return f"{kind} {ObjectKey(self.namespace, self.name)}"
+
+
+def split_api_version(api_version: str) -> tuple[str, str]:
+    """Split ``apps/v1`` into group and version; the core group is the empty string."""
+    group, _, version = api_version.rpartition("/")
+    return group, version
+
+
+def object_id(manifest: Manifest) -> ObjectId:
+    """Read the identity off a manifest; the namespace is empty where the manifest has none."""
+    metadata = manifest.get("metadata") or {}
+    group, _ = split_api_version(manifest["apiVersion"])
+    return ObjectId(group, manifest["kind"], metadata.get("namespace") or "", metadata["name"])
