@@ -1,0 +1,131 @@
+"""The operator's command line.
+
+Flags of the Go operator keep their names. Where one has no meaning here it is accepted with a notice, so that an existing
+Deployment starts unchanged; none is accepted silently without effect (INCUMBENT D35).
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DEPRECATED = {
+    "leader-elect": "this version runs as one replica; start exactly one",
+    "leader-elect-namespace": "this version runs as one replica; start exactly one",
+    "qps": "requests are bounded by the number of concurrent reconciles, not by a rate",
+    "burst": "requests are bounded by the number of concurrent reconciles, not by a rate",
+    "hook-port": "this version serves no runtime hooks",
+    "hook-cert-dir": "this version serves no runtime hooks",
+    "local": "use --source directory, which is the default",
+}
+"""Flags of the Go operator without a meaning here, and what to do instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the operator was started with."""
+
+    kubeconfig: str = ""
+    release_dir: Path = Path("/releases")
+    cache_dir: Path = Path("/var/cache/cluster-stacks")
+    namespace: str = ""
+    watch_filter: str = ""
+    metrics_address: tuple[str, int] = ("", 8080)
+    probe_address: tuple[str, int] = ("", 9440)
+    class_kinds: frozenset[str] = frozenset()
+    workers: dict[str, int] = field(default_factory=dict)
+    log_level: str = "info"
+    notices: tuple[str, ...] = ()
+
+
+def parse_settings(arguments: Sequence[str]) -> Settings:
+    """Read the command line; exits with status 2 and a usage message when it is wrong."""
+    found = _parser().parse_args(arguments)
+    return Settings(
+        kubeconfig=found.kubeconfig,
+        release_dir=found.release_dir,
+        cache_dir=found.cache_dir,
+        namespace=found.namespace,
+        watch_filter=found.watch_filter,
+        metrics_address=found.metrics_bind_address,
+        probe_address=found.health_probe_bind_address,
+        class_kinds=frozenset(kind for kind in found.class_kinds.split(",") if kind),
+        workers={
+            "clusterstack": found.clusterstack_concurrency,
+            "clusterstackrelease": found.clusterstackrelease_concurrency,
+            "clusteraddon": found.clusteraddon_concurrency,
+        },
+        log_level=found.log_level,
+        notices=tuple(
+            f"--{name} has no effect: {instead}"
+            for name, instead in DEPRECATED.items()
+            if getattr(found, name.replace("-", "_")) is not None
+        ),
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="cluster-stack-operator", description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--kubeconfig", default="", help="management cluster; default: KUBECONFIG, then the pod's service account")
+    add("--source", choices=["directory"], default="directory", help="where releases come from")
+    add("--release-dir", type=Path, default=Path("/releases"), help="the directory that holds the releases")
+    add(
+        "--cache-dir",
+        type=Path,
+        default=Path("/var/cache/cluster-stacks"),
+        help="where verified copies of releases are kept; may be lost at any time",
+    )
+    add("--namespace", default="", help="watch only this namespace; default: all")
+    add(
+        "--watch-filter",
+        default="",
+        help="handle only objects whose label cluster.x-k8s.io/watch-filter has this value",
+    )
+    add(
+        "--metrics-bind-address",
+        type=_address,
+        default=("", 8080),
+        metavar="HOST:PORT",
+        help="/metrics; 0 turns it off",
+    )
+    add(
+        "--health-probe-bind-address",
+        type=_address,
+        default=("", 9440),
+        metavar="HOST:PORT",
+        help="/healthz and /readyz",
+    )
+    add(
+        "--class-kinds",
+        default="",
+        metavar="KIND.GROUP,...",
+        help="kinds a class chart may hold besides ClusterClass, Cluster API's templates and ORC's Image",
+    )
+    # Reconciles only wait for others, they do not compute: many at a time keep one slow cluster from delaying the rest (D54).
+    add("--clusterstack-concurrency", type=_positive, default=8, metavar="N", help="ClusterStacks handled at a time")
+    add("--clusterstackrelease-concurrency", type=_positive, default=8, metavar="N", help="releases handled at a time")
+    add("--clusteraddon-concurrency", type=_positive, default=64, metavar="N", help="clusters handled at a time")
+    add("--log-level", choices=["debug", "info", "warning", "error"], default="info")
+    for name in DEPRECATED:
+        add(f"--{name}", nargs="?", const="true", default=None, help=argparse.SUPPRESS)
+    return parser
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Read ``:8080`` or ``127.0.0.1:8080``; ``0`` means off, as in controller-runtime."""
+    host, _, port = text.rpartition(":")
+    if not port.isdigit() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, :PORT or 0")
+    return host.strip("[]"), int(port)
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return int(text)
