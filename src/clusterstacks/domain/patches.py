@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from clusterstacks.domain.objects import Manifest
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
 
 
 def merge_diff(old: Manifest, new: Manifest) -> Manifest:

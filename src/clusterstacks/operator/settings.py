@@ -1,7 +1,7 @@
 """The operator's command line.
 
-Flags of the Go operator keep their names. Where one has no meaning here it is accepted with a notice, so that an existing
-Deployment starts unchanged; none is accepted silently without effect (INCUMBENT D35).
+Flags of the Go operator keep their names. Where one has no meaning here it is accepted with a notice, so that an
+existing Deployment starts unchanged; none is accepted silently without effect (INCUMBENT D35).
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="KIND.GROUP,...",
         help="kinds a class chart may hold besides ClusterClass, Cluster API's templates and ORC's Image",
     )
-    # Reconciles only wait for others, they do not compute: many at a time keep one slow cluster from delaying the rest (D54).
+    # A reconcile mostly waits for others: many at a time keep one slow cluster from delaying the rest (D54).
     add("--clusterstack-concurrency", type=_positive, default=8, metavar="N", help="ClusterStacks handled at a time")
     add("--clusterstackrelease-concurrency", type=_positive, default=8, metavar="N", help="releases handled at a time")
     add("--clusteraddon-concurrency", type=_positive, default=64, metavar="N", help="clusters handled at a time")
