@@ -1,0 +1,100 @@
+"""ClusterAddon: the addons of one cluster."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from pydantic import ConfigDict, Field, StrictBool
+
+from clusterstacks.api.meta import (
+    LIST_LENGTH,
+    Condition,
+    KubernetesObject,
+    Model,
+    Name,
+    ObjectReference,
+    Resource,
+)
+
+# As the Go operator's webhook: the kind is checked at creation, kind and name never change.
+_CLUSTER_REF_RULES: Final[dict[str, Any]] = {
+    "x-kubernetes-validations": [
+        {
+            "rule": "oldSelf.hasValue() || self.?kind.orValue('') == 'Cluster'",
+            "message": "kind must be Cluster",
+            "optionalOldSelf": True,
+        },
+        {
+            "rule": "self.?name.orValue('') == oldSelf.?name.orValue('') "
+            "&& self.?kind.orValue('') == oldSelf.?kind.orValue('')",
+            "message": "name and kind cannot be changed; create another ClusterAddon",
+        },
+    ]
+}
+
+
+class ClusterReference(ObjectReference):
+    """The Cluster the addons are for."""
+
+    model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic", **_CLUSTER_REF_RULES})
+
+
+class ClusterAddonSpec(Model):
+    """Which cluster, and what it last got; the operator maintains it."""
+
+    cluster_ref: ClusterReference = Field(description="The Cluster the addons are for, in the same namespace.")
+    cluster_stack: Name = Field(
+        default="", description="Class whose addons the cluster has completely; the operator sets it."
+    )
+    version: Name = Field(default="", description="Version of the addons the cluster has; the operator sets it.")
+    hook: Name = Field(default="", description="Hook of the stages under way; the operator sets it.")
+    paused: StrictBool = Field(default=False, description="Whether to leave the addons of this cluster alone.")
+
+
+class StageStatus(Model):
+    """State of one stage of clusteraddon.yaml."""
+
+    name: Name = Field(default="", description="Addon the stage is about.")
+    action: Name = Field(default="", description="apply or delete.")
+    phase: Name = Field(
+        default="",
+        description="Pending, waitingForPreCondition, applyingOrDeleting, waitingForPostCondition or done.",
+    )
+    hook: Name = Field(default="", description="Hook the stage belongs to.")
+
+
+class DeliveredAddon(Model):
+    """What the cluster has of one addon."""
+
+    name: Name = Field(description="Name of the addon.")
+    release: Name = Field(default="", description="Release it comes from.")
+    version: Name = Field(default="", description="Version of its chart.")
+    objects: int = Field(ge=0, description="Number of objects delivered.", json_schema_extra={"format": "int32"})
+
+
+class ClusterAddonStatus(Model):
+    """How far the addons are."""
+
+    ready: StrictBool = Field(default=False, description="Whether the cluster has all addons of its class.")
+    target: Name = Field(default="", description="Class whose addons are being rolled out.")
+    observed_inputs: Name = Field(
+        default="", description="Digest of everything the last complete delivery was made from."
+    )
+    addons: tuple[DeliveredAddon, ...] = Field(default=(), max_length=LIST_LENGTH, description="What the cluster has.")
+    stages: tuple[StageStatus, ...] = Field(
+        default=(), max_length=LIST_LENGTH, description="State of the stages under way."
+    )
+    resources: tuple[Resource, ...] = Field(
+        default=(), max_length=LIST_LENGTH, description="State of the addons' objects."
+    )
+    conditions: tuple[Condition, ...] = Field(
+        default=(), max_length=LIST_LENGTH, description="Aspects of the state; Ready sums them up."
+    )
+
+
+class ClusterAddon(KubernetesObject):
+    """Brings the addons of a Cluster's class into the cluster and reports on them. The operator creates it."""
+
+    kind: Literal["ClusterAddon"] = "ClusterAddon"
+    spec: ClusterAddonSpec = Field(description="Which cluster, and what it last got.")
+    status: ClusterAddonStatus = Field(default=ClusterAddonStatus(), description="How far the addons are.")

@@ -1,0 +1,54 @@
+"""ClusterStackRelease: one release in a management cluster."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, StrictBool
+
+from clusterstacks.api.meta import (
+    LIST_LENGTH,
+    Condition,
+    KubernetesObject,
+    Model,
+    Name,
+    ObjectReference,
+    Resource,
+)
+
+
+class ClusterStackReleaseSpec(Model):
+    """What belongs to the release."""
+
+    provider_ref: ObjectReference | None = Field(
+        default=None,
+        description="Object of the provider that must be ready first; absent where no provider takes part.",
+    )
+
+
+class ClusterStackReleaseStatus(Model):
+    """How far the release is."""
+
+    ready: StrictBool = Field(default=False, description="Whether the cluster class of the release can be used.")
+    kubernetes_version: Name = Field(
+        default="", description="Kubernetes version the release is made for, for example v1.35.4."
+    )
+    digest: Name = Field(default="", description="Digest of the release's files, sha256:<hex>.")
+    resources: tuple[Resource, ...] = Field(
+        default=(),
+        max_length=LIST_LENGTH,
+        description="State of the cluster class and every other object of the release.",
+    )
+    conditions: tuple[Condition, ...] = Field(
+        default=(), max_length=LIST_LENGTH, description="Aspects of the state; Ready sums them up."
+    )
+
+
+class ClusterStackRelease(KubernetesObject):
+    """Brings one release, which its name tells, into the management cluster and keeps its cluster class there."""
+
+    kind: Literal["ClusterStackRelease"] = "ClusterStackRelease"
+    spec: ClusterStackReleaseSpec = Field(default=ClusterStackReleaseSpec(), description="What belongs to the release.")
+    status: ClusterStackReleaseStatus = Field(
+        default=ClusterStackReleaseStatus(), description="How far the release is."
+    )

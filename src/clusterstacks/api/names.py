@@ -1,0 +1,159 @@
+"""The names users, scripts and other tools rely on: groups, labels, annotations, finalizers, conditions and reasons.
+
+All of them except those marked "ours" are the Go operator's or Cluster API's and never change (INCUMBENT 1.1-1.4).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+GROUP: Final = "clusterstack.x-k8s.io"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+
+CLUSTER_API_GROUP: Final = "cluster.x-k8s.io"
+CLUSTER_KIND: Final = "Cluster"
+CLUSTER_CLASS_KIND: Final = "ClusterClass"
+
+DIGEST_ANNOTATION: Final = "clusterstack.x-k8s.io/digest"
+"""On a ClusterStackRelease: the digest its release had at the first download (ours)."""
+
+STAGE_ANNOTATION: Final = "ClusterAddonStage"
+"""On a ClusterAddon: whether its addons were ever ``created`` or ``upgraded``; written once."""
+
+PAUSED_ANNOTATION: Final = "cluster.x-k8s.io/paused"
+"""Its presence pauses an object, whatever its value."""
+
+DELETE_FOR_MOVE_ANNOTATION: Final = "clusterctl.cluster.x-k8s.io/delete-for-move"
+"""``clusterctl move`` sets it on the objects it deletes after copying them elsewhere."""
+
+LAST_APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+INSTANCE_LABEL: Final = "clusterstack.x-k8s.io/instance"
+INSTANCE_OWNED: Final = "owned"
+"""Value of ``INSTANCE_LABEL`` on every object (and pod template) that comes from a release."""
+
+CLUSTER_NAME_LABEL: Final = "cluster.x-k8s.io/cluster-name"
+WATCH_FILTER_LABEL: Final = "cluster.x-k8s.io/watch-filter"
+TOPOLOGY_OWNED_LABEL: Final = "topology.cluster.x-k8s.io/owned"
+CLUSTERCTL_LABEL: Final = "clusterctl.cluster.x-k8s.io"
+MOVE_HIERARCHY_LABEL: Final = "clusterctl.cluster.x-k8s.io/move-hierarchy"
+
+RELEASE_FINALIZER: Final = "clusterstackrelease.clusterstack.x-k8s.io"
+ADDON_FINALIZER: Final = "clusteraddon.clusterstack.x-k8s.io"
+
+READY_CONDITION: Final = "Ready"
+"""The summary of all other conditions of one of our objects."""
+
+ADDONS_READY_CONDITION: Final = "ClusterStackAddonsReady"
+"""Condition on the Cluster that mirrors its ClusterAddon; usable in ``availabilityGates`` (ours)."""
+
+
+class Kind(StrEnum):
+    """Our kinds."""
+
+    CLUSTER_STACK = "ClusterStack"
+    CLUSTER_STACK_RELEASE = "ClusterStackRelease"
+    CLUSTER_ADDON = "ClusterAddon"
+
+
+class StackCondition(StrEnum):
+    """Condition types of a ClusterStack."""
+
+    ASSETS_CLIENT_AVAILABLE = "AssetsClientAPIAvailable"
+    RELEASES_SYNCED = "ReleasesSynced"
+    PROVIDER_RELEASES_SYNCED = "ProviderClusterStackReleasesSynced"
+    RELEASE_OBJECTS_SYNCED = "ClusterStackReleasesSynced"
+    RELEASE_AVAILABLE = "ClusterStackReleaseAvailable"
+
+
+class ReleaseCondition(StrEnum):
+    """Condition types of a ClusterStackRelease."""
+
+    ASSETS_CLIENT_AVAILABLE = "AssetsClientAPIAvailable"
+    DOWNLOADED = "ClusterStackReleaseDownloaded"
+    PROVIDER_READY = "ProviderClusterStackReleaseReady"
+    CHART_APPLIED = "HelmChartApplied"
+
+
+class AddonCondition(StrEnum):
+    """Condition types of a ClusterAddon."""
+
+    CLUSTER_READY = "ClusterReady"
+    CONFIG_VALIDATED = "ClusterAddonConfigValidated"
+    CHART_FOUND = "HelmChartFound"
+    CHART_TEMPLATED = "HelmChartTemplated"
+    CHART_APPLIED = "HelmChartApplied"
+    CHART_DELETED = "HelmChartDeleted"
+    CEL_EVALUATED = "EvaluatedCEL"
+
+
+class Reason(StrEnum):
+    """Reasons of conditions that are not True."""
+
+    FAILED_CREATE_ASSETS_CLIENT = "FailedCreateAssetsClient"
+    FAILED_TO_SYNC = "FailedToSync"
+    PROVIDER_TEMPLATE_NOT_FOUND = "ProviderTemplateNotFound"
+    FAILED_TO_CREATE_OR_UPDATE = "FailedToCreateOrUpdate"
+    RELEASE_NOT_DOWNLOADED_YET = "ReleaseAssetsNotDownloadedYet"
+    ISSUE_WITH_RELEASE = "IssueWithReleaseAssets"
+    PROCESS_ONGOING = "ProcessOngoing"
+    OBJECTS_APPLYING_ONGOING = "ObjectsApplyingOngoing"
+    FAILED_TO_APPLY_OBJECTS = "FailedToApplyObjects"
+    FAILED_TO_DELETE_OBJECTS = "FailedToDeleteObjects"
+    CONTROL_PLANE_NOT_READY = "ControlPlaneNotReady"
+    PARSING_CONFIG_FAILED = "ParsingClusterAddonConfigFailed"
+    CHART_MISSING = "HelmChartMissing"
+    TEMPLATE_NEW_FAILED = "TemplateNewClusterStackFailed"
+    TEMPLATE_NEW_OVERWRITE_FAILED = "TemplateNewClusterStackOverwriteFailed"
+    TEMPLATE_OLD_FAILED = "TemplateOldClusterStackFailed"
+    TEMPLATE_OLD_OVERWRITE_FAILED = "TemplateOldClusterStackOverwriteFailed"
+    FAILED_PRE_CONDITION = "FailedToEvaluatePreCondition"
+    FAILED_POST_CONDITION = "FailedToEvaluatePostCondition"
+
+
+class EventReason(StrEnum):
+    """Reasons of the events users know."""
+
+    FAILED_CREATE_ASSETS_CLIENT = "FailedCreateAssetsClient"
+    FAILED_TO_PARSE_RELEASE = "FailedToParseClusterStackRelease"
+    FAILED_TO_DELETE_RELEASE = "FailedToDeleteClusterStackRelease"
+    FAILED_TO_CREATE_RELEASE = "ErrorCreatingClusterStackRelease"
+    RELEASE_CREATED = "ClusterStackReleaseCreated"
+    PROVIDER_RELEASE_CREATED = "CreateProviderStackRelease"
+    PROVIDER_RELEASE_UPDATED = "UpdateProviderStackRelease"
+    CHART_INVALID = "ValidateHelmChartFailed"
+
+
+class ReleasePhase(StrEnum):
+    """``phase`` of a release in the summary of its ClusterStack, in the order a release passes them."""
+
+    DOWNLOADING = "downloading release assets"
+    PROVIDER_WORK = "provider-specific work"
+    APPLYING = "applying objects"
+    DONE = "done"
+
+
+class StagePhase(StrEnum):
+    """``phase`` of a stage in a ClusterAddon, in the order a stage passes them."""
+
+    PENDING = "Pending"
+    WAITING_FOR_PRE_CONDITION = "waitingForPreCondition"
+    APPLYING_OR_DELETING = "applyingOrDeleting"
+    WAITING_FOR_POST_CONDITION = "waitingForPostCondition"
+    DONE = "done"
+
+
+class StageMark(StrEnum):
+    """Values of ``STAGE_ANNOTATION``."""
+
+    CREATED = "created"
+    UPGRADED = "upgraded"
+
+
+class ResourceStatus(StrEnum):
+    """``status`` of an object in ``status.resources``."""
+
+    SYNCED = "synced"
+    NOT_SYNCED = "not-synced"

@@ -1,0 +1,101 @@
+"""Label selectors as Kubernetes defines them, and who may use the classes of a ClusterStack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations of this module
+from enum import StrEnum
+
+from pydantic import ConfigDict, Field
+
+from clusterstacks.api.meta import LIST_LENGTH, Model, Name
+
+
+class Operator(StrEnum):
+    """How a requirement compares."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+class Requirement(Model):
+    """One comparison of a label."""
+
+    key: Name = Field(min_length=1, description="Name of the label.")
+    operator: Operator = Field(description="In and NotIn compare with values, the others need none.")
+    values: tuple[Name, ...] = Field(default=(), max_length=LIST_LENGTH, description="Values for In and NotIn.")
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Compare; as in Kubernetes, a missing label satisfies NotIn."""
+        match self.operator:
+            case Operator.IN:
+                return labels.get(self.key) in self.values
+            case Operator.NOT_IN:
+                return labels.get(self.key) not in self.values
+            case Operator.EXISTS:
+                return self.key in labels
+            case Operator.DOES_NOT_EXIST:
+                return self.key not in labels
+
+
+class LabelSelector(Model):
+    """Selects objects by their labels; all requirements must hold, and an empty selector selects everything."""
+
+    model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
+
+    match_labels: dict[str, Name] = Field(default_factory=dict, description="Labels and the values they must have.")
+    match_expressions: tuple[Requirement, ...] = Field(
+        default=(), max_length=LIST_LENGTH, description="Further comparisons."
+    )
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether these labels are selected."""
+        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
+            requirement.matches(labels) for requirement in self.match_expressions
+        )
+
+
+class NamespacesFrom(StrEnum):
+    """Which namespaces are meant."""
+
+    ALL = "All"
+    SAME = "Same"
+    SELECTOR = "Selector"
+
+
+class ClusterNamespaces(Model):
+    """Namespaces whose Clusters may use the classes of the stack."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                {
+                    "rule": "self.?from.orValue('All') != 'Selector' || has(self.selector)",
+                    "message": "from: Selector needs a selector",
+                }
+            ]
+        }
+    )
+
+    from_: NamespacesFrom = Field(
+        default=NamespacesFrom.ALL,
+        alias="from",
+        description="All: every namespace. Same: that of the ClusterStack. Selector: those the selector matches; "
+        "that of the ClusterStack always belongs to it.",
+    )
+    selector: LabelSelector | None = Field(
+        default=None, description="Labels of the namespaces; only for from: Selector."
+    )
+
+    def admit(self, namespace: str, *, home: str, labels: Mapping[str, str]) -> bool:
+        """Tell whether Clusters of a namespace may use the classes.
+
+        Args:
+            namespace: The Cluster's.
+            home: The ClusterStack's; its own Clusters are always admitted.
+            labels: Labels of the Cluster's namespace.
+        """
+        if namespace == home or self.from_ is NamespacesFrom.ALL:
+            return True
+        return self.from_ is NamespacesFrom.SELECTOR and self.selector is not None and self.selector.matches(labels)
