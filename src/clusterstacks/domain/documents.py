@@ -1,0 +1,111 @@
+"""Reading loaded YAML and JSON documents whose shape nobody has checked yet.
+
+A parser walks a document through :class:`Node`, which remembers the file and the field it stands at, so every
+complaint names file, field, what was found there and what to write instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from clusterstacks.domain.errors import SpecError
+
+SHOWN_CHARACTERS = 60
+"""How much of a wrong value a message repeats (arbitrary: enough to recognise it)."""
+
+
+class DocumentError(SpecError):
+    """A file of a release or an object says something that cannot be read; its author must edit it."""
+
+    CODE = "DocumentInvalid"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(self.CODE, message)
+
+
+def shown(value: object) -> str:
+    """Describe a wrong value for a message: bounded, and without the content of lists and mappings."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    # Cut before repr: a value of many megabytes must not be copied once more to be shown in part.
+    text = repr(value[: SHOWN_CHARACTERS + 1] if isinstance(value, (str, bytes)) else _plain(value))
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+
+
+def _plain(value: object) -> object:
+    # repr of an integer beyond Python's digit limit (4300) raises ValueError.
+    if isinstance(value, int) and value.bit_length() > 256:
+        return "a huge number"
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One value of a document together with the place it stands at.
+
+    Args:
+        value: What is there; None when the field is absent, which YAML does not tell apart from null either.
+        file: How messages call the document, e.g. ``metadata.yaml``.
+        field: The way to the value, e.g. ``versions.kubernetes``; empty for the whole document.
+        error: The class of the errors raised for this document.
+    """
+
+    value: object
+    file: str
+    field: str = ""
+    error: type[DocumentError] = DocumentError
+
+    def refuse(self, way_out: str) -> DocumentError:
+        """Build the error that names the place, the value found and the way out."""
+        place = f"{self.file}: {self.field}" if self.field else f"{self.file}: the document"
+        return self.error(f"{place} is {shown(self.value)}: {way_out}")
+
+    def child(self, key: str) -> Node:
+        """Step into a field of a mapping; a field that is absent gives a node of None."""
+        field = f"{self.field}.{key}" if self.field else key
+        return replace(self, value=self.mapping().get(key), field=field)
+
+    def mapping(self) -> Mapping[object, object]:
+        """Return the mapping that stands here.
+
+        Raises:
+            DocumentError: Anything else stands here.
+        """
+        if not isinstance(self.value, Mapping):
+            raise self.refuse("write a mapping")
+        return self.value
+
+    def items(self) -> tuple[Node, ...]:
+        """Return the members of the list that stands here; nothing counts as an empty list.
+
+        Raises:
+            DocumentError: Anything else stands here.
+        """
+        if self.value is None:
+            return ()
+        if not isinstance(self.value, (list, tuple)):
+            raise self.refuse("write a list")
+        return tuple(replace(self, value=item, field=f"{self.field}[{at}]") for at, item in enumerate(self.value))
+
+    def text(self, way_out: str = "write a text that is not empty") -> str:
+        """Return the text that stands here.
+
+        Raises:
+            DocumentError: Anything else, or an empty text, stands here.
+        """
+        if not isinstance(self.value, str) or not self.value.strip():
+            raise self.refuse(way_out)
+        return self.value
+
+    def optional_text(self) -> str:
+        """Return the text that stands here, empty when there is none.
+
+        Raises:
+            DocumentError: Something that is no text stands here.
+        """
+        return self.text() if self.value not in (None, "") else ""
