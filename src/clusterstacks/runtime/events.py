@@ -1,0 +1,100 @@
+"""Events: what happened to an object, for the people who look at it."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from clusterstacks.domain.errors import ClusterStacksError
+from clusterstacks.runtime.clock import SYSTEM_CLOCK, Clock
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.kube.client import Client
+
+EventType: TypeAlias = Literal["Normal", "Warning"]
+
+MESSAGE_LIMIT: Final = 1024
+"""Characters; source: the limit of an event's note in events.k8s.io/v1."""
+
+REMEMBERED: Final = 4096
+"""Objects whose last event is remembered; the one quiet for longest is forgotten first (arbitrary)."""
+
+log = logging.getLogger(__name__)
+
+
+class EventRecorder:
+    """Writes events of the core group, for which installations of the Go operator already have the permission.
+
+    An event equal to the last one of its object is not written again (INCUMBENT D40). What was last is known only since
+    the process began, so call it where a status changed and not at every pass: then a restart writes nothing.
+    """
+
+    def __init__(self, client: Client, component: str, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._client = client
+        self._component = component
+        self._clock = clock
+        self._last: OrderedDict[str, int] = OrderedDict()  # uid -> hash of the last event
+
+    async def record(self, regarding: Manifest, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - its name in the API
+        """Write one event unless it says what the object's last one said; a failure is logged, never raised.
+
+        Args:
+            regarding: The object as read from the server, with its uid.
+            type: Normal, or Warning for what somebody should look at.
+            reason: CamelCase.
+            message: For people; never holds a secret.
+        """
+        uid = regarding["metadata"].get("uid", "")
+        content = hash((type, reason, message))
+        if self._last.get(uid) == content:
+            return
+        event = self._event(regarding, type, reason, message)
+        try:
+            resource = await self._client.resource("", "Event", "v1")
+            await self._client.create(resource, event, event["metadata"]["namespace"])
+        except ClusterStacksError as error:
+            log.warning("Event %s was not written: %s", reason, error)
+            return
+        self._last[uid] = content
+        self._last.move_to_end(uid)
+        if len(self._last) > REMEMBERED:
+            self._last.popitem(last=False)
+
+    def _event(self, regarding: Manifest, type: EventType, reason: str, message: str) -> Manifest:  # noqa: A002 - as above
+        metadata = regarding["metadata"]
+        now = self._clock.now()
+        seen = _timestamp(now)
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                # A retried request meets its first attempt; a name may have 253 characters.
+                "name": f"{metadata['name'][:230].rstrip('-.')}.{int(now.timestamp() * 1e6):x}",
+                # Events of cluster-wide objects live in "default", where kubectl looks for them.
+                "namespace": metadata.get("namespace") or "default",
+            },
+            "involvedObject": {
+                "apiVersion": regarding["apiVersion"],
+                "kind": regarding["kind"],
+                "name": metadata["name"],
+                "namespace": metadata.get("namespace", ""),
+                "uid": metadata.get("uid", ""),
+                "resourceVersion": metadata.get("resourceVersion", ""),
+            },
+            "type": type,
+            "reason": reason,
+            "message": message if len(message) <= MESSAGE_LIMIT else f"{message[: MESSAGE_LIMIT - 3]}...",
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "firstTimestamp": seen,
+            "lastTimestamp": seen,
+            "count": 1,
+        }
+
+
+def _timestamp(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
