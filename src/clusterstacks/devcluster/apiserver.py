@@ -1,0 +1,106 @@
+"""A kube-apiserver on the loopback address, with its own keys and its own prefix in etcd."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.devcluster.files import ServerKeys, server_keys, write_private
+from clusterstacks.devcluster.kubeconfig import kubeconfig, to_bytes
+from clusterstacks.devcluster.ports import LOOPBACK
+from clusterstacks.devcluster.probes import answers_ok, client_context
+from clusterstacks.devcluster.processes import Command, Process
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clusterstacks.devcluster.etcd import EtcdAccess
+
+WITHOUT_SERVICE_ACCOUNTS = ("--disable-admission-plugins=ServiceAccount",)
+"""For a server without a kube-controller-manager: nobody makes the service account each pod would need."""
+QUICK_STOP = ("--shutdown-watch-termination-grace-period=1s",)
+"""Watches end a second after SIGTERM; otherwise a stop waits for them as long as --request-timeout (60 s)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiServerSettings:
+    """What one server needs.
+
+    Args:
+        name: Cluster name in the kubeconfig, and of the process.
+        directory: Keys, kubeconfig and log; the keys there are used again.
+        prefix: Where its objects lie in etcd, e.g. ``/mgmt``.
+        flags: Added at the end.
+    """
+
+    name: str
+    binary: Path
+    directory: Path
+    etcd: EtcdAccess
+    prefix: str
+    port: int
+    flags: tuple[str, ...] = ()
+    log: Path | None = None
+
+
+class ApiServer:
+    """A kube-apiserver process and how to reach it."""
+
+    def __init__(self, settings: ApiServerSettings) -> None:
+        self.settings = settings
+        self.url = f"https://{LOOPBACK}:{settings.port}"
+        self.keys = server_keys(settings.directory / "keys")
+        self.kubeconfig: dict[str, Any] = kubeconfig(
+            settings.name, self.url, self.keys.authority.certificate.read_bytes(), self.keys.admin.read()
+        )
+        self.kubeconfig_path = settings.directory / "kubeconfig"
+        write_private(self.kubeconfig_path, to_bytes(self.kubeconfig))
+        context = client_context(self.keys.authority.certificate, self.keys.admin.certificate, self.keys.admin.key)
+        self.process = Process(
+            Command(
+                name=settings.name,
+                argv=(str(settings.binary), *flags(settings, self.keys)),
+                log=settings.log or settings.directory / "kube-apiserver.log",
+                ready=lambda: answers_ok(f"{self.url}/readyz", context=context),
+            )
+        )
+
+    def start(self) -> None:
+        """Start it and return once it is ready; raises ProcessError."""
+        self.process.launch()
+
+    def stop(self, grace: timedelta = timedelta(seconds=5)) -> None:
+        """End it; a kill is safe, for etcd has its state."""
+        self.process.stop(grace)
+
+
+def flags(settings: ApiServerSettings, keys: ServerKeys) -> tuple[str, ...]:
+    """Return the command line of a server."""
+    return (
+        *settings.etcd.flags(),
+        f"--etcd-prefix={settings.prefix}",
+        f"--bind-address={LOOPBACK}",
+        f"--advertise-address={LOOPBACK}",
+        f"--secure-port={settings.port}",
+        f"--cert-dir={settings.directory / 'keys'}",
+        f"--tls-cert-file={keys.serving.certificate}",
+        f"--tls-private-key-file={keys.serving.key}",
+        f"--client-ca-file={keys.authority.certificate}",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--authorization-mode=RBAC",
+        "--anonymous-auth=false",
+        "--allow-privileged=true",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={keys.service_accounts.certificate}",
+        f"--service-account-signing-key-file={keys.service_accounts.key}",
+        # There is no endpoint to publish: nothing runs inside the cluster.
+        "--endpoint-reconciler-type=none",
+        f"--requestheader-client-ca-file={keys.front_proxy.certificate}",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        "--requestheader-allowed-names=front-proxy-client",
+        *QUICK_STOP,
+        *settings.flags,
+    )

@@ -1,0 +1,127 @@
+"""The one etcd of an environment; every kube-apiserver has its own prefix in it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from clusterstacks.devcluster.files import KeyFiles, key_files, private_directory
+from clusterstacks.devcluster.pki import Authority
+from clusterstacks.devcluster.ports import LOOPBACK, free_port
+from clusterstacks.devcluster.probes import answers_ok, client_context, request
+from clusterstacks.devcluster.processes import Command, Process
+from clusterstacks.domain.errors import DependencyError
+
+if TYPE_CHECKING:
+    import ssl
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdAccess:
+    """How to reach an etcd; without the client certificate it answers nobody, for it holds every Secret."""
+
+    url: str
+    authority: Path
+    client: KeyFiles
+
+    @classmethod
+    def at(cls, port: int, directory: Path) -> EtcdAccess:
+        """Reach the etcd on ``port`` whose keys lie in ``directory``."""
+        keys = directory / "keys"
+        client = KeyFiles(keys / "client.crt", keys / "client.key")
+        return cls(f"https://{LOOPBACK}:{port}", keys / "ca.crt", client)
+
+    def flags(self) -> tuple[str, ...]:
+        """The flags that make a kube-apiserver use it."""
+        return (
+            f"--etcd-servers={self.url}",
+            f"--etcd-cafile={self.authority}",
+            f"--etcd-certfile={self.client.certificate}",
+            f"--etcd-keyfile={self.client.key}",
+        )
+
+    def context(self) -> ssl.SSLContext:
+        """The TLS settings of a client."""
+        return client_context(self.authority, self.client.certificate, self.client.key)
+
+    def delete_prefix(self, prefix: str) -> int:
+        """Delete every key below ``prefix`` and return how many there were.
+
+        Raises:
+            DependencyError: etcd refuses.
+            OSError: etcd does not answer.
+        """
+        first = prefix.rstrip("/") + "/"
+        after = first[:-1] + chr(ord("/") + 1)
+        question = {"key": _base64(first), "range_end": _base64(after)}
+        status, answer = request(
+            f"{self.url}/v3/kv/deleterange", context=self.context(), body=json.dumps(question).encode()
+        )
+        if status != 200:
+            message = f"etcd at {self.url} does not delete {prefix}: HTTP {status}; see the log of etcd"
+            raise DependencyError("EtcdRefused", message)
+        return int(json.loads(answer).get("deleted", 0))
+
+
+class Etcd:
+    """An etcd process on the loopback address; data and keys below ``directory``."""
+
+    def __init__(self, *, binary: Path, directory: Path, port: int, log: Path | None = None) -> None:
+        issue_keys(directory)
+        self.access = EtcdAccess.at(port, directory)
+        context = self.access.context()
+        self.process = Process(
+            Command(
+                name="etcd",
+                argv=(str(binary), *_flags(directory, self.access.url)),
+                log=log or directory / "etcd.log",
+                ready=lambda: answers_ok(f"{self.access.url}/health", context=context),
+            )
+        )
+
+    def start(self) -> None:
+        """Start it and return once it answers; raises ProcessError."""
+        self.process.launch()
+
+    def stop(self, grace: timedelta = timedelta(seconds=5)) -> None:
+        """End it; nothing is fsynced, so its data is safe against a kill but not against a power cut."""
+        self.process.stop(grace)
+
+
+def issue_keys(directory: Path) -> None:
+    """Make the keys below ``directory`` that are not there yet."""
+    keys = directory / "keys"
+    authority = Authority(key_files(keys, "ca", lambda: Authority.create("etcd-ca").pair).read())
+    key_files(keys, "server", lambda: authority.issue("etcd", addresses=(LOOPBACK,)))
+    key_files(keys, "client", lambda: authority.issue("kube-apiserver"))
+
+
+def _flags(directory: Path, url: str) -> tuple[str, ...]:
+    keys = directory / "keys"
+    peer = f"https://{LOOPBACK}:{free_port()}"
+    return (
+        f"--data-dir={private_directory(directory / 'data')}",
+        f"--listen-client-urls={url}",
+        f"--advertise-client-urls={url}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        f"--cert-file={keys / 'server.crt'}",
+        f"--key-file={keys / 'server.key'}",
+        f"--trusted-ca-file={keys / 'ca.crt'}",
+        "--client-cert-auth",
+        f"--peer-cert-file={keys / 'server.crt'}",
+        f"--peer-key-file={keys / 'server.key'}",
+        f"--peer-trusted-ca-file={keys / 'ca.crt'}",
+        "--peer-client-cert-auth",
+        "--unsafe-no-fsync",
+        "--log-level=warn",
+    )
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -1,0 +1,216 @@
+"""One operating system process of the environment: start, wait until ready, watch, stop.
+
+Every process gets its own session, so that a Ctrl-C in the terminal reaches only the one that stops the others in
+order, and a log file of its own, so that it can outlive whoever started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from clusterstacks.devcluster.ports import free_port
+from clusterstacks.domain.errors import DependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+POLL_SECONDS = 0.05
+"""How often a probe is asked; a probe costs about a millisecond."""
+LOG_TAIL_LINES = 15
+LOG_TAIL_BYTES = 16_384
+PORT_TAKEN = ("address already in use", "bind: permission denied")
+"""What Go programs write when somebody else listens on their port."""
+
+
+class ProcessError(DependencyError):
+    """A process ended or never became ready; the message ends with the last lines of its log.
+
+    ``port_taken`` tells that another port may help.
+    """
+
+    def __init__(self, message: str, tail: str) -> None:
+        super().__init__("ProcessFailed", f"{message}\n{tail}".rstrip())
+        self.port_taken = any(sign in tail for sign in PORT_TAKEN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What to run and how to see that it works."""
+
+    name: str
+    argv: tuple[str, ...]
+    log: Path
+    ready: Callable[[], bool]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Added to the environment of this program."""
+    patience: timedelta = timedelta(seconds=60)
+    """How long it may take to become ready; a kube-apiserver needs 2 s, several at once on a busy machine far more."""
+
+
+class Server(Protocol):
+    """What can be started on a port: a process with its probe."""
+
+    def start(self) -> None:
+        """Start it and return once it is ready; raises ProcessError."""
+
+
+S = TypeVar("S", bound=Server)
+PORT_ATTEMPTS = 5
+"""How many ports are tried when somebody else takes them first; arbitrary, one is nearly always enough."""
+
+
+def start_on_free_port(make: Callable[[int], S]) -> S:
+    """Make a server for a free port and start it, with another port when somebody was faster.
+
+    Raises:
+        ProcessError: it does not start for another reason, or every port was taken.
+    """
+    for attempt in range(1, PORT_ATTEMPTS + 1):
+        server = make(free_port())
+        try:
+            server.start()
+        except ProcessError as error:
+            if not error.port_taken or attempt == PORT_ATTEMPTS:
+                raise
+        else:
+            return server
+    raise AssertionError("the last attempt returns or raises")
+
+
+class Process:
+    """A command that runs, ran, or will run."""
+
+    def __init__(self, command: Command) -> None:
+        self.command = command
+        self._child: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+
+    @property
+    def name(self) -> str:
+        """What the process is called in messages and log files."""
+        return self.command.name
+
+    @property
+    def pid(self) -> int:
+        """Process id; 0 while it was never started."""
+        return self._child.pid if self._child else 0
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs or was never started; negative is the signal that ended it."""
+        return self._child.poll() if self._child else None
+
+    @property
+    def running(self) -> bool:
+        """Whether the process was started and has not ended."""
+        return self._child is not None and self.exit_code is None
+
+    def start(self) -> None:
+        """Start the process; its output is appended to the log file.
+
+        Raises:
+            ProcessError: the program cannot be executed.
+        """
+        command = self.command
+        command.log.parent.mkdir(parents=True, exist_ok=True)
+        with command.log.open("ab") as log:
+            self._log_start = log.tell()
+            try:
+                self._child = subprocess.Popen(
+                    command.argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, **command.environment},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise ProcessError(f"{self.name} cannot be started: {command.argv[0]}: {error.strerror}", "") from None
+
+    def wait_ready(self) -> None:
+        """Return once the probe succeeds.
+
+        Raises:
+            ProcessError: it ended, or the probe did not succeed in time.
+        """
+        began = time.monotonic()
+        patience = self.command.patience.total_seconds()
+        while not self.command.ready():
+            if self.exit_code is not None:
+                raise ProcessError(f"{self.name} {describe_exit(self.exit_code)} while starting", self.tail())
+            if time.monotonic() - began > patience:
+                raise ProcessError(f"{self.name} was not ready after {patience:g} s", self.tail())
+            time.sleep(POLL_SECONDS)
+
+    def launch(self) -> None:
+        """Start it and return once it is ready; when that fails nothing is left running.
+
+        Raises:
+            ProcessError: it cannot be executed, ended, or was not ready in time.
+        """
+        self.start()
+        try:
+            self.wait_ready()
+        except BaseException:
+            self.stop(timedelta(0))
+            raise
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal; a process that has ended is left alone."""
+        if self._child and self.running:
+            self._child.send_signal(number)
+
+    def stop(self, grace: timedelta = timedelta(seconds=5)) -> None:
+        """End the process: SIGTERM, and SIGKILL when it still runs after ``grace``; returns once it is gone.
+
+        A stopped (SIGSTOP) process is continued first. Zero grace kills at once.
+        """
+        if not self._child:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            if grace:
+                self.send(signal.SIGTERM)
+                self.send(signal.SIGCONT)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._child.wait(grace.total_seconds())
+            self.send(signal.SIGKILL)
+        self._child.wait()
+
+    def restart(self) -> None:
+        """Kill it where it still runs, start it again and wait until it is ready."""
+        self.stop(timedelta(0))
+        self.launch()
+
+    def tail(self) -> str:
+        """The last lines written since the last start, for messages."""
+        return log_tail(self.command.log, start=self._log_start)
+
+
+def log_tail(log: Path, *, lines: int = LOG_TAIL_LINES, start: int = 0) -> str:
+    """Return the last lines of a log file after byte ``start``; empty when there is none."""
+    try:
+        with log.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(start, file.tell() - LOG_TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def describe_exit(code: int) -> str:
+    """Say how a process ended: ``exited with code 1``, ``was ended by SIGKILL``."""
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"

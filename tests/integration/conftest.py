@@ -1,0 +1,59 @@
+"""Real API servers for the tests: one etcd and two kube-apiservers per test process, started at first use."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.devcluster import binaries
+from clusterstacks.devcluster.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
+from clusterstacks.devcluster.etcd import Etcd
+from clusterstacks.devcluster.processes import start_on_free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+AT_ONCE = timedelta(0)
+
+
+@pytest.fixture(scope="session")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    directory = tmp_path_factory.mktemp("etcd")
+    binary = binaries.find("etcd")
+    server = start_on_free_port(lambda port: Etcd(binary=binary, directory=directory, port=port))
+    yield server
+    server.stop(AT_ONCE)
+
+
+@pytest.fixture(scope="session")
+def api_server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """Play the management cluster: .kubeconfig, .kubeconfig_path, .url, .process (.send(signal), .restart())."""
+    yield from _api_server("management", etcd, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def workload_server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """Play a workload cluster; whoever stops or freezes it brings it back."""
+    yield from _api_server("workload", etcd, tmp_path_factory)
+
+
+def _api_server(name: str, etcd: Etcd, paths: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    directory = paths.mktemp(name)
+    binary = binaries.find("kube-apiserver")
+    server = start_on_free_port(
+        lambda port: ApiServer(
+            ApiServerSettings(
+                name=name,
+                binary=binary,
+                directory=directory,
+                etcd=etcd.access,
+                prefix=f"/{name}",
+                port=port,
+                flags=WITHOUT_SERVICE_ACCOUNTS,
+            )
+        )
+    )
+    yield server
+    server.stop(AT_ONCE)
