@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.documents import JSON
+
+from clusterstacks.domain.conditions import (
+    READY,
+    Condition,
+    Severity,
+    from_documents,
+    ready_summary,
+    to_documents,
+    updated,
+)
+from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
+
+NOON = datetime(2026, 11, 21, 12, 0, 0, 250000, tzinfo=UTC)
+LATER = NOON + timedelta(minutes=5)
+NOON_TEXT = "2026-11-21T12:00:00Z"
+LATER_TEXT = "2026-11-21T12:05:00Z"
+
+TYPES = st.sampled_from(["Ready", "ClusterReady", "HelmChartApplied", "Foreign"])
+CONDITIONS = st.builds(
+    Condition,
+    TYPES,
+    st.sampled_from(["True", "False", "Unknown"]),
+    st.sampled_from(["", "SomeReason"]),
+    st.text(max_size=5),
+    st.sampled_from(Severity),
+)
+CHANGES = st.dictionaries(TYPES, st.none() | CONDITIONS).map(
+    lambda changes: {
+        kind: change and Condition(kind, change.status, change.reason, change.message, change.severity)
+        for kind, change in changes.items()
+    }
+)
+
+
+def test_a_new_condition_gets_the_time_of_now_in_whole_seconds_of_utc() -> None:
+    abroad = NOON.astimezone(timezone(timedelta(hours=2)))
+
+    assert updated([], {"A": Condition("A", "True")}, abroad) == (
+        Condition("A", "True", last_transition_time=NOON_TEXT),
+    )
+
+
+def test_the_time_moves_with_the_status_and_not_with_the_message() -> None:
+    before = updated([], {"A": Condition("A", "False", "Broken", "one", Severity.ERROR)}, NOON)
+    reworded = updated(before, {"A": Condition("A", "False", "Broken", "two", Severity.ERROR)}, LATER)
+    healed = updated(reworded, {"A": Condition("A", "True")}, LATER)
+
+    assert [condition.last_transition_time for condition in (*before, *reworded, *healed)] == [
+        NOON_TEXT,
+        NOON_TEXT,
+        LATER_TEXT,
+    ]
+    assert reworded[0].message == "two"
+
+
+def test_conditions_of_others_stay_and_a_removed_one_goes() -> None:
+    foreign = Condition("Foreign", "Unknown", "Whatever", "text", last_transition_time="yesterday")
+    existing = (Condition("A", "True"), foreign)
+
+    assert updated(existing, {"A": None, "Absent": None}, NOON) == (foreign,)
+
+
+@given(st.lists(CONDITIONS, unique_by=lambda condition: condition.type), CHANGES)
+def test_an_update_repeated_later_changes_nothing(
+    existing: list[Condition], changes: dict[str, Condition | None]
+) -> None:
+    once = updated(existing, changes, NOON)
+
+    assert updated(once, changes, LATER) == once
+
+
+@given(st.lists(CONDITIONS, unique_by=lambda condition: condition.type))
+def test_conditions_read_back_from_their_documents(existing: list[Condition]) -> None:
+    dated = updated(existing, {condition.type: condition for condition in existing}, NOON)
+
+    assert from_documents(to_documents(dated)) == dated
+
+
+@given(JSON | st.lists(st.dictionaries(st.sampled_from(["type", "status", "severity"]), JSON)))
+def test_reading_a_status_never_fails(document: object) -> None:
+    for condition in from_documents(document):
+        assert condition.document()["type"]
+
+
+def test_a_document_leaves_empty_fields_out() -> None:
+    assert to_documents([Condition("A", "True", last_transition_time=NOON_TEXT)]) == [
+        {"type": "A", "status": "True", "lastTransitionTime": NOON_TEXT}
+    ]
+
+
+ERROR = Condition("E", "False", "Broken", "it is broken", Severity.ERROR)
+SECOND_ERROR = Condition("F", "False", "AlsoBroken", "and that too", Severity.ERROR)
+WARNING = Condition("A", "False", "Slow", "not yet", Severity.WARNING)
+INFO = Condition("B", "False", "Waiting", "soon", Severity.INFO)
+TRUE = Condition("C", "True")
+UNKNOWN = Condition("D", "Unknown", "Unsure", "no answer")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "outcome", "ready"),
+    [
+        ([], Settled(), ("True", "", "")),
+        ([TRUE, UNKNOWN], Settled(), ("True", "", "")),
+        ([UNKNOWN], Settled(), ("Unknown", "Unsure", "")),
+        ([TRUE, INFO], Settled(), ("False", "Waiting", "Info")),
+        ([INFO, WARNING, TRUE], Settled(), ("False", "Slow", "Warning")),
+        ([SECOND_ERROR, WARNING, INFO, ERROR], Settled(), ("False", "Broken", "Error")),
+        ([TRUE, Condition("Z", "False", "Bare")], Settled(), ("False", "Bare", "")),
+        ([Condition(READY, "False", "Old", "old", Severity.ERROR), TRUE], Settled(), ("True", "", "")),
+        ([TRUE], Waiting("Upgrading", "wait"), ("False", "Upgrading", "Info")),
+        ([TRUE], Stalled("InvalidName", "edit it"), ("False", "InvalidName", "Error")),
+        ([WARNING], Stalled("InvalidName", "edit it"), ("False", "Slow", "Warning")),
+    ],
+)
+def test_ready_tells_the_worst_of_all(
+    conditions: list[Condition], outcome: Outcome, ready: tuple[str, str, str]
+) -> None:
+    summary = ready_summary(conditions, outcome, NOON)[0]
+
+    assert summary.type == READY
+    assert (summary.status, summary.reason, summary.severity.value) == ready
+
+
+@given(st.lists(CONDITIONS, unique_by=lambda condition: condition.type))
+def test_ready_is_not_part_of_its_own_summary(conditions: list[Condition]) -> None:
+    once = ready_summary(conditions, Settled(), NOON)
+
+    assert ready_summary(once, Settled(), LATER) == once
