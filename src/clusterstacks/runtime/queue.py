@@ -7,11 +7,12 @@ import heapq
 import itertools
 from collections.abc import Hashable
 from datetime import timedelta
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from clusterstacks.runtime.backoff import BackOff
 
 K = TypeVar("K", bound=Hashable)
+_Entry: TypeAlias = tuple[float, int, K]  # due, order of arrival (keys need none of their own), key
 
 # Source of the limit: ARCHITECTURE section 4 (errors); the first wait is arbitrary.
 FAILURES: Final = BackOff(first=timedelta(seconds=1), limit=timedelta(minutes=2))
@@ -35,9 +36,9 @@ class KeyedQueue(Generic[K]):
         self._ready: asyncio.Queue[K | None] = asyncio.Queue()  # None: closed
         self._waiting: set[K] = set()  # wants a turn now; in _ready unless a worker still has it
         self._held: set[K] = set()
-        self._due: dict[K, float] = {}
-        self._heap: list[tuple[float, int, K]] = []  # may hold entries that _due has outdated
-        self._order = itertools.count()  # keys need no order of their own
+        self._due: dict[K, _Entry[K]] = {}
+        self._heap: list[_Entry[K]] = []  # entries that _due no longer has are outdated
+        self._order = itertools.count()
         self._timer: asyncio.TimerHandle | None = None
         self._failures: dict[K, int] = {}
         self._closed = False
@@ -65,10 +66,10 @@ class KeyedQueue(Generic[K]):
         if self._closed or key in self._waiting:
             return
         due = asyncio.get_running_loop().time() + delay.total_seconds()
-        if key in self._due and self._due[key] <= due:
+        if key in self._due and self._due[key][0] <= due:
             return
-        self._due[key] = due
-        heapq.heappush(self._heap, (due, next(self._order), key))
+        self._due[key] = entry = (due, next(self._order), key)
+        heapq.heappush(self._heap, entry)
         self._drop_outdated()
         self._arm()
 
@@ -129,13 +130,13 @@ class KeyedQueue(Generic[K]):
         self._timer = None
         now = asyncio.get_running_loop().time()
         while self._heap and self._heap[0][0] <= now:
-            due, _, key = heapq.heappop(self._heap)
-            if self._due.get(key) == due:
-                self.add(key)
+            entry = heapq.heappop(self._heap)
+            if self._due.get(entry[2]) is entry:
+                self.add(entry[2])
         self._arm()
 
     def _drop_outdated(self) -> None:
         """Keep the heap in proportion to the keys: one that changes often leaves an entry behind at each change."""
         if len(self._heap) > 2 * len(self._due) + 64:
-            self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[0]]
+            self._heap = list(self._due.values())
             heapq.heapify(self._heap)

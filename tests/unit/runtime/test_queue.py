@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from tests.support.virtual_time import in_virtual_time
+
+from clusterstacks.runtime.queue import KeyedQueue, QueueClosedError
+
+
+def seconds(number: float) -> timedelta:
+    return timedelta(seconds=number)
+
+
+def now() -> float:
+    """Return the virtual seconds since the test began, without the rounding of timers."""
+    return round(asyncio.get_running_loop().time(), 3)
+
+
+async def is_quiet(queue: KeyedQueue[str], duration: float) -> bool:
+    """Whether nobody gets a turn for so long."""
+    try:
+        async with asyncio.timeout(duration):
+            await queue.get()
+    except TimeoutError:
+        return True
+    return False
+
+
+@in_virtual_time
+async def test_keys_come_first_in_first_out_and_each_once() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    for key in ("a", "b", "a", "c", "b"):
+        queue.add(key)
+
+    assert len(queue) == 3
+    assert [await queue.get() for _ in range(3)] == ["a", "b", "c"]
+    assert await is_quiet(queue, 1)
+
+
+@in_virtual_time
+async def test_a_key_added_while_held_gets_one_more_turn_and_only_after_done() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    queue.add("a")
+    key = await queue.get()
+    queue.add("a")
+    queue.add("a")
+
+    assert await is_quiet(queue, 1)
+    queue.done(key)
+    assert await queue.get() == "a"
+    queue.done("a")
+    assert await is_quiet(queue, 1)
+
+
+@in_virtual_time
+async def test_a_delayed_key_comes_when_it_is_due() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    queue.add_after("late", seconds(600))
+    queue.add_after("soon", seconds(5))
+
+    assert len(queue) == 0
+    assert (await queue.get(), now()) == ("soon", 5)
+    assert (await queue.get(), now()) == ("late", 600)
+
+
+@in_virtual_time
+async def test_the_earliest_wish_wins() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    for delay in (60, 20, 40):
+        queue.add_after("a", seconds(delay))
+
+    assert (await queue.get(), now()) == ("a", 20)
+    queue.done("a")
+    assert await is_quiet(queue, 100)
+
+
+@in_virtual_time
+async def test_a_turn_now_stands_for_one_asked_for_later() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    queue.add_after("a", seconds(10))
+    queue.add("a")
+    queue.add_after("a", seconds(5))
+
+    assert await queue.get() == "a"
+    queue.done("a")
+    assert await is_quiet(queue, 100)
+
+
+@in_virtual_time
+async def test_a_wish_made_during_a_turn_is_kept() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    queue.add("a")
+    await queue.get()
+    queue.add_after("a", seconds(5))
+    await asyncio.sleep(10)  # it fell due while somebody had the key
+    queue.done("a")
+
+    assert (await queue.get(), now()) == ("a", 10)
+
+
+@in_virtual_time
+async def test_no_delay_means_now() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    queue.add_after("a", seconds(0))
+
+    assert (await queue.get(), now()) == ("a", 0)
+
+
+@in_virtual_time
+async def test_failures_wait_ever_longer_up_to_two_minutes_until_a_success() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    waits = [queue.back_off("a").total_seconds() for _ in range(12)]
+
+    assert 1 <= waits[0] <= 1.25
+    assert 2 <= waits[1] <= 2.5
+    assert all(90 < wait <= 120 for wait in waits[7:])
+    assert queue.back_off("b") < seconds(2)
+    queue.forget("a")
+    assert queue.back_off("a") < seconds(2)
+
+
+@in_virtual_time
+async def test_closing_ends_every_waiting_worker_and_drops_what_nobody_has() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    queue.add("held")
+    await queue.get()
+    workers = [asyncio.create_task(queue.get()) for _ in range(3)]
+    await asyncio.sleep(0)
+    queue.add_after("later", seconds(1))
+    queue.add("held")
+    queue.close()
+    queue.add("new")
+    queue.add_after("newer", seconds(1))
+    queue.done("held")
+    queue.close()
+    results = await asyncio.gather(*workers, return_exceptions=True)
+
+    assert [type(result) for result in results] == [QueueClosedError] * 3
+    assert len(queue) == 0
+    with pytest.raises(QueueClosedError):
+        await queue.get()
+
+
+@in_virtual_time
+async def test_a_worker_that_is_cancelled_while_it_waits_loses_no_key() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.add("a")
+    first.cancel()
+
+    assert await second == "a"
+
+
+@in_virtual_time
+async def test_a_key_that_changes_often_leaves_little_behind() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    for _ in range(10_000):
+        queue.add("a")
+        queue.done(await queue.get())
+        queue.add_after("a", seconds(600))
+
+    assert len(queue._heap) < 100
+    assert (await queue.get(), now()) == ("a", 600)
