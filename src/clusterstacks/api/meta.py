@@ -14,6 +14,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core.core_schema import SerializerFunctionWrapHandler  # noqa: TC002 - pydantic reads the annotation
 
 from clusterstacks.api.names import API_VERSION
+from clusterstacks.api.reading import text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectKey
 
@@ -51,7 +52,7 @@ class Model(BaseModel):
 
     def document(self) -> Manifest:
         """Give the plain JSON document."""
-        return self.model_dump(by_alias=True)
+        return self.model_dump(mode="json", by_alias=True)
 
 
 class OwnerReference(Model):
@@ -112,8 +113,7 @@ class KubernetesObject(Model):
         try:
             return cls.model_validate(manifest)
         except ValidationError as error:
-            metadata = manifest.get("metadata") or {}
-            key = ObjectKey(metadata.get("namespace") or "", metadata.get("name") or "(no name)")
+            key = ObjectKey(text(manifest, "metadata", "namespace"), text(manifest, "metadata", "name") or "(no name)")
             raise SpecError(
                 f"Invalid{cls.__name__}", f"{cls.__name__} {key}: {_faults(error)}; correct it and apply it again"
             ) from error

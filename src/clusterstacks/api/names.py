@@ -16,6 +16,10 @@ CLUSTER_API_GROUP: Final = "cluster.x-k8s.io"
 CLUSTER_KIND: Final = "Cluster"
 CLUSTER_CLASS_KIND: Final = "ClusterClass"
 
+KUBECONFIG_SUFFIX: Final = "-kubeconfig"
+"""The Secret ``<cluster>-kubeconfig`` beside a Cluster holds the kubeconfig of the workload cluster."""
+KUBECONFIG_KEY: Final = "value"
+
 DIGEST_ANNOTATION: Final = "clusterstack.x-k8s.io/digest"
 """On a ClusterStackRelease: the digest its release had at the first download (ours)."""
 

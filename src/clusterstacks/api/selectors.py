@@ -71,7 +71,7 @@ class ClusterNamespaces(Model):
         json_schema_extra={
             "x-kubernetes-validations": [
                 {
-                    "rule": "self.?from.orValue('All') != 'Selector' || has(self.selector)",
+                    "rule": "self.from != 'Selector' || has(self.selector)",
                     "message": "from: Selector needs a selector",
                 }
             ]
