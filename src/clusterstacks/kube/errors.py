@@ -18,9 +18,12 @@ Messages read ``<verb> <object>: <status> <reason>: <the server's words>``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import DependencyError
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +73,9 @@ class Expired(ApiError):
 
 
 class Conflict(ApiError):
-    """409: another manager owns ``conflicts``, or (then empty) the resource version or a precondition does not match."""
+    """409: others own the fields in ``conflicts``, or (then empty) the resource version or a precondition is stale."""
 
-    def __init__(
-        self, message: str, *, status: int, reason: str, conflicts: tuple[FieldConflict, ...] = ()
-    ) -> None:
+    def __init__(self, message: str, *, status: int, reason: str, conflicts: tuple[FieldConflict, ...] = ()) -> None:
         super().__init__(message, status=status, reason=reason)
         self.conflicts = conflicts
 

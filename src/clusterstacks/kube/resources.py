@@ -24,6 +24,11 @@ class Resource:
         """``apps/v1``, or ``v1`` in the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    @property
+    def confidential(self) -> bool:
+        """Whether objects hold secrets, so that what a server says about them may quote one."""
+        return self.kind == "Secret" and not self.group
+
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Build the escaped request path; the namespace is ignored for cluster-wide kinds.
 
@@ -58,7 +63,9 @@ class Resource:
 def _segment(resource: Resource, text: str) -> str:
     """Escape one path segment; refuse what Kubernetes refuses as a name in a path."""
     if text in {".", ".."} or "/" in text or "%" in text:
-        raise SpecError("InvalidName", f'{resource}: {text!r} is no name: it may not be "." or ".." or contain "/" or "%"')
+        raise SpecError(
+            "InvalidName", f'{resource}: {text!r} is no name: it may not be "." or ".." or contain "/" or "%"'
+        )
     return quote(text, safe=":")
 
 

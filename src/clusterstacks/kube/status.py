@@ -1,0 +1,166 @@
+"""Turn a server's failure answer into one of the types of ``errors``.
+
+The server's words go into the message, except for Secrets: what a server says about a broken object may quote it.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from clusterstacks.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Expired,
+    FieldCause,
+    FieldConflict,
+    Forbidden,
+    Invalid,
+    KindNotServed,
+    NotFound,
+    TooMany,
+    Unauthorized,
+    Unreachable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_WORDS = 2000
+"""Characters of the server's text that go into a message (arbitrary; a CRD's schema errors can fill a megabyte)."""
+
+REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Gone",
+    413: "RequestEntityTooLarge",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+"""For answers without a Status, e.g. of a proxy in front of the server."""
+
+_SIMPLE: dict[int, type[ApiError]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: AlreadyExists,
+    410: Expired,
+}
+_QUOTES_THE_OBJECT = frozenset({400, 422, 500})
+_WITHHELD = "(the server's words are withheld, they may quote the Secret)"
+
+# The message of a cause reads: conflict with "kubectl" using apps/v1 ... (the name is quoted as Go does it)
+_MANAGER = re.compile(r'conflict with ("(?:[^"\\]|\\.)*")')
+
+
+def failure(
+    about: str, status: int, body: Mapping[str, Any], *, confidential: bool = False
+) -> ApiError | Unreachable | KindNotServed:
+    """Name a failure answer.
+
+    Args:
+        about: Verb and object, e.g. ``apply Deployment.apps kube-system/coredns``.
+        status: The HTTP status, or the code inside an ERROR event of a watch.
+        body: The Status object; any other mapping when the server sent none.
+        confidential: The object is a Secret.
+    """
+    reason = _text(body.get("reason")) or REASONS.get(status, "UnexpectedAnswer")
+    message = f"{about}: {status} {reason}: {_words(status, body, confidential=confidential)}"
+    if status >= 500:
+        return Unreachable(message, status=status)
+    if status == 404 and not _details(body).get("name"):
+        return KindNotServed(message)
+    return _typed(message, status, reason, body, confidential=confidential)
+
+
+def _typed(message: str, status: int, reason: str, body: Mapping[str, Any], *, confidential: bool) -> ApiError:
+    match status:
+        case 409 if reason != "AlreadyExists":
+            return Conflict(message, status=status, reason=reason, conflicts=_conflicts(body))
+        case 422:
+            return Invalid(message, status=status, reason=reason, causes=_field_causes(body, confidential=confidential))
+        case 429:
+            return TooMany(message, status=status, reason=reason, retry_after=timedelta(seconds=retry_seconds(body)))
+        case _:
+            return _SIMPLE.get(status, ApiError)(message, status=status, reason=reason)
+
+
+def status_of(answer: bytes) -> Mapping[str, Any]:
+    """Read an answer as a Status; a text answer becomes its message."""
+    try:
+        body = orjson.loads(answer)
+    except orjson.JSONDecodeError:
+        return {"message": answer[:MAX_WORDS].decode("utf-8", "replace").strip()}
+    return body if isinstance(body, dict) else {}
+
+
+def retry_seconds(body: Mapping[str, Any]) -> float:
+    """The wait the Status itself asks for, 0 when it asks for none."""
+    seconds = _details(body).get("retryAfterSeconds")
+    return float(seconds) if isinstance(seconds, int) and seconds > 0 else 0.0
+
+
+def _words(status: int, body: Mapping[str, Any], *, confidential: bool) -> str:
+    if confidential and status in _QUOTES_THE_OBJECT:
+        fields = ", ".join(cause.field for cause in _field_causes(body, confidential=True))
+        return f"{fields} {_WITHHELD}" if fields else _WITHHELD
+    if conflicts := _conflicts(body):
+        words = ", ".join(f"{one.field} is managed by {one.manager}" for one in conflicts)
+    elif status == 422 and (causes := _field_causes(body, confidential=False)):
+        words = "; ".join(f"{one.field}: {one.message}" if one.field else one.message for one in causes)
+    else:
+        words = _text(body.get("message")) or "the server gave no reason"
+    return words if len(words) <= MAX_WORDS else f"{words[:MAX_WORDS]}..."
+
+
+def _conflicts(body: Mapping[str, Any]) -> tuple[FieldConflict, ...]:
+    found = []
+    for cause in _causes(body):
+        if cause.get("reason") != "FieldManagerConflict":
+            continue
+        quoted = _MANAGER.search(_text(cause.get("message")))
+        found.append(FieldConflict(_unquoted(quoted[1]) if quoted else "unknown", _text(cause.get("field"))))
+    return tuple(found)
+
+
+def _field_causes(body: Mapping[str, Any], *, confidential: bool) -> tuple[FieldCause, ...]:
+    return tuple(
+        FieldCause(
+            _text(cause.get("field")),
+            _text(cause.get("reason")),
+            _WITHHELD if confidential else _text(cause.get("message")),
+        )
+        for cause in _causes(body)
+    )
+
+
+def _causes(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    causes = _details(body).get("causes")
+    return [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else []
+
+
+def _details(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    details = body.get("details")
+    return details if isinstance(details, dict) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _unquoted(quoted: str) -> str:
+    try:
+        return str(orjson.loads(quoted))
+    except orjson.JSONDecodeError:
+        # Go quotes some characters in a way JSON does not know.
+        return quoted[1:-1]
