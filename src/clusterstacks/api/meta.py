@@ -7,6 +7,7 @@ operator never makes an object unreadable.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, model_serializer, model_validator
@@ -46,13 +47,21 @@ class Model(BaseModel):
 
     @model_serializer(mode="wrap")
     def _empty_is_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Write JSON as Go's ``omitempty`` does, except that false and 0 are written."""
+        """Leave out optional fields that are empty; false and 0 are no emptiness."""
         written = {name: list(item) if isinstance(item, tuple) else item for name, item in handler(self).items()}
-        return {name: item for name, item in written.items() if item not in (None, "", [], {})}
+        required = _required(type(self))
+        return {name: item for name, item in written.items() if item not in (None, "", [], {}) or name in required}
 
     def document(self) -> Manifest:
         """Give the plain JSON document."""
         return self.model_dump(mode="json", by_alias=True)
+
+
+@cache
+def _required(model: type[Model]) -> frozenset[str]:
+    """Name the required fields, by both of their names."""
+    fields = model.model_fields.items()
+    return frozenset(key for name, field in fields if field.is_required() for key in (name, field.alias or name))
 
 
 class OwnerReference(Model):
