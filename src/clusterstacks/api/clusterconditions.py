@@ -83,13 +83,13 @@ def with_cluster_condition(
     version = served_version(cluster)
     present = mappings(cluster, "status", "conditions")
     before = _find(present, type_)
-    unmoved = before is not None and before.get("status") == status
+    since = text(before, "lastTransitionTime") if before and before.get("status") == status else ""
     wanted = {
         "type": type_,
         "status": status,
         "reason": reason,
         "message": message[: _MESSAGE_LENGTH[version]],
-        "lastTransitionTime": before["lastTransitionTime"] if before and unmoved else _timestamp(now),
+        "lastTransitionTime": since or _timestamp(now),
     }
     after = _metav1(wanted, cluster) if version == "v1beta2" else _v1beta1(wanted)
     if before == after:
