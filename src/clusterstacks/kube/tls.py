@@ -46,3 +46,13 @@ def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
         context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=_NO_PASSWORD)
     finally:
         os.close(descriptor)
+
+
+def check_authority(ca: bytes) -> None:
+    """Raise ValueError or ssl.SSLError when ``ca`` is no PEM bundle of certificates."""
+    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=ca.decode("ascii"))
+
+
+def check_pair(certificate: bytes, key: bytes) -> None:
+    """Raise ssl.SSLError when these are no certificate and its key."""
+    _load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), certificate, key)

@@ -1,0 +1,154 @@
+"""Find out how to reach a cluster: kubeconfig files, kubeconfigs out of Secrets, and the inside of a pod.
+
+Rules of the format: https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.kube.connection import Connection, Material, User
+from clusterstacks.kube.entries import read_cluster, read_user, refuse_unsafe
+from clusterstacks.kube.fields import Fields, parse_yaml, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where Kubernetes puts a pod's token, CA and namespace."""
+
+
+def load_kubeconfig(paths: Sequence[Path], context: str = "") -> Connection:
+    """Read files as kubectl merges them: of two entries with one name, and of current-context, the first wins.
+
+    Args:
+        paths: Files; relative paths inside a file are relative to it. One that does not exist is passed over, as in
+            KUBECONFIG, unless none does.
+        context: Instead of current-context.
+
+    Raises:
+        SpecError: No file, no YAML, or a broken or missing field, which is named with its file.
+    """
+    documents = [
+        _Document(parse_yaml(_content(path), f"kubeconfig {path}"), path.absolute().parent)
+        for path in paths
+        if path.exists()
+    ]
+    if not documents:
+        names = ", ".join(str(path) for path in paths)
+        raise SpecError("KubeconfigMissing", f"no kubeconfig: {names or 'no file'} does not exist")
+    return _connection(documents, context)
+
+
+def parse_kubeconfig(document: Mapping[str, Any], *, base: Path | None, context: str = "") -> Connection:
+    """Read a kubeconfig that is already a mapping; ``base`` is what its relative paths are relative to."""
+    return _connection([_Document(Fields(document, "kubeconfig"), base)], context)
+
+
+def parse_secret_kubeconfig(data: bytes, *, origin: str) -> Connection:
+    """Read a kubeconfig whose author is not trusted with this machine.
+
+    It may not run commands, read files, use a proxy or leave out TLS (ARCHITECTURE section 4, Security).
+
+    Args:
+        data: The YAML text.
+        origin: Names the Secret, e.g. ``Secret default/prod-kubeconfig``; stands in every message.
+
+    Raises:
+        SpecError: Names origin and field, never the content.
+    """
+    return _connection([_Document(parse_yaml(data, origin), None)], "", restricted=True)
+
+
+def in_cluster(root: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] | None = None) -> Connection:
+    """Use the service account of the pod this runs in; token and CA are read again as Kubernetes renews them.
+
+    Raises:
+        SpecError: This is no pod, or its service account is not mounted.
+    """
+    environ = environ or {}
+    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host or not (root / "token").exists():
+        raise SpecError("NotInCluster", f"not in a cluster: KUBERNETES_SERVICE_HOST or {root / 'token'} is missing")
+    namespace = root / "namespace"
+    return Connection(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        ca=Material(file=root / "ca.crt"),
+        namespace=(namespace.read_text(encoding="ascii").strip() if namespace.exists() else "") or "default",
+        user=User(token=Material(file=root / "token")),
+    )
+
+
+def default_connection(environ: Mapping[str, str], kubeconfig: str = "", context: str = "") -> Connection:
+    """Choose as kubectl does: the flag's file, the files of KUBECONFIG, the pod's service account, ``~/.kube/config``.
+
+    Raises:
+        SpecError: What was chosen does not exist or is broken.
+    """
+    if kubeconfig:
+        return load_kubeconfig([Path(kubeconfig)], context)
+    if listed := [Path(part) for part in environ.get("KUBECONFIG", "").split(":") if part]:
+        return load_kubeconfig(listed, context)
+    if environ.get("KUBERNETES_SERVICE_HOST") and (SERVICE_ACCOUNT / "token").exists() and not context:
+        return in_cluster(environ=environ)
+    return load_kubeconfig([Path(environ.get("HOME", "/")) / ".kube" / "config"], context)
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A kubeconfig and the directory that its relative paths start from."""
+
+    fields: Fields
+    base: Path | None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise refusal(f"kubeconfig {path}", f"cannot be read: {error.strerror}") from None
+
+
+def _connection(documents: Sequence[_Document], context: str, *, restricted: bool = False) -> Connection:
+    name, chooser = _chosen(documents, context)
+    found = _entry(documents, "contexts", name)
+    if found is None:
+        raise refusal(chooser, "names no context that exists" if not context else f"has no context {context}")
+    chosen = found.fields.block("context")
+    cluster = _entry(documents, "clusters", chosen.text("cluster"))
+    if cluster is None:
+        raise chosen.error("cluster", "names no cluster that exists")
+    user = _entry(documents, "users", chosen.text("user"))
+    if user is None and chosen.text("user"):
+        raise chosen.error("user", "names no user that exists")
+    cluster_fields = cluster.fields.block("cluster")
+    user_fields = user.fields.block("user") if user else Fields({}, chosen.where)
+    if restricted:
+        refuse_unsafe(cluster_fields, user_fields)
+    connection = read_cluster(cluster_fields, cluster.base, chosen.text("namespace"))
+    return read_user(connection, cluster_fields, user_fields, user.base if user else None)
+
+
+def _chosen(documents: Sequence[_Document], context: str) -> tuple[str, str]:
+    """Name of the context to use, and who says so."""
+    where = documents[0].fields.where
+    if context:
+        return context, where
+    for document in documents:
+        if name := document.fields.text("current-context"):
+            return name, f"{document.fields.where}: current-context"
+    raise refusal(where, "has no current-context: name a context")
+
+
+def _entry(documents: Sequence[_Document], kind: str, name: str) -> _Document | None:
+    """Find a named entry; the first file that has it wins, and a name twice in one file is a mistake."""
+    for document in documents:
+        found = [entry for entry in document.fields.blocks(kind) if entry.text("name") == name]
+        if len(found) > 1:
+            raise refusal(found[1].where, "has the name of another entry")
+        if found:
+            return _Document(found[0], document.base)
+    return None
