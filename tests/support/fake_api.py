@@ -1,0 +1,289 @@
+"""An API server in memory, behind the public methods of the client, with the faults real ones have."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.errors import AlreadyExists, Conflict, Expired, KindNotServed, NotFound, TooMany, Unreachable
+from clusterstacks.kube.resources import Listing, Resource, WatchEvent
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from datetime import timedelta
+
+SILENCE_SECONDS: Final = 70.0
+"""After so long without a line the real client gives a watch up."""
+
+
+def too_many(wait: timedelta) -> TooMany:
+    return TooMany("list: 429 TooManyRequests", status=429, reason="TooManyRequests", retry_after=wait)
+
+
+def unreachable(text: str = "the connection broke") -> Unreachable:
+    return Unreachable(text)
+
+
+@dataclass(eq=False)
+class _Stream:
+    """One open watch."""
+
+    resource: Resource
+    position: int
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    bookmarks: int = 0
+    silent: bool = False
+    ended: bool = False
+    error: Exception | None = None
+
+
+class FakeApi(Client):
+    """Serves the given resources; ``fail``, ``silence``, ``end_watches``, ``compact`` and ``unserve`` do the harm.
+
+    What is handed out is a copy, as if it came off the wire.
+    """
+
+    def __init__(self, *resources: Resource) -> None:  # it has no connection, so the client's own is not called
+        self.calls: deque[tuple[str, dict[str, Any]]] = deque(maxlen=1000)
+        self.instant_ends = 0
+        self._served = {(resource.group, resource.kind): resource for resource in resources}
+        self._objects: defaultdict[Resource, dict[ObjectKey, Manifest]] = defaultdict(dict)
+        self._events: defaultdict[Resource, deque[tuple[int, WatchEvent]]] = defaultdict(deque)
+        self._version = 0
+        self._compacted = 0
+        self._streams: set[_Stream] = set()
+        self._faults: defaultdict[str, deque[Exception]] = defaultdict(deque)
+
+    def objects(self, resource: Resource) -> dict[ObjectKey, Manifest]:
+        """Return what the server holds."""
+        return copy.deepcopy(self._objects[resource])
+
+    def count(self, verb: str) -> int:
+        """Count the calls of a verb so far."""
+        return sum(called == verb for called, _ in self.calls)
+
+    # Faults
+
+    def fail(self, verb: str, *errors: Exception) -> None:
+        """Let the next calls of the verb raise these."""
+        self._faults[verb].extend(errors)
+
+    def heal(self) -> None:
+        """Forget all faults still to come."""
+        self._faults.clear()
+        self.instant_ends = 0
+
+    def compact(self) -> None:
+        """Forget all events: whoever has not seen them gets 410."""
+        self._compacted = self._version
+        self._events.clear()
+
+    def end_watches(self, error: Exception | None = None) -> None:
+        """End every open watch, as a server does that restarts (no error) or a network that breaks."""
+        for stream in self._streams:
+            stream.ended, stream.error = True, error
+            stream.wake.set()
+
+    def silence(self) -> None:
+        """Send nothing more on the watches that are open, and do not say so."""
+        for stream in self._streams:
+            stream.silent = True
+            stream.wake.set()
+
+    def bookmark(self) -> None:
+        """Tell every open watch how far it has come."""
+        for stream in self._streams:
+            stream.bookmarks += 1
+            stream.wake.set()
+
+    def serve(self, resource: Resource) -> None:
+        self._served[resource.group, resource.kind] = resource
+
+    def unserve(self, resource: Resource) -> None:
+        """Take the kind's definition away, and end its watches; the objects stay."""
+        self._served.pop((resource.group, resource.kind), None)
+        self.end_watches()
+
+    # The client's methods
+
+    async def close(self) -> None:
+        self.end_watches()
+
+    async def resource(self, group: str, kind: str, version: str = "") -> Resource:
+        await self._meet("resource", group=group, kind=kind, version=version)
+        if (group, kind) not in self._served:
+            raise KindNotServed(f"{kind}.{group} is not served")
+        return self._served[group, kind]
+
+    def forget_discovery(self) -> None:
+        self.calls.append(("forget_discovery", {}))
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Manifest:
+        await self._meet("get", resource=resource, name=name, namespace=namespace)
+        return copy.deepcopy(self._stored(resource, ObjectKey(namespace, name)))
+
+    async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
+        await self._meet("list", resource=resource, namespace=namespace, labels=labels, fields=fields)
+        return self._listing(resource, namespace)
+
+    async def list_metadata(self, resource: Resource, namespace: str = "", *, labels: str = "") -> Listing:
+        await self._meet("list_metadata", resource=resource, namespace=namespace, labels=labels)
+        listing = self._listing(resource, namespace)
+        return Listing([_bare(item) for item in listing.items], listing.resource_version)
+
+    async def create(self, resource: Resource, manifest: Manifest, namespace: str = "") -> Manifest:
+        await self._meet("create", resource=resource, manifest=manifest, namespace=namespace)
+        key = ObjectKey(namespace or manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"])
+        if key in self._objects[resource]:
+            raise AlreadyExists(f"create {key}: exists", status=409, reason="AlreadyExists")
+        created = copy.deepcopy(manifest)
+        created["metadata"] |= {"uid": f"uid-{self._version + 1}"} | (
+            {"namespace": key.namespace} if key.namespace else {}
+        )
+        return self._store(resource, key, "ADDED", created)
+
+    async def merge_patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        manager: str = "",
+    ) -> Manifest:
+        await self._meet("merge_patch", name=name, patch=patch, subresource=subresource, manager=manager)
+        key = ObjectKey(namespace, name)
+        current = self._stored(resource, key)
+        wanted = patch.get("metadata", {}).get("resourceVersion")
+        if wanted not in {None, current["metadata"]["resourceVersion"]}:
+            raise Conflict(f"patch {key}: it was changed", status=409, reason="Conflict")
+        patched = _merged(current, patch)
+        if dry_run or patched == current:
+            return copy.deepcopy(patched)
+        return self._store(resource, key, "MODIFIED", patched)
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: str = "Background",
+    ) -> None:
+        await self._meet("delete", name=name, uid=uid, resource_version=resource_version, propagation=propagation)
+        key = ObjectKey(namespace, name)
+        gone = self._stored(resource, key)
+        if uid not in {"", gone["metadata"]["uid"]}:
+            raise Conflict(f"delete {key}: another uid", status=409, reason="Conflict")
+        self._store(resource, key, "DELETED", copy.deepcopy(gone))
+        del self._objects[resource][key]
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        resource_version: str,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+    ) -> AsyncIterator[WatchEvent]:
+        await self._meet(
+            "watch",
+            resource=resource,
+            namespace=namespace,
+            resource_version=resource_version,
+            labels=labels,
+            fields=fields,
+        )
+        if (resource.group, resource.kind) not in self._served:
+            raise NotFound(f"watch {resource}: the server could not find it", status=404, reason="NotFound")
+        if self.instant_ends:
+            self.instant_ends -= 1
+            return
+        stream = _Stream(resource, int(resource_version))
+        self._streams.add(stream)
+        try:
+            async for event in self._stream(stream):
+                if not namespace or event.object["metadata"].get("namespace", namespace) == namespace:
+                    yield WatchEvent(event.type, _bare(event.object)) if metadata_only else event
+        finally:
+            self._streams.discard(stream)
+
+    async def _stream(self, stream: _Stream) -> AsyncIterator[WatchEvent]:
+        while True:
+            if stream.silent:
+                await asyncio.sleep(SILENCE_SECONDS)
+                raise unreachable(f"silent for {SILENCE_SECONDS:g} s")
+            if stream.position < self._compacted:
+                raise Expired("too old resource version", status=410, reason="Expired")
+            pending = [
+                (version, event) for version, event in self._events[stream.resource] if version > stream.position
+            ]
+            for version, event in pending:
+                stream.position = version
+                yield copy.deepcopy(event)
+            if stream.bookmarks:
+                stream.bookmarks -= 1
+                stream.position = self._version
+                yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": str(self._version)}})
+            elif stream.ended:
+                if stream.error is not None:
+                    raise stream.error
+                return
+            elif not pending:
+                stream.wake.clear()
+                await stream.wake.wait()
+
+    async def _meet(self, verb: str, **arguments: Any) -> None:
+        self.calls.append((verb, arguments))
+        await asyncio.sleep(0)
+        if self._faults[verb]:
+            raise self._faults[verb].popleft()
+
+    def _stored(self, resource: Resource, key: ObjectKey) -> Manifest:
+        try:
+            return self._objects[resource][key]
+        except KeyError:
+            raise NotFound(f"{resource} {key} not found", status=404, reason="NotFound") from None
+
+    def _store(self, resource: Resource, key: ObjectKey, event: str, manifest: Manifest) -> Manifest:
+        self._version += 1
+        manifest["metadata"]["resourceVersion"] = str(self._version)
+        self._objects[resource][key] = manifest
+        self._events[resource].append((self._version, WatchEvent(event, manifest)))
+        for stream in self._streams:
+            stream.wake.set()
+        return copy.deepcopy(manifest)
+
+    def _listing(self, resource: Resource, namespace: str) -> Listing:
+        if (resource.group, resource.kind) not in self._served:
+            raise NotFound(f"list {resource}: the server could not find it", status=404, reason="NotFound")
+        items = [item for key, item in self._objects[resource].items() if namespace in {"", key.namespace}]
+        return Listing(copy.deepcopy(items), str(self._version))
+
+
+def _bare(manifest: Manifest) -> Manifest:
+    return {name: value for name, value in manifest.items() if name in {"apiVersion", "kind", "metadata"}}
+
+
+def _merged(target: Any, patch: Any) -> Any:
+    """Apply a merge patch by the pseudo code of RFC 7386, section 2."""
+    if not isinstance(patch, dict):
+        return copy.deepcopy(patch)
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = _merged(result.get(key), value)
+    return result
