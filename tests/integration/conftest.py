@@ -21,7 +21,7 @@ AT_ONCE = timedelta(0)
 @pytest.fixture(scope="session")
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
     directory = tmp_path_factory.mktemp("etcd")
-    binary = binaries.find("etcd")
+    binary = binaries.resolve(["etcd"])["etcd"].path
     server = start_on_free_port(lambda port: Etcd(binary=binary, directory=directory, port=port))
     yield server
     server.stop(AT_ONCE)
@@ -41,7 +41,7 @@ def workload_server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def _api_server(name: str, etcd: Etcd, paths: pytest.TempPathFactory) -> Iterator[ApiServer]:
     directory = paths.mktemp(name)
-    binary = binaries.find("kube-apiserver")
+    binary = binaries.resolve(["kube-apiserver"])["kube-apiserver"].path
     server = start_on_free_port(
         lambda port: ApiServer(
             ApiServerSettings(

@@ -1,17 +1,120 @@
-"""Where the binaries of the environment come from."""
+"""Where the binaries of the environment come from.
+
+In this order: the directory in ``CLUSTERSTACKS_ASSETS`` or ``KUBEBUILDER_ASSETS``; PATH; the cache; the published
+archive; a build from the Go modules. The first that fits wins, each program for itself.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
+import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from clusterstacks.domain.errors import SpecError
+from clusterstacks.devcluster import golang, published
+from clusterstacks.devcluster.locks import exclusive
+from clusterstacks.devcluster.tools import TOOLS, Tool, version_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+ASSET_VARIABLES = ("CLUSTERSTACKS_ASSETS", "KUBEBUILDER_ASSETS")
 
 
-def find(name: str) -> Path:
-    """Return the path of a binary; raises SpecError when there is none."""
-    for variable in ("CLUSTERSTACKS_ASSETS", "KUBEBUILDER_ASSETS"):
-        directory = os.environ.get(variable)
-        if directory and os.access(Path(directory) / name, os.X_OK):
-            return Path(directory) / name
-    raise SpecError("BinaryMissing", f"{name} was not found; set CLUSTERSTACKS_ASSETS to a directory that holds it")
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """A program that was found: which, where and why there."""
+
+    name: str
+    version: str
+    origin: str
+    path: Path
+
+
+def silent(_: str) -> None:
+    """Report nothing."""
+
+
+def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where binaries are kept: ``$XDG_CACHE_HOME/cluster-stacks/bin``."""
+    home = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or Path.home()) / ".cache"
+    return Path(home) / "cluster-stacks" / "bin"
+
+
+def resolve(
+    names: Iterable[str] = tuple(TOOLS),
+    *,
+    report: Callable[[str], None] = silent,
+    environ: Mapping[str, str] = os.environ,
+) -> dict[str, Binary]:
+    """Find all of these programs; what is nowhere is fetched or built into the cache.
+
+    Two runs at once are safe: the second waits, says so, and takes what the first one made.
+
+    Args:
+        names: Names out of ``TOOLS``.
+        report: Called with a line for everything that takes long.
+        environ: The environment variables to look at.
+
+    Raises:
+        DependencyError: a program is nowhere and cannot be built.
+    """
+    wanted = [TOOLS[name] for name in names]
+    cache = cache_directory(environ)
+    found = {tool.name: find(tool, environ, report) for tool in wanted}
+    if None in found.values():
+        waiting = f"another run is fetching or building binaries in {cache}: waiting for it"
+        with exclusive(cache / ".lock", lambda: report(waiting)):
+            _obtain([tool for tool in wanted if not find(tool, environ)], cache, environ, report)
+        found = {tool.name: find(tool, environ) for tool in wanted}
+    return {name: binary for name, binary in found.items() if binary}
+
+
+def find(tool: Tool, environ: Mapping[str, str], report: Callable[[str], None] = silent) -> Binary | None:
+    """Look for a program that fits, without fetching or building anything."""
+    for origin, path in _candidates(tool, environ):
+        version = version_of(tool, path)
+        if tool.fits(version):
+            return Binary(tool.name, version, origin, path)
+        told = version or "an unknown version"
+        report(f"{path} ({origin}) is {told}, not {tool.version} or another patch of it: not used")
+    return _cached(tool, cache_directory(environ))
+
+
+def _candidates(tool: Tool, environ: Mapping[str, str]) -> Iterable[tuple[str, Path]]:
+    for variable in ASSET_VARIABLES:
+        if environ.get(variable):
+            path = Path(environ[variable]) / tool.name
+            if os.access(path, os.X_OK):
+                yield variable, path.absolute()
+    on_path = shutil.which(tool.name, path=environ.get("PATH", ""))
+    if on_path:
+        yield "PATH", Path(on_path).absolute()
+
+
+def _cached(tool: Tool, cache: Path) -> Binary | None:
+    built = cache / f"{tool.name}-{tool.version}"
+    if os.access(built, os.X_OK):
+        return Binary(tool.name, tool.version, "cache", built)
+    for path in sorted(cache.glob(f"{tool.name}-v*{published.SUFFIX}"), reverse=True):
+        version = path.name.removeprefix(f"{tool.name}-").removesuffix(published.SUFFIX)
+        if tool.fits(version):
+            return Binary(tool.name, version, "published archive", path)
+    return None
+
+
+def _obtain(tools: list[Tool], cache: Path, environ: Mapping[str, str], report: Callable[[str], None]) -> None:
+    if any(tool.name in published.CONTAINED for tool in tools):
+        published.fetch_published(cache, report)
+        tools = [tool for tool in tools if not find(tool, environ)]
+    if not tools:
+        return
+    cache.mkdir(parents=True, exist_ok=True)
+    go = golang.find_go(cache, report)
+    for number, tool in enumerate(tools, start=1):
+        began = time.monotonic()
+        report(f"building {tool.name} {tool.version} ({number} of {len(tools)}; minutes at the first time)")
+        go.build(tool, cache / f"{tool.name}-{tool.version}")
+        report(f"built {tool.name} {tool.version} in {time.monotonic() - began:.0f} s")
