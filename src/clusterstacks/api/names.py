@@ -79,6 +79,8 @@ class ReleaseCondition(StrEnum):
     DOWNLOADED = "ClusterStackReleaseDownloaded"
     PROVIDER_READY = "ProviderClusterStackReleaseReady"
     CHART_APPLIED = "HelmChartApplied"
+    CLASS_ACCEPTED = "ClusterClassAccepted"
+    """Cluster API has reconciled the class without complaint (ours)."""
 
 
 class AddonCondition(StrEnum):
