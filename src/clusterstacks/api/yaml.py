@@ -1,0 +1,262 @@
+"""YAML as Kubernetes reads it.
+
+Kubernetes parses YAML 1.1 with exceptions: ``yes`` is a boolean and ``0644`` is octal, while ``22:22`` and dates stay
+strings, and everything ends up as JSON, so that keys are strings and ``1e3`` is the integer 1000. PyYAML's C parser
+does the parsing; what scalars mean is decided here, and measured against ``sigs.k8s.io/yaml`` as embedded in Helm
+(docs/explanation/dependencies.md). Nothing a hostile document says can crash or flood the process.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import yaml
+
+from clusterstacks.api import yamlscalars
+from clusterstacks.domain.errors import SpecError
+
+MAX_BYTES: Final = 16 * 1024 * 1024
+"""Longest text read at once (arbitrary: five times the largest CRD bundle seen)."""
+
+MAX_ALIASES: Final = 100
+"""Aliases in one text; more is refused before anything is built (arbitrary: charts use fewer than ten)."""
+
+MAX_DEPTH: Final = 200
+"""Levels of nesting (arbitrary: CRD schemas reach about 50)."""
+
+_COMPOSER_DEPTH: Final = 2_000
+"""Levels that PyYAML's recursive C composer surely survives (5,000 pass, 200,000 overflow an 8 MB stack)."""
+
+MAX_VALUES: Final = 1_000_000
+"""Values after aliases are expanded (arbitrary: a 2 MB CRD bundle has about 100,000)."""
+
+_TAG: Final = "tag:yaml.org,2002:"
+_PLAIN: Final = "plain"
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    f"{_TAG}int": (int,),
+    f"{_TAG}float": (int, float),
+    f"{_TAG}bool": (bool,),
+    f"{_TAG}null": (type(None),),
+}
+"""What a scalar with an explicit tag must turn out to be."""
+
+_MAYBE_ALIAS: Final = re.compile(r"(?:^|[\s\[{,:\-])\*[^\s\[\]{},*]", re.MULTILINE)
+_MAYBE_DEEP: Final = re.compile(rf"^[ \-?]{{{_COMPOSER_DEPTH // 2}}}", re.MULTILINE)
+
+
+class YamlError(SpecError):
+    """The text is no YAML, or none that Kubernetes takes; ``line`` counts from 1 and is 0 when there is none."""
+
+    def __init__(self, name: str, problem: str, line: int = 0) -> None:
+        super().__init__("YamlInvalid", f"{name}, line {line}: {problem}" if line else f"{name}: {problem}")
+        self.problem = problem
+        self.line = line
+
+
+def _line_of(mark: object) -> int:
+    # Two classes of marks, C's and Python's, or None: line -1 makes that 0.
+    return int(getattr(mark, "line", -1)) + 1
+
+
+class _NotKubernetesError(Exception):
+    """A node that has no place in a Kubernetes document."""
+
+    def __init__(self, node: yaml.Node, problem: str) -> None:
+        super().__init__(problem)
+        self.line = _line_of(node.start_mark)
+
+
+class K8sLoader(yaml.CSafeLoader):
+    """PyYAML's C parser and composer, leaving the meaning of plain scalars to this module."""
+
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:  # noqa: ANN401, ARG002 - PyYAML's signature
+        """Mark plain scalars; everything else keeps the tag its form says."""
+        if kind is yaml.ScalarNode:
+            # ``implicit`` is (plain, quoted) as the C parser passes it.
+            return _PLAIN if implicit[0] else f"{_TAG}str"
+        return f"{_TAG}seq" if kind is yaml.SequenceNode else f"{_TAG}map"
+
+    def descend_resolver(self, current_node: Any, current_index: Any) -> None:  # noqa: ANN401 - PyYAML's signature
+        """Path resolvers are not used; doing nothing saves a fifth of the time."""
+
+    def ascend_resolver(self) -> None:
+        """See ``descend_resolver``."""
+
+
+def load_all(text: str | bytes, *, name: str = "YAML", max_bytes: int = MAX_BYTES) -> list[Any]:
+    """Read every document of ``text``; an empty document is None.
+
+    Mappings have string keys only and hold no shared parts, so aliases behave as copies.
+
+    Args:
+        text: The documents; bytes must be UTF-8.
+        name: How messages call the text, e.g. ``metadata.yaml``.
+        max_bytes: Longest text taken.
+
+    Raises:
+        YamlError: not YAML; a duplicate or null key; infinity or not-a-number; a tag Kubernetes does not know;
+            larger, deeper or with more aliases than the bounds of this module.
+    """
+    source = _bounded(text, name, max_bytes)
+    try:
+        _refuse_bombs(source, name)
+        loader = K8sLoader(source)
+        try:
+            return _documents(loader)
+        finally:
+            loader.dispose()
+    except _NotKubernetesError as error:
+        raise YamlError(name, str(error), error.line) from None
+    except yaml.MarkedYAMLError as error:
+        raise YamlError(name, error.problem or "not YAML", _line_of(error.problem_mark)) from None
+    except yaml.YAMLError as error:
+        raise YamlError(name, " ".join(str(error).split())) from None
+
+
+def load(text: str | bytes, *, name: str = "YAML", max_bytes: int = MAX_BYTES) -> Any:  # noqa: ANN401 - any JSON value
+    """Read the one document of ``text``; None when there is none. Raises like ``load_all``."""
+    documents = load_all(text, name=name, max_bytes=max_bytes)
+    if len(documents) > 1:
+        raise YamlError(name, f"holds {len(documents)} documents where one is expected")
+    return documents[0] if documents else None
+
+
+def _bounded(text: str | bytes, name: str, max_bytes: int) -> str:
+    if len(text) > max_bytes:
+        raise YamlError(name, f"is larger than {max_bytes} bytes")
+    if isinstance(text, str):
+        return text
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise YamlError(name, f"is not UTF-8 at byte {error.start}") from None
+
+
+def _refuse_bombs(source: str, name: str) -> None:
+    # Most texts pass this cheap look; only for the others the events are counted, which doubles the time.
+    flow = source.count("[") + source.count("{")
+    aliases = sum(1 for _ in _MAYBE_ALIAS.finditer(source)) if "*" in source else 0
+    if flow < _COMPOSER_DEPTH // 2 and aliases <= MAX_ALIASES and not _MAYBE_DEEP.search(source):
+        return
+    depth = aliases = 0
+    for event in yaml.parse(source, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.AliasEvent):
+            aliases += 1
+        if depth > MAX_DEPTH:
+            raise YamlError(name, f"nests deeper than {MAX_DEPTH} levels", _line_of(event.start_mark))
+        if aliases > MAX_ALIASES:
+            raise YamlError(name, f"has more than {MAX_ALIASES} aliases", _line_of(event.start_mark))
+
+
+def _documents(loader: K8sLoader) -> list[Any]:
+    builder = _Builder()
+    documents = []
+    while loader.check_node():
+        node = loader.get_node()
+        documents.append(None if node is None else builder.value(node, 0))
+    return documents
+
+
+class _Builder:
+    """Turns composed nodes into JSON values, within ``MAX_VALUES`` and ``MAX_DEPTH``."""
+
+    def __init__(self) -> None:
+        self._budget = MAX_VALUES
+
+    def value(self, node: yaml.Node, depth: int) -> Any:  # noqa: ANN401 - any JSON value
+        self._budget -= 1
+        if self._budget < 0:
+            raise _NotKubernetesError(node, f"has more than {MAX_VALUES} values once its aliases are expanded")
+        if depth > MAX_DEPTH:
+            raise _NotKubernetesError(node, f"nests deeper than {MAX_DEPTH} levels, or an alias holds itself")
+        if isinstance(node, yaml.ScalarNode):
+            return _scalar(node)
+        if isinstance(node, yaml.MappingNode) and node.tag == f"{_TAG}map":
+            return self._mapping(node, depth + 1)
+        if isinstance(node, yaml.SequenceNode) and node.tag == f"{_TAG}seq":
+            return [self.value(item, depth + 1) for item in node.value]
+        raise _NotKubernetesError(node, f"tag {node.tag} is not known to Kubernetes")
+
+    def _mapping(self, node: yaml.MappingNode, depth: int) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        own: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            if key_node.tag == _PLAIN and key_node.value == "<<":
+                merged = self._merged(value_node, depth) | merged
+                continue
+            key = _key(key_node)
+            if key in own:
+                raise _NotKubernetesError(key_node, f"key {key!r} is there twice")
+            own[key] = self.value(value_node, depth)
+        return merged | own if merged else own
+
+    def _merged(self, node: yaml.Node, depth: int) -> dict[str, Any]:
+        """The first mapping of a list wins, as the merge key's specification says."""
+        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        result: dict[str, Any] = {}
+        for source in sources:
+            if not isinstance(source, yaml.MappingNode):
+                raise _NotKubernetesError(source, "a merge key takes a mapping or a list of mappings")
+            result = self.value(source, depth) | result
+        return result
+
+
+def _key(node: yaml.Node) -> str:
+    if not isinstance(node, yaml.ScalarNode):
+        raise _NotKubernetesError(node, "a key is a list or mapping; quote it to make it a string")
+    try:
+        return yamlscalars.key_text(_scalar(node), node.value)
+    except ValueError as error:
+        raise _NotKubernetesError(node, str(error)) from None
+
+
+def _scalar(node: yaml.ScalarNode) -> yamlscalars.Scalar:
+    text: str = node.value
+    if node.tag == f"{_TAG}str":
+        return text
+    try:
+        value = yamlscalars.resolve(text)
+    except ValueError as error:
+        raise _NotKubernetesError(node, str(error)) from None
+    if node.tag == _PLAIN:
+        return value
+    if node.tag not in _TYPES:
+        raise _NotKubernetesError(node, f"tag {node.tag} is not known to Kubernetes")
+    if type(value) not in _TYPES[node.tag]:
+        raise _NotKubernetesError(node, f"{text[:60]!r} is no {node.tag.removeprefix(_TAG)}")
+    return value
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Plain only where both this loader and other YAML readers see the same value."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ANN401, ARG002 - PyYAML's signature
+        return True
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar(f"{_TAG}str", text, style="|" if "\n" in text.strip() else None)
+
+
+_Dumper.add_representer(str, _represent_text)
+# PyYAML asks these before it leaves quotes away; its own table (dates, 22:22, =) stays for other readers of the file.
+for _tag, _pattern in (
+    ("bool", re.compile("|".join(f"^{word}$" for word in yamlscalars.BOOLS))),
+    ("int", re.compile(f"^(?:{yamlscalars.INT.pattern})$")),
+    ("float", re.compile(f"^(?:{yamlscalars.FLOAT.pattern})$")),
+    ("float", re.compile(f"^(?:{yamlscalars.NOT_FINITE.pattern})$")),
+):
+    _Dumper.add_implicit_resolver(f"{_TAG}{_tag}", _pattern, None)
+
+
+def dump(document: Any) -> str:  # noqa: ANN401 - any JSON value
+    """Write a JSON value as YAML for people: block style, keys in their order, no aliases.
+
+    Strings that a YAML 1.1 reader would take for something else are quoted; ``load`` gives the document back.
+    """
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=120)
