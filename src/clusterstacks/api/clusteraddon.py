@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from pydantic import ConfigDict, Field, StrictBool
+from pydantic import ConfigDict, Field, JsonValue, StrictBool
 
 from clusterstacks.api.meta import (
     LIST_LENGTH,
@@ -17,26 +17,24 @@ from clusterstacks.api.meta import (
 )
 
 # As the Go operator's webhook: the kind is checked at creation, kind and name never change.
-_CLUSTER_REF_RULES: Final[dict[str, Any]] = {
-    "x-kubernetes-validations": [
-        {
-            "rule": "oldSelf.hasValue() || self.?kind.orValue('') == 'Cluster'",
-            "message": "kind must be Cluster",
-            "optionalOldSelf": True,
-        },
-        {
-            "rule": "self.?name.orValue('') == oldSelf.?name.orValue('') "
-            "&& self.?kind.orValue('') == oldSelf.?kind.orValue('')",
-            "message": "name and kind cannot be changed; create another ClusterAddon",
-        },
-    ]
-}
+_SAME: Final = "has(self.{0}) == has(oldSelf.{0}) && (!has(self.{0}) || self.{0} == oldSelf.{0})"
+_CLUSTER_REF_RULES: Final[list[JsonValue]] = [
+    {
+        "rule": "oldSelf.hasValue() || has(self.kind) && self.kind == 'Cluster'",
+        "message": "kind must be Cluster",
+        "optionalOldSelf": True,
+    },
+    {"rule": _SAME.format("name"), "message": "name cannot be changed; create another ClusterAddon"},
+    {"rule": _SAME.format("kind"), "message": "kind cannot be changed"},
+]
 
 
 class ClusterReference(ObjectReference):
     """The Cluster the addons are for."""
 
-    model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic", **_CLUSTER_REF_RULES})
+    model_config = ConfigDict(
+        json_schema_extra={"x-kubernetes-map-type": "atomic", "x-kubernetes-validations": _CLUSTER_REF_RULES}
+    )
 
 
 class ClusterAddonSpec(Model):

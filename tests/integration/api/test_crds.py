@@ -1,0 +1,214 @@
+"""Our CRDs on a real API server, used with the real kubectl."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.kubectl import Kubectl
+
+from clusterstacks.api.clusteraddon import ClusterAddon, ClusterAddonStatus, DeliveredAddon
+from clusterstacks.api.clusterstack import ClusterStack
+from clusterstacks.api.crds import all_crds
+from clusterstacks.api.meta import Condition
+
+if TYPE_CHECKING:
+    from clusterstacks.devcluster.apiserver import ApiServer
+
+NAMESPACE = "api-kinds"
+PROVIDER_REF = {"apiVersion": "infrastructure.clusterstack.x-k8s.io/v1alpha1", "kind": "FooTemplate", "name": "foo"}
+
+
+@pytest.fixture(scope="module")
+def kubectl(api_server: ApiServer) -> Kubectl:
+    kubectl = Kubectl(api_server.kubeconfig_path, NAMESPACE)
+    crds = all_crds()
+    kubectl("apply", "--server-side", "-f-", manifest={"apiVersion": "v1", "kind": "List", "items": crds})
+    names = [f"crd/{crd['metadata']['name']}" for crd in crds]
+    kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
+    kubectl("create", "namespace", NAMESPACE)
+    return kubectl
+
+
+def stack(name: str, /, **spec: Any) -> dict[str, Any]:
+    plain = {"provider": "docker", "name": "ferrol", "kubernetesVersion": "1.27", "noProvider": True}
+    return {
+        "apiVersion": "clusterstack.x-k8s.io/v1alpha1",
+        "kind": "ClusterStack",
+        "metadata": {"name": name},
+        "spec": {**plain, **spec},
+    }
+
+
+def addon(name: str, /, cluster: str = "a", **spec: Any) -> dict[str, Any]:
+    reference = {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "name": cluster, "namespace": NAMESPACE}
+    owner = {key: value for key, value in reference.items() if key != "namespace"}
+    return {
+        "apiVersion": "clusterstack.x-k8s.io/v1alpha1",
+        "kind": "ClusterAddon",
+        "metadata": {"name": name, "ownerReferences": [{**owner, "uid": "u"}]},
+        "spec": {"clusterRef": reference, **spec},
+    }
+
+
+def release(name: str, /, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "clusterstack.x-k8s.io/v1alpha1",
+        "kind": "ClusterStackRelease",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+@pytest.mark.parametrize("crd", all_crds(), ids=lambda crd: crd["spec"]["names"]["kind"])
+def test_the_server_has_nothing_against_the_schema(kubectl: Kubectl, crd: dict[str, Any]) -> None:
+    live = json.loads(kubectl("get", "crd", crd["metadata"]["name"], "-o=json"))
+
+    conditions = {condition["type"]: condition["status"] for condition in live["status"]["conditions"]}
+    assert conditions["Established"] == "True"
+    assert "NonStructuralSchema" not in conditions
+    assert live["spec"]["versions"] == crd["spec"]["versions"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"channel": "stable", "autoSubscribe": False, "versions": ["v2"]},
+        {"channel": "custom", "versions": ["v0-sha.abc1234", "v1-beta.1", "v1"]},
+        {"versions": None, "providerRef": None, "noProvider": True},
+        {"noProvider": None, "providerRef": PROVIDER_REF},
+        {"providerRef": {}, "noProvider": False},
+        {"provider": "with-dash", "name": "UPPER", "kubernetesVersion": "9.999"},
+        {"clusterNamespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "a"}}}},
+        {"clusterNamespaces": {}},
+    ],
+)
+def test_accepts_and_reads_cluster_stacks(kubectl: Kubectl, spec: dict[str, Any]) -> None:
+    live = kubectl.create({**stack("", **spec), "metadata": {"generateName": "accepted-"}})
+
+    read = ClusterStack.parse(live)
+    assert (read.spec.channel, read.spec.auto_subscribe) == (spec.get("channel", "stable"), "autoSubscribe" not in spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "answer"),
+    [
+        ({"provider": ""}, "spec.provider"),
+        ({"kubernetesVersion": "1.27.3"}, "spec.kubernetesVersion"),
+        ({"channel": "beta"}, "spec.channel"),
+        ({"autoSubscribe": "yes"}, "spec.autoSubscribe"),
+        ({"versions": ["latest"]}, "each of versions must read like"),
+        ({"noProvider": False}, "providerRef is missing"),
+        ({"clusterNamespaces": {"from": "Selector"}}, "needs a selector"),
+    ],
+)
+def test_refuses_faulty_cluster_stacks(kubectl: Kubectl, spec: dict[str, Any], answer: str) -> None:
+    done = kubectl.tried("create", "-f-", manifest=stack("refused", **spec))
+
+    assert done.returncode != 0
+    assert answer in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "answer"),
+    [
+        ({"provider": "other"}, "cannot be changed"),
+        ({"kubernetesVersion": "1.28"}, "cannot be changed"),
+        ({"channel": "custom"}, "cannot be changed"),
+        ({"versions": ["no version", "v2"], "noProvider": False}, ""),
+    ],
+)
+def test_refuses_the_changes_the_go_operator_refuses(
+    kubectl: Kubectl, change: dict[str, Any], answer: str, request: pytest.FixtureRequest
+) -> None:
+    name = f"changed-{request.node.callspec.indices['change']}"
+    kubectl.create(stack(name))
+
+    done = kubectl.tried("patch", "clusterstack", name, "--type=merge", f"--patch={json.dumps({'spec': change})}")
+
+    assert (done.returncode == 0) is (answer == "")
+    assert answer in done.stderr
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {**release("bare"), "spec": None},
+        release("docker-ferrol-1-27-v1"),
+        addon("cluster-addon-a"),
+        release("with-provider", providerRef=PROVIDER_REF),
+        addon("with-everything", clusterStack="docker-ferrol-1-27-v1", version="v1", hook="BeforeClusterUpgrade"),
+    ],
+    ids=lambda manifest: manifest["metadata"]["name"],
+)
+def test_accepts_what_the_go_operator_writes(kubectl: Kubectl, manifest: dict[str, Any]) -> None:
+    kubectl.create(manifest)
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer"),
+    [(None, "spec.clusterRef"), ({"kind": "Machine", "name": "a"}, "kind must be Cluster")],
+)
+def test_refuses_an_addon_without_a_cluster(kubectl: Kubectl, reference: Any, answer: str) -> None:
+    done = kubectl.tried("create", "-f-", manifest=addon("refused", clusterRef=reference))
+
+    assert done.returncode != 0
+    assert answer in done.stderr
+
+
+def test_an_addon_stays_with_its_cluster(kubectl: Kubectl) -> None:
+    kubectl.create(addon("faithful"))
+    move = {"spec": {"clusterRef": {"name": "b"}}}
+
+    done = kubectl.tried("patch", "caddon", "faithful", "--type=merge", f"--patch={json.dumps(move)}")
+
+    assert done.returncode != 0
+    assert "name cannot be changed" in done.stderr
+    kubectl("patch", "caddon", "faithful", "--type=merge", "--patch", '{"spec":{"paused":true,"hook":""}}')
+
+
+def test_a_status_is_written_through_the_subresource_and_shown(kubectl: Kubectl) -> None:
+    kubectl.create(addon("shown", cluster="seen"))
+    status = ClusterAddonStatus(
+        target="docker-ferrol-1-27-v2",
+        addons=(DeliveredAddon(name="cni", release="docker-ferrol-1-27-v2", version="v2", objects=3),),
+        conditions=(
+            Condition(
+                type="Ready",
+                status="False",
+                severity="Info",
+                reason="ObjectsApplyingOngoing",
+                message="3 of 7 objects",
+                last_transition_time="2026-11-21T10:00:00Z",
+            ),
+        ),
+    )
+
+    patch = json.dumps({"status": status.document()})
+    live = kubectl("patch", "caddon", "shown", "--subresource=status", "--type=merge", f"--patch={patch}", "-o=json")
+
+    assert ClusterAddon.parse(json.loads(live)).status == status
+    table = kubectl("get", "caddon", "shown", "-o=wide").splitlines()
+    assert table[0].split() == ["NAME", "CLUSTER", "HOOK", "READY", "AGE", "REASON", "MESSAGE", "CLASS", "TARGET"]
+    assert "seen" in table[1]
+    assert "3 of 7 objects" in table[1]
+
+
+@pytest.mark.parametrize("name", ["csk", "cskr", "caddon"])
+def test_short_names_are_served(kubectl: Kubectl, name: str) -> None:
+    kubectl("get", name)
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("clusterstack.spec.channel", "autoSubscribe follows"),
+        ("clusterstack.spec.clusterNamespaces", "Namespaces whose Clusters may use"),
+        ("clusterstackrelease.status.resources", "State of the cluster class"),
+        ("clusteraddon.status.stages.phase", "waitingForPreCondition"),
+    ],
+)
+def test_kubectl_explains_every_field(kubectl: Kubectl, path: str, answer: str) -> None:
+    assert answer in " ".join(kubectl("explain", path).split())
