@@ -1,0 +1,86 @@
+"""The files of one stored release and the digests that prove them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
+from clusterstacks.releases.sources import MAX_FILE_BYTES, MAX_FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from clusterstacks.domain.names import ReleaseName
+
+
+def content_digest(entries: Iterable[tuple[str, str]]) -> str:
+    """Digest a set of files: ``sha256:`` over the sorted lines ``<hex sha256>  <name>``.
+
+    Args:
+        entries: Name of each file and sha256 of its content in lower-case hex.
+    """
+    lines = sorted(f"{digest}  {name}\n" for name, digest in entries)
+    return f"sha256:{sha256(''.join(lines).encode()).hexdigest()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What one directory held when it was surveyed.
+
+    Args:
+        release: Whose files they are.
+        root: The directory.
+        files: Name and sha256 of every file.
+    """
+
+    release: ReleaseName
+    root: Path
+    files: Mapping[str, str]
+
+    @property
+    def digest(self) -> str:
+        """The digest of the release, the same for the same files wherever they are."""
+        return content_digest(self.files.items())
+
+    def read(self, file: str) -> bytes:
+        """Read one file again.
+
+        Raises:
+            ReleaseDamaged: It is not what was surveyed.
+        """
+        try:
+            content = _read(self.release, self.root, file)
+        except (OSError, ReleaseBroken):
+            raise ReleaseDamaged(self.release, file) from None
+        if sha256(content).hexdigest() != self.files[file]:
+            raise ReleaseDamaged(self.release, file)
+        return content
+
+
+def survey(release: ReleaseName, root: Path) -> Contents:
+    """Read and digest every file of a directory.
+
+    Raises:
+        ReleaseBroken: There are too many files, one is too large, or something is no file.
+        OSError: The directory cannot be read.
+    """
+    names = sorted(entry.name for entry in root.iterdir())
+    if len(names) > MAX_FILES:
+        raise ReleaseBroken(release, names[MAX_FILES], f"is one more than the {MAX_FILES} files a release may have")
+    return Contents(release, root, {name: sha256(_read(release, root, name)).hexdigest() for name in names})
+
+
+def _read(release: ReleaseName, root: Path, name: str) -> bytes:
+    if not name.isprintable():
+        raise ReleaseBroken(release, repr(name), "has an invisible character in its name: rename it")
+    handle = os.open(root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
+            raise ReleaseBroken(release, name, f"is no file of at most {MAX_FILE_BYTES} bytes")
+        return file.read(MAX_FILE_BYTES)

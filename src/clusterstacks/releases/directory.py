@@ -1,0 +1,120 @@
+"""Releases in a directory, as csctl and the Go operator leave them (FORMATS section 8)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound, SourceUnavailable
+from clusterstacks.releases.sources import MAX_FILE_BYTES, MAX_FILES, MAX_RELEASE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clusterstacks.domain.names import ReleaseName
+
+_NESTED = "cluster-stacks"
+_CHUNK = 1024 * 1024
+
+
+class DirectorySource:
+    """A directory that holds ``<release>/``, or ``cluster-stacks/<release>/`` as the Go operator's does.
+
+    Symbolic links inside are not followed: nothing outside the directory is ever read. Put a new release there under
+    another name (a leading dot hides it) and rename it when it is complete.
+
+    Args:
+        root: The directory; ``--release-dir`` of the operator.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    async def list(self) -> tuple[str, ...]:
+        """Name the directories, sorted; hidden ones are left out.
+
+        Raises:
+            SourceUnavailable: The directory is missing or may not be read.
+        """
+        return await asyncio.to_thread(self._list)
+
+    async def fetch(self, name: ReleaseName, into: Path) -> None:
+        """Copy the regular files of one release; sub-directories (unpacked addons) are left out.
+
+        Raises:
+            ReleaseNotFound: No directory has the release's name.
+            ReleaseBroken: The release is too large, or holds a link or device.
+            SourceUnavailable: A file cannot be read.
+        """
+        await asyncio.to_thread(self._fetch, name, into)
+
+    def _list(self) -> tuple[str, ...]:
+        try:
+            names = _directories(self._root)
+            nested = _directories(self._root / _NESTED) if _NESTED in names else set()
+        except OSError as error:
+            raise _unavailable(self._root, error) from None
+        return tuple(sorted((names | nested) - {_NESTED}))
+
+    def _fetch(self, name: ReleaseName, into: Path) -> None:
+        try:
+            directory = self._open(name)
+            try:
+                self._copy(name, directory, into)
+            finally:
+                os.close(directory)
+        except OSError as error:
+            raise _unavailable(self._root / name.release, error) from None
+
+    def _open(self, name: ReleaseName) -> int:
+        for parent in (self._root, self._root / _NESTED):
+            try:
+                return os.open(parent / name.release, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+        raise ReleaseNotFound(name, self._root)
+
+    def _copy(self, name: ReleaseName, directory: int, into: Path) -> None:
+        copied = 0
+        for count, file in enumerate(_files(name, directory), start=1):
+            if count > MAX_FILES:
+                raise ReleaseBroken(name, file, f"is one more than the {MAX_FILES} files a release may have")
+            copied += _copy_file(name, directory, file, into)
+            if copied > MAX_RELEASE_BYTES:
+                raise ReleaseBroken(name, file, f"makes the release larger than {MAX_RELEASE_BYTES} bytes")
+
+
+def _directories(parent: Path) -> set[str]:
+    with os.scandir(parent) as entries:
+        return {
+            entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
+        }
+
+
+def _files(name: ReleaseName, directory: int) -> Iterator[str]:
+    for file in sorted(os.listdir(directory)):
+        mode = os.stat(file, dir_fd=directory, follow_symlinks=False).st_mode
+        if stat.S_ISREG(mode):
+            yield file
+        elif not stat.S_ISDIR(mode):
+            raise ReleaseBroken(name, file, "is a link or device: put the file itself there")
+
+
+def _copy_file(name: ReleaseName, directory: int, file: str, into: Path) -> int:
+    copied = 0
+    # O_NONBLOCK: a pipe that took the file's place must not hang the reader.
+    source = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    with os.fdopen(source, "rb") as reader, Path(into, file).open("xb") as writer:
+        while piece := reader.read(_CHUNK):
+            copied += len(piece)
+            if copied > MAX_FILE_BYTES:
+                raise ReleaseBroken(name, file, f"is larger than {MAX_FILE_BYTES} bytes")
+            writer.write(piece)
+    return copied
+
+
+def _unavailable(place: Path, error: OSError) -> SourceUnavailable:
+    return SourceUnavailable(place, f"{error.filename or place}: {error.strerror}")

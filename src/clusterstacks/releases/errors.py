@@ -1,0 +1,91 @@
+"""What can be wrong with a release, its archives and the place it comes from.
+
+::
+
+    SpecError
+    ├── UnsafeArchive      an archive holds what no archive of a release may hold, or is damaged
+    ├── ReleaseBroken      a file of a release is missing or says something that cannot be used
+    ├── DigestMismatch     the source now has another content under a name that was pinned
+    └── SourceBroken       a stack directory cannot be built
+    DependencyError
+    ├── ReleaseNotFound    the source does not have the release (yet)
+    ├── SourceUnavailable  the source cannot be read
+    ├── ReleaseDamaged     the stored copy changed on disk; the next access fetches it again
+    └── StoreUnavailable   the store's disk refuses
+"""
+
+from __future__ import annotations
+
+from clusterstacks.domain.errors import DependencyError, SpecError
+
+
+class UnsafeArchive(SpecError):
+    """An archive that is not read any further.
+
+    Args:
+        archive: What the archive is, e.g. ``release x: y.tgz``.
+        member: The member at fault; empty when it is the archive as a whole.
+        cause: What is wrong with it.
+    """
+
+    def __init__(self, archive: str, member: str, cause: str) -> None:
+        place = f"{archive}: member {member!r}" if member else archive
+        super().__init__("UnsafeArchive", f"{place} {cause}; build the release again")
+
+
+class ReleaseBroken(SpecError):
+    """A release that cannot be used until its author publishes it again."""
+
+    def __init__(self, release: object, file: str, problem: str) -> None:
+        super().__init__("ReleaseBroken", f"release {release}: {file} {problem}")
+
+
+class DigestMismatch(SpecError):
+    """A release whose content changed under its name, which a published release never may."""
+
+    def __init__(self, release: object, *, pinned: str, found: str) -> None:
+        super().__init__(
+            "DigestMismatch",
+            f"release {release} was pinned to {pinned}, but its source now has {found}: bring back the old content "
+            "and publish the change under a new version, or delete the ClusterStackRelease to accept what is there",
+        )
+
+
+class SourceBroken(SpecError):
+    """A stack directory from which no release can be built."""
+
+    def __init__(self, file: object, problem: str) -> None:
+        super().__init__("SourceBroken", f"{file} {problem}")
+
+
+class ReleaseNotFound(DependencyError):
+    """The source has no such release; it may be published later."""
+
+    def __init__(self, release: object, place: object) -> None:
+        super().__init__(
+            "ReleaseNotFound", f"release {release} is not in {place}: publish it there or correct the name"
+        )
+
+
+class SourceUnavailable(DependencyError):
+    """The source cannot be read at all."""
+
+    def __init__(self, place: object, cause: str) -> None:
+        super().__init__("SourceUnavailable", f"the release source {place} cannot be read: {cause}")
+
+
+class ReleaseDamaged(DependencyError):
+    """The stored copy of a release is not what was verified; it is thrown away and fetched again."""
+
+    def __init__(self, release: object, file: str) -> None:
+        super().__init__("ReleaseDamaged", f"release {release}: the stored {file} changed on disk; it is fetched again")
+
+
+class StoreUnavailable(DependencyError):
+    """The disk below the release store refuses to work."""
+
+    def __init__(self, root: object, cause: OSError) -> None:
+        reason = cause.strerror or str(cause)
+        super().__init__(
+            "StoreUnavailable", f"the release store in {root} cannot be used: {reason}; look at the operator's volume"
+        )

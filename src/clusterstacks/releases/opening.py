@@ -1,0 +1,150 @@
+"""Opening a release: every file is looked at once, so that nobody later meets a surprise in one."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING
+
+from clusterstacks.api import yaml
+from clusterstacks.domain.addonconfig import Action, AddonConfig, parse_addon_config
+from clusterstacks.domain.hashes import Hashes, parse_hashes
+from clusterstacks.domain.metadata import Metadata, parse_metadata
+from clusterstacks.releases.charts import (
+    MAX_DOCUMENT_BYTES,
+    ChartCache,
+    chart_digest,
+    pack_chart,
+    read_addons,
+    read_chart,
+)
+from clusterstacks.releases.errors import ReleaseBroken
+from clusterstacks.releases.release import (
+    ADDON_CONFIG,
+    ADDON_VALUES,
+    HASHES,
+    METADATA,
+    OVERWRITE,
+    SINGLE_ADDON,
+    AddonFacts,
+    Release,
+    addon_file,
+    class_chart_file,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from clusterstacks.releases.contents import Contents
+
+
+def open_release(contents: Contents, charts: ChartCache) -> Release:
+    """Verify a release and return it.
+
+    Every required file must be there and readable, the metadata must agree with the release's name, and every addon
+    that a stage applies must have a chart. Unknown files are left alone.
+
+    Args:
+        contents: The surveyed files.
+        charts: Where the packed addon charts are kept.
+
+    Raises:
+        SpecError: Something is wrong with a file; the message names release, file and cause.
+        ReleaseDamaged: A file changed while it was read.
+    """
+    metadata = _metadata(contents)
+    hashes = _hashes(contents)
+    file = class_chart_file(contents.release)
+    read_chart(_require(contents, file), _label(contents, file))
+    config = _config(contents)
+    facts = _single(contents, metadata) if config is None else _staged(contents, metadata, config, charts)
+    return Release(contents, metadata, config, hashes, facts, charts)
+
+
+def _metadata(contents: Contents) -> Metadata:
+    name, label = contents.release, _label(contents, METADATA)
+    document = yaml.load(_require(contents, METADATA), name=label, max_bytes=MAX_DOCUMENT_BYTES)
+    metadata = parse_metadata(document, file=label)
+    if metadata.cluster_stack != name.version:
+        problem = f"is of version {metadata.cluster_stack}, the name says {name.version}"
+        raise ReleaseBroken(name, METADATA, f"{problem}: publish the release under its own name")
+    if metadata.kubernetes.series != name.kubernetes:
+        problem = f"is for Kubernetes {metadata.kubernetes}, the name says {name.kubernetes}"
+        raise ReleaseBroken(name, METADATA, f"{problem}: publish the release under its own name")
+    return metadata
+
+
+def _hashes(contents: Contents) -> Hashes:
+    if HASHES not in contents.files:
+        return Hashes()
+    try:
+        document = json.loads(contents.read(HASHES)[:MAX_DOCUMENT_BYTES])
+    except (ValueError, RecursionError):
+        raise ReleaseBroken(contents.release, HASHES, "is no JSON: build the release again") from None
+    return parse_hashes(document, file=_label(contents, HASHES))
+
+
+def _config(contents: Contents) -> AddonConfig | None:
+    # A values file left over from the single-chart layout does not count beside clusteraddon.yaml.
+    if ADDON_CONFIG not in contents.files:
+        return None
+    label = _label(contents, ADDON_CONFIG)
+    document = yaml.load(contents.read(ADDON_CONFIG), name=label, max_bytes=MAX_DOCUMENT_BYTES)
+    return parse_addon_config(document, file=label)
+
+
+def _single(contents: Contents, metadata: Metadata) -> dict[str, AddonFacts]:
+    if ADDON_VALUES not in contents.files:
+        way_out = f"beside it is no {ADDON_CONFIG} either; a release has one of them: build it again"
+        raise ReleaseBroken(contents.release, ADDON_VALUES, f"is missing, and {way_out}")
+    file = addon_file(contents.release, metadata)
+    chart = read_chart(_require(contents, file), _label(contents, file))
+    values = _text(contents, ADDON_VALUES, contents.read(ADDON_VALUES))
+    return {SINGLE_ADDON: AddonFacts(chart_digest(chart), values, ADDON_VALUES)}
+
+
+def _staged(contents: Contents, metadata: Metadata, config: AddonConfig, charts: ChartCache) -> dict[str, AddonFacts]:
+    file = addon_file(contents.release, metadata)
+    addons = read_addons(_require(contents, file), _label(contents, file))
+    _check_stages(contents, config, file, addons)
+    facts = {name: _addon_facts(contents, file, name, files) for name, files in addons.items()}
+    for name, files in addons.items():
+        # Packed now, in the thread that opens the release, so that asking for a chart later takes no time.
+        charts.get(facts[name].digest, partial(pack_chart, name, files))
+    return facts
+
+
+def _check_stages(contents: Contents, config: AddonConfig, file: str, addons: Mapping[str, object]) -> None:
+    for hook, stages in config.stages.items():
+        for stage in stages:
+            if stage.action is Action.APPLY and stage.addon not in addons:
+                problem = (
+                    f"applies {stage.addon} in {hook}, but {file} has no directory {stage.addon} with a Chart.yaml"
+                )
+                raise ReleaseBroken(contents.release, ADDON_CONFIG, f"{problem}: add the chart or drop the stage")
+
+
+def _addon_facts(contents: Contents, file: str, name: str, files: Mapping[str, bytes]) -> AddonFacts:
+    place = f"{file}: {name}/{OVERWRITE}"
+    overwrite = _text(contents, place, files[OVERWRITE]) if OVERWRITE in files else None
+    return AddonFacts(chart_digest(files), overwrite, OVERWRITE)
+
+
+def _text(contents: Contents, file: str, content: bytes) -> str:
+    if len(content) > MAX_DOCUMENT_BYTES:
+        raise ReleaseBroken(contents.release, file, f"is larger than {MAX_DOCUMENT_BYTES} bytes: make it smaller")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise ReleaseBroken(contents.release, file, "is no UTF-8 text: save it as UTF-8") from None
+
+
+def _require(contents: Contents, file: str) -> bytes:
+    if file not in contents.files:
+        there = ", ".join(sorted(contents.files)) or "no file at all"
+        raise ReleaseBroken(contents.release, file, f"is missing (there is {there}): publish the whole release again")
+    return contents.read(file)
+
+
+def _label(contents: Contents, file: str) -> str:
+    return f"release {contents.release}: {file}"

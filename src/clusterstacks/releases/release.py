@@ -1,0 +1,142 @@
+"""One verified release, as the rest of the program sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from clusterstacks.releases.charts import AddonChart, ChartCache, pack_chart, read_addons
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from clusterstacks.domain.addonconfig import AddonConfig
+    from clusterstacks.domain.hashes import Hashes
+    from clusterstacks.domain.metadata import Metadata
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.releases.contents import Contents
+
+SINGLE_ADDON = "cluster-addon"
+"""What the one addon of the single-chart layout is called; Helm's release name too."""
+
+METADATA = "metadata.yaml"
+HASHES = "hashes.json"
+ADDON_CONFIG = "clusteraddon.yaml"
+ADDON_VALUES = "cluster-addon-values.yaml"
+OVERWRITE = "overwrite.yaml"
+NODE_IMAGES = "node-images.yaml"
+
+
+def class_chart_file(name: ReleaseName) -> str:
+    """Name the archive that holds the class chart."""
+    return f"{name.series}-cluster-class-{name.version.dot}.tgz"
+
+
+def addon_file(name: ReleaseName, metadata: Metadata) -> str:
+    """Name the archive that holds the addons; their version may be older than the release's."""
+    return f"{name.series}-cluster-addon-{metadata.cluster_addon.dot}.tgz"
+
+
+@dataclass(frozen=True, slots=True)
+class AddonFacts:
+    """What is known of an addon without its bytes; see :class:`AddonChart`."""
+
+    digest: str
+    values_template: str | None
+    values_name: str
+
+
+def _ignore() -> None:
+    """Nobody is to be told."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Release:
+    """A release whose every file was verified when it was opened.
+
+    Archives are read again when asked for, and compared with what was verified, so a release costs little to keep.
+    Reading is quick (a packed chart comes from memory or one small file) and may be done on the event loop.
+
+    Args:
+        contents: Its files and their digests.
+        metadata: metadata.yaml.
+        config: clusteraddon.yaml; None in the single-chart layout.
+        hashes: hashes.json; empty when the release has none.
+        facts: Every addon.
+        charts: Where packed charts are kept.
+        damaged: Called when a file turns out not to be what was verified.
+    """
+
+    contents: Contents
+    metadata: Metadata
+    config: AddonConfig | None
+    hashes: Hashes
+    facts: Mapping[str, AddonFacts]
+    charts: ChartCache = field(default_factory=ChartCache)
+    damaged: Callable[[], None] = _ignore
+
+    @property
+    def name(self) -> ReleaseName:
+        """The release's name."""
+        return self.contents.release
+
+    @property
+    def digest(self) -> str:
+        """``sha256:<hex>`` over names and contents of all files."""
+        return self.contents.digest
+
+    @property
+    def staged(self) -> bool:
+        """Whether the addons come in stages (clusteraddon.yaml) rather than as one chart."""
+        return self.config is not None
+
+    def class_chart(self) -> bytes:
+        """Return the chart of the cluster class, a ``.tgz`` Helm loads.
+
+        Raises:
+            ReleaseDamaged: The file changed on disk.
+        """
+        return self._read(class_chart_file(self.name))
+
+    def node_images(self) -> bytes | None:
+        """Return node-images.yaml; None when the release has none.
+
+        Raises:
+            ReleaseDamaged: The file changed on disk.
+        """
+        return self._read(NODE_IMAGES) if NODE_IMAGES in self.contents.files else None
+
+    def addons(self) -> tuple[str, ...]:
+        """Name every addon, sorted; ``("cluster-addon",)`` in the single-chart layout."""
+        return tuple(sorted(self.facts))
+
+    def addon(self, name: str) -> AddonChart:
+        """Return one addon.
+
+        Raises:
+            ReleaseBroken: The release has no such addon.
+            ReleaseDamaged: The archive changed on disk.
+        """
+        facts = self.facts.get(name)
+        if facts is None:
+            there = ", ".join(self.addons()) or "none"
+            raise ReleaseBroken(
+                self.name, addon_file(self.name, self.metadata), f"has no addon {name} (it has {there})"
+            )
+        chart = self._packed(name) if self.staged else self._read(addon_file(self.name, self.metadata))
+        return AddonChart(name, chart, facts.digest, facts.values_template, facts.values_name)
+
+    def _packed(self, name: str) -> bytes:
+        def pack() -> bytes:
+            file = addon_file(self.name, self.metadata)
+            return pack_chart(name, read_addons(self._read(file), f"release {self.name}: {file}")[name])
+
+        return self.charts.get(self.facts[name].digest, pack)
+
+    def _read(self, file: str) -> bytes:
+        try:
+            return self.contents.read(file)
+        except ReleaseDamaged:
+            self.damaged()
+            raise

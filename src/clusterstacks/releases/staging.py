@@ -1,0 +1,129 @@
+"""Directories that are being filled, and how a filled one becomes part of the store at once.
+
+A staging directory is locked while its process lives. What a crash leaves behind is unlocked and removed by the next
+sweep; nobody ever looks into one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PREFIX = ".staging-"
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """One directory being filled.
+
+    Args:
+        path: Where; private to this user.
+        lock: An open, locked file descriptor of the directory.
+    """
+
+    path: Path
+    lock: int
+
+    @classmethod
+    def create(cls, root: Path) -> Staging:
+        """Make an empty one below ``root``.
+
+        Raises:
+            OSError: The disk refuses.
+        """
+        path = _fresh_path(root)
+        path.mkdir(mode=0o700)
+        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise
+        return cls(path, lock)
+
+    def publish(self, target: Path) -> None:
+        """Make the directory, whole and on disk, appear as ``target``.
+
+        Raises:
+            FileExistsError: ``target`` is there already.
+            OSError: The disk refuses.
+        """
+        for file in sorted(self.path.iterdir()):
+            _seal(file)
+        os.fsync(self.lock)
+        try:
+            self.path.rename(target)
+        except OSError as error:
+            if target.exists():
+                raise FileExistsError(error.errno, error.strerror, str(target)) from None
+            raise
+        sync_directory(target.parent)
+
+    def remove(self) -> None:
+        """Let go of the directory; what was not published is gone. Never fails: the next sweep tries again."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self.lock)
+
+
+def sweep(root: Path) -> None:
+    """Remove what crashed processes left below ``root``; directories in use by a live one stay.
+
+    Raises:
+        OSError: ``root`` cannot be read.
+    """
+    for path in root.glob(f"{PREFIX}*"):
+        try:
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+        except BlockingIOError:
+            continue
+        finally:
+            os.close(lock)
+
+
+def discard(directory: Path) -> None:
+    """Remove a published directory; it is gone from its name at once, even if a crash leaves parts of it elsewhere.
+
+    Raises:
+        OSError: The disk refuses.
+    """
+    leftover = _fresh_path(directory.parent)
+    directory.rename(leftover)
+    shutil.rmtree(leftover, ignore_errors=True)
+
+
+def sync_directory(path: Path) -> None:
+    """Bring the names in a directory to disk.
+
+    Raises:
+        OSError: The disk refuses.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _fresh_path(root: Path) -> Path:
+    return root / f"{PREFIX}{secrets.token_hex(8)}"
+
+
+def _seal(file: Path) -> None:
+    handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        os.fchmod(handle, 0o600)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
