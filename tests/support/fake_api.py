@@ -164,7 +164,7 @@ class FakeApi(Client):
         wanted = patch.get("metadata", {}).get("resourceVersion")
         if wanted not in {None, current["metadata"]["resourceVersion"]}:
             raise Conflict(f"patch {key}: it was changed", status=409, reason="Conflict")
-        patched = _merged(current, patch)
+        patched: Manifest = _merged(copy.deepcopy(current), patch)
         if dry_run or patched == current:
             return copy.deepcopy(patched)
         return self._store(resource, key, "MODIFIED", patched)

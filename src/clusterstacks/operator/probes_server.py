@@ -1,0 +1,73 @@
+"""Serves /healthz, /readyz and /metrics over plain HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import web
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clusterstacks.runtime.metrics import Metrics
+    from clusterstacks.runtime.probes import ProbeAnswer, Probes
+
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+"""Source: Prometheus' text format."""
+
+
+class ProbesServer:
+    """Answers probes and scrapes at one address; whoever wants them at two runs two.
+
+    Args:
+        host: Address to listen at; empty means all.
+        port: 0 takes a free one; ``port`` tells which once ``started``.
+        probes: Offers /healthz and /readyz.
+        metrics: Offers /metrics.
+    """
+
+    def __init__(self, host: str, port: int, *, probes: Probes | None = None, metrics: Metrics | None = None) -> None:
+        self.host = host
+        self.port = port
+        self.started = asyncio.Event()
+        self._application = web.Application()
+        if probes is not None:
+            self._application.router.add_get("/healthz", _probe(probes.alive))
+            self._application.router.add_get("/readyz", _probe(probes.ready))
+        if metrics is not None:
+            self._application.router.add_get("/metrics", _scrape(metrics))
+
+    async def run(self) -> None:
+        """Serve until cancelled.
+
+        Raises:
+            OSError: The address cannot be listened at.
+        """
+        # Probes are answered in a moment or not at all, so nobody needs to be waited for at the end.
+        runner = web.AppRunner(self._application, access_log=None, shutdown_timeout=0)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, self.host or None, self.port).start()
+            self.port = runner.addresses[0][1]
+            self.started.set()
+            await asyncio.Event().wait()
+        finally:
+            await runner.cleanup()
+
+
+def _probe(ask: Callable[[], ProbeAnswer]) -> web.Handler:
+    async def answer(_: web.Request) -> web.Response:
+        found = ask()
+        return web.Response(text=found.text, status=200 if found.passed else 503)
+
+    return answer
+
+
+def _scrape(metrics: Metrics) -> web.Handler:
+    async def answer(_: web.Request) -> web.Response:
+        # Thousands of series take hundreds of milliseconds, which the event loop does not have.
+        body = await asyncio.to_thread(metrics.expose)
+        return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
+
+    return answer

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+
+from clusterstacks.operator.probes_server import ProbesServer
+from clusterstacks.runtime.metrics import Metrics
+from clusterstacks.runtime.probes import Probes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@asynccontextmanager
+async def serving(probes: Probes | None = None, metrics: Metrics | None = None) -> AsyncIterator[str]:
+    """Run a server at a free port of the loopback; yields its URL."""
+    server = ProbesServer("127.0.0.1", 0, probes=probes, metrics=metrics)
+    task = asyncio.create_task(server.run())
+    await server.started.wait()
+    try:
+        yield f"http://127.0.0.1:{server.port}"
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def read(url: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        return response.status, await response.text()
+
+
+async def test_the_status_follows_the_checks() -> None:
+    problem = "not synced"
+    probes = Probes()
+    probes.add_ready("caches", lambda: problem)
+    async with serving(probes) as url:
+        assert await read(f"{url}/readyz") == (503, "[-]caches failed: not synced\ncheck failed\n")
+        assert await read(f"{url}/healthz") == (200, "check passed\n")
+        problem = ""
+        assert await read(f"{url}/readyz") == (200, "[+]caches ok\ncheck passed\n")
+
+
+async def test_metrics_are_served_in_the_text_format() -> None:
+    metrics = Metrics()
+    metrics.count_request("get", 200)
+    async with serving(metrics=metrics) as url:
+        status, text = await read(f"{url}/metrics")
+
+    assert status == 200
+    assert 'clusterstacks_api_requests_total{code="200",verb="get"} 1.0' in text
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/metrics", "/"])
+async def test_nothing_is_served_that_was_not_asked_for(path: str) -> None:
+    async with serving() as url:
+        status, _ = await read(url + path)
+
+    assert status == 404
+
+
+async def test_a_taken_port_is_an_error_at_once() -> None:
+    async with serving() as url:
+        second = ProbesServer("127.0.0.1", int(url.rpartition(":")[2]))
+        with pytest.raises(OSError, match="address already in use"):
+            await second.run()

@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tests.support.virtual_time import in_virtual_time
+
+from clusterstacks.runtime.clock import SYSTEM_CLOCK
+
+
+@in_virtual_time
+async def test_the_system_clock_is_aware_and_measures_what_it_sleeps() -> None:
+    before = SYSTEM_CLOCK.monotonic()
+    await SYSTEM_CLOCK.sleep(5)
+
+    assert round(SYSTEM_CLOCK.monotonic() - before, 3) == 5
+    assert SYSTEM_CLOCK.now().utcoffset() == timedelta(0)
