@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aiohttp import web
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from clusterstacks.runtime.metrics import Metrics
     from clusterstacks.runtime.probes import ProbeAnswer, Probes
+
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.Response]]
 
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 """Source: Prometheus' text format."""
@@ -56,7 +57,7 @@ class ProbesServer:
             await runner.cleanup()
 
 
-def _probe(ask: Callable[[], ProbeAnswer]) -> web.Handler:
+def _probe(ask: Callable[[], ProbeAnswer]) -> Handler:
     async def answer(_: web.Request) -> web.Response:
         found = ask()
         return web.Response(text=found.text, status=200 if found.passed else 503)
@@ -64,7 +65,7 @@ def _probe(ask: Callable[[], ProbeAnswer]) -> web.Handler:
     return answer
 
 
-def _scrape(metrics: Metrics) -> web.Handler:
+def _scrape(metrics: Metrics) -> Handler:
     async def answer(_: web.Request) -> web.Response:
         # Thousands of series take hundreds of milliseconds, which the event loop does not have.
         body = await asyncio.to_thread(metrics.expose)
