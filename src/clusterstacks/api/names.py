@@ -1,12 +1,15 @@
 """The names users, scripts and other tools rely on: groups, labels, annotations, finalizers, conditions and reasons.
 
-All of them except those marked "ours" are the Go operator's or Cluster API's and never change (INCUMBENT 1.1-1.4).
+All of them except those marked "ours" are the Go operator's or Cluster API's and never change (INCUMBENT 1.1-1.4). The
+labels of delivered objects are in :mod:`clusterstacks.domain.ownership`, because the domain decides by them.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Final
+
+from clusterstacks.domain.conditions import READY
 
 GROUP: Final = "clusterstack.x-k8s.io"
 VERSION: Final = "v1alpha1"
@@ -34,20 +37,15 @@ DELETE_FOR_MOVE_ANNOTATION: Final = "clusterctl.cluster.x-k8s.io/delete-for-move
 
 LAST_APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
-INSTANCE_LABEL: Final = "clusterstack.x-k8s.io/instance"
-INSTANCE_OWNED: Final = "owned"
-"""Value of ``INSTANCE_LABEL`` on every object (and pod template) that comes from a release."""
-
 CLUSTER_NAME_LABEL: Final = "cluster.x-k8s.io/cluster-name"
 WATCH_FILTER_LABEL: Final = "cluster.x-k8s.io/watch-filter"
-TOPOLOGY_OWNED_LABEL: Final = "topology.cluster.x-k8s.io/owned"
 CLUSTERCTL_LABEL: Final = "clusterctl.cluster.x-k8s.io"
 MOVE_HIERARCHY_LABEL: Final = "clusterctl.cluster.x-k8s.io/move-hierarchy"
 
 RELEASE_FINALIZER: Final = "clusterstackrelease.clusterstack.x-k8s.io"
 ADDON_FINALIZER: Final = "clusteraddon.clusterstack.x-k8s.io"
 
-READY_CONDITION: Final = "Ready"
+READY_CONDITION: Final = READY
 """The summary of all other conditions of one of our objects."""
 
 ADDONS_READY_CONDITION: Final = "ClusterStackAddonsReady"
