@@ -1,0 +1,203 @@
+"""Addons into a workload cluster, remembered by the cluster itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.apply.fingerprints import digest_of, mark_of
+from clusterstacks.apply.pruner import Pruner
+from clusterstacks.apply.recordcodec import RecordUnreadable, pack_revision, unpack_revision
+from clusterstacks.apply.recordstore import RecordStore, Stored
+from clusterstacks.apply.results import Deadlines, DeliveryReport, ObjectResult, PruneReport
+from clusterstacks.apply.rollout import Rollout
+from clusterstacks.apply.single import Step
+from clusterstacks.apply.surveying import survey
+from clusterstacks.apply.targets import Target, resolve
+from clusterstacks.domain.applyset import record_name
+from clusterstacks.domain.delivery import (
+    DeliveryRecord,
+    DeliveryState,
+    Known,
+    Seen,
+    begin,
+    finish,
+    worth_a_look,
+)
+from clusterstacks.domain.errors import ClusterStacksError
+from clusterstacks.domain.ownership import PART_OF_LABEL
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from clusterstacks.domain.objects import Manifest, ObjectId
+    from clusterstacks.kube.client import Client
+
+RECORD_NAMESPACE = "kube-system"
+"""Where delivery records lie, and where objects go that name no namespace (as the Go operator's)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """What an addon is rendered to.
+
+    Args:
+        manifests: The rendered objects.
+        input_digest: Digest of everything they were rendered from.
+        digest: Digest of the manifests.
+    """
+
+    manifests: Sequence[Manifest]
+    input_digest: str
+    digest: str
+
+    @classmethod
+    def of(cls, manifests: Sequence[Manifest], input_digest: str) -> Revision:
+        """Make a revision of fresh manifests."""
+        return cls(manifests, input_digest, digest_of(list(manifests)))
+
+
+class Delivery:
+    """The addons of one cluster, for one reconcile: it reads the records once and then trusts what it wrote itself.
+
+    Every method raises DependencyError when the cluster cannot be worked with as a whole; it may be called again then,
+    and goes on where it was, as does any other instance, after a crash, too.
+
+    Args:
+        client: The workload cluster.
+        deadlines: How long to wait for the server.
+    """
+
+    def __init__(self, client: Client, *, deadlines: Deadlines | None = None) -> None:
+        self._client = client
+        self._deadlines = deadlines or Deadlines()
+        self._store = RecordStore(client, RECORD_NAMESPACE)
+        self._stored: dict[str, Stored] | None = None
+        self._unreadable: dict[str, str] = {}
+
+    async def records(self) -> dict[str, DeliveryRecord]:
+        """Read what the cluster holds, by addon: one request, always."""
+        self._stored, self._unreadable = await self._store.read()
+        return {addon: stored.record for addon, stored in self._stored.items()}
+
+    async def manifests(self, name: str) -> list[Manifest] | None:
+        """Return what an addon was last rendered to; None when the cluster holds no (readable) revision of it.
+
+        A delivery that was cut off goes on with these: a chart that generates certificates renders to others.
+        """
+        stored = (await self._known()).get(name)
+        if stored is None or not stored.revision:
+            return None
+        try:
+            return unpack_revision(stored.revision)
+        except RecordUnreadable:
+            return None
+
+    async def deliver(
+        self, name: str, revision: Revision, *, default_namespace: str = RECORD_NAMESPACE
+    ) -> DeliveryReport:
+        """Bring one addon to a revision.
+
+        A revision that is in place costs no request. Objects that are in place cost none but their part in a list per
+        kind. Objects of earlier revisions stay until ``prune``. Safe to call for several addons side by side.
+
+        Args:
+            name: The addon.
+            revision: What to deliver.
+            default_namespace: For objects of namespaced kinds that name none.
+
+        Raises:
+            SpecError: A document that is no object; the record is unreadable, or has no room for so many objects.
+            DependencyError: The cluster cannot be worked with, or another operator wrote the record meanwhile.
+        """
+        stored = (await self._known()).get(name)
+        if secret := self._unreadable.get(record_name(name)):
+            raise RecordUnreadable("RecordUnreadable", secret)
+        if stored and stored.record.holds(revision.digest, revision.input_digest):
+            return _report(stored.record, [_in_place(known) for known in stored.record.objects])
+        try:
+            return await self._deliver(name, stored, revision, default_namespace)
+        except ClusterStacksError:
+            # The record may be another now than the one read.
+            self._stored = None
+            raise
+
+    async def prune(self, keep: Collection[str]) -> PruneReport:
+        """Delete what no addon renders any more; to be called once, after all addons are delivered.
+
+        Args:
+            keep: Addons the release has; the records of all others go, with everything they list.
+
+        Raises:
+            DependencyError: The cluster cannot be worked with, or another operator wrote a record meanwhile.
+        """
+        stored = await self._known()
+        self._stored = None
+        pruner = Pruner(self._client, self._store, self._deadlines)
+        report, self._stored = await pruner.prune(stored, self._unreadable, keep)
+        return report
+
+    async def _known(self) -> dict[str, Stored]:
+        if self._stored is None:
+            await self.records()
+        return self._stored or {}
+
+    async def _deliver(
+        self, name: str, stored: Stored | None, revision: Revision, default_namespace: str
+    ) -> DeliveryReport:
+        set_id = self._store.set_id(name)
+        targets = await resolve(self._client, revision.manifests, default_namespace=default_namespace, part_of=set_id)
+        before = stored.record if stored else None
+        seen = await self._seen(before, targets, set_id)
+        aim = DeliveryRecord(name, revision.digest, revision.input_digest, DeliveryState.DELIVERING)
+        plan = begin(before, aim, [target.wanted for target in targets], seen)
+        packed = pack_revision(revision.manifests)
+        known = {one.id: one for one in plan.record.objects}
+        steps = [
+            Step(target, known[target.id], ours=target.id in seen)
+            for target in targets
+            if target.id not in plan.unchanged
+        ]
+        if steps:
+            stored = await self._write(stored, plan.record, packed)
+        results = await Rollout(self._client, sets=self._sets(name), deadlines=self._deadlines).run(steps)
+        applied = {result.id: result for result in results}
+        finished = finish(plan, {result.id: _known(result) for result in results if result.synced})
+        stored = await self._write(stored, finished, packed)
+        return _report(stored.record, [applied.get(one.id) or _in_place(one) for one in stored.record.objects])
+
+    async def _seen(
+        self, record: DeliveryRecord | None, targets: Sequence[Target], set_id: str
+    ) -> Mapping[ObjectId, Seen]:
+        """Look at live members, only as far as they decide something: never at a first installation."""
+        if record is None:
+            return {}
+        looked = worth_a_look(record, [target.wanted for target in targets])
+        places = {(one.id.group, one.id.kind): one.resource for one in targets if one.resource}
+        found = await survey(self._client, looked, labels=f"{PART_OF_LABEL}={set_id}", places=places)
+        sent = {target.id: target.manifest for target in targets}
+        return {
+            identity: Seen(live["metadata"]["uid"], mark_of(live, sent[identity]) if identity in sent else None)
+            for identity, live in found.live.items()
+        }
+
+    def _sets(self, name: str) -> frozenset[str]:
+        return frozenset(self._store.set_id(addon) for addon in {name, *(self._stored or {})})
+
+    async def _write(self, before: Stored | None, record: DeliveryRecord, packed: bytes) -> Stored:
+        stored = await self._store.write(before, record, packed)
+        if self._stored is not None:
+            self._stored[record.addon] = stored
+        return stored
+
+
+def _known(result: ObjectResult) -> Known:
+    return Known(result.id, result.version, result.uid, result.digest, result.mark)
+
+
+def _in_place(known: Known) -> ObjectResult:
+    return ObjectResult(known.id, known.version, synced=True, uid=known.uid, digest=known.digest, mark=known.mark)
+
+
+def _report(record: DeliveryRecord, results: Sequence[ObjectResult]) -> DeliveryReport:
+    return DeliveryReport(record.addon, record.state, tuple(results), record.truncated)

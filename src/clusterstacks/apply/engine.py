@@ -1,0 +1,124 @@
+"""The objects of a cluster class into a management cluster, and out again.
+
+There is no delivery record: what was applied, with uid, stands in the status of the ClusterStackRelease.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.apply.concurrently import together
+from clusterstacks.apply.removing import Doomed, Remover
+from clusterstacks.apply.results import Deadlines, ObjectResult
+from clusterstacks.apply.rollout import Rollout
+from clusterstacks.apply.single import Step
+from clusterstacks.apply.targets import resolve
+from clusterstacks.domain.classobjects import GroupKind, check_class_objects
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.ownership import Standing, refuses_pruning, standing
+from clusterstacks.domain.pruning import Departure, Fate
+from clusterstacks.domain.stamping import documents
+from clusterstacks.kube.errors import KindNotServed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from clusterstacks.domain.delivery import Known
+    from clusterstacks.domain.objects import Manifest, ObjectId
+    from clusterstacks.kube.client import Client
+
+
+class Applier:
+    """Applies and deletes the objects of cluster classes.
+
+    Args:
+        client: The management cluster.
+        extra_kinds: Kinds a class may hold besides Cluster API's, from ``--class-kinds``.
+        deadlines: How long to wait for the server.
+    """
+
+    def __init__(
+        self, client: Client, *, extra_kinds: Collection[GroupKind] = (), deadlines: Deadlines | None = None
+    ) -> None:
+        self._client = client
+        self._extra_kinds = frozenset(extra_kinds)
+        self._deadlines = deadlines or Deadlines()
+
+    async def apply_all(
+        self,
+        manifests: Iterable[Manifest],
+        *,
+        default_namespace: str,
+        known: Mapping[ObjectId, Known] | None = None,
+    ) -> list[ObjectResult]:
+        """Apply the objects of one class, templates before the ClusterClass.
+
+        Args:
+            manifests: As rendered.
+            default_namespace: That of the ClusterStackRelease, the only one they may be in.
+            known: What its status remembers of earlier applies.
+
+        Returns:
+            A result for each object, in the order of the manifests.
+
+        Raises:
+            SpecError: An object that a class may not hold; nothing is applied then.
+            DependencyError: The server answers nobody, or does not know us.
+        """
+        objects = list(documents(manifests))
+        check_class_objects(objects, namespace=default_namespace, extra_kinds=self._extra_kinds)
+        targets = await resolve(self._client, objects, default_namespace=default_namespace)
+        for target in targets:
+            if target.resource and not target.resource.namespaced:
+                raise SpecError(
+                    "ObjectNotAllowed",
+                    f"{target.id} is cluster-wide, a cluster class may hold namespaced objects only: take it out",
+                )
+        steps = [Step(target, (known or {}).get(target.id)) for target in targets]
+        return await Rollout(self._client, deadlines=self._deadlines).run(steps)
+
+    async def delete_all(
+        self, objects: Iterable[Known], *, wanted_elsewhere: Collection[ObjectId] = ()
+    ) -> dict[ObjectId, Departure]:
+        """Delete what was applied for a class, the ClusterClass first, and wait until it is gone (INCUMBENT D3).
+
+        Args:
+            objects: From the status of the ClusterStackRelease. An object without uid, as the Go operator left them,
+                is deleted if its managed fields show that one of the two operators applied it.
+            wanted_elsewhere: Objects that other releases list, too; they stay.
+
+        Returns:
+            The fate of each; call again while one is pending.
+
+        Raises:
+            DependencyError: The server answers nobody, or does not know us.
+        """
+        listed = list(objects)
+        found = await together(self._look(known, known.id in wanted_elsewhere) for known in listed)
+        fates = {known.id: one for known, one in zip(listed, found, strict=True) if isinstance(one, Departure)}
+        doomed = [one for one in found if isinstance(one, Doomed)]
+        return fates | await Remover(self._client, self._deadlines).remove(doomed)
+
+    async def _look(self, known: Known, wanted_elsewhere: bool) -> Doomed | Departure:  # noqa: FBT001  # one caller
+        identity = known.id
+        if wanted_elsewhere:
+            return Departure(Fate.HANDED_OVER, "another release holds it, too")
+        try:
+            place = await self._client.resource(identity.group, identity.kind)
+        except KindNotServed:
+            return Departure(Fate.GONE, "the server does not serve its kind any more")
+        live = await self._client.find(place, identity.name, identity.namespace)
+        if live is None:
+            return Departure(Fate.GONE)
+        metadata = live["metadata"]
+        reprieve = _reprieve(known, live)
+        leaving = bool(metadata.get("deletionTimestamp"))
+        return reprieve or Doomed(identity, place, metadata["uid"], awaited=True, leaving=leaving)
+
+
+def _reprieve(known: Known, live: Manifest) -> Departure | None:
+    if known.uid and known.uid != live["metadata"]["uid"]:
+        return Departure(Fate.GONE, "another object of that name has taken its place")
+    if standing(live, sets=(), uid=known.uid) is Standing.FOREIGN:
+        return Departure(Fate.KEPT, "neither this operator nor the Go operator applied it")
+    return Departure(Fate.KEPT, "its annotation asks to keep it") if refuses_pruning(live) else None

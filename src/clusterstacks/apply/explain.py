@@ -1,0 +1,68 @@
+"""What to tell people about an object that could not be applied: object, cause and way out."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.domain.ownership import PART_OF_LABEL, RECREATE_ANNOTATION
+from clusterstacks.kube.errors import FieldCause, FieldConflict, Forbidden, Invalid
+
+if TYPE_CHECKING:
+    from clusterstacks.apply.targets import Target
+
+SHOWN_FIELDS = 5
+"""Fields a message names (arbitrary: enough to find the spot)."""
+
+# What API servers say about fields that cannot change. Kubernetes has no reason of its own for it; the words are those
+# of apimachinery's ValidateImmutableField and of the validations of apps, batch, core, rbac and storage in 1.36.
+_FIXED = re.compile(
+    r"immutable|updates to .* (are )?forbidden|forbidden: updates to|may not (be )?change|cannot change"
+)
+_MISSING_RULE = re.compile(r'cannot (\w+) resource "([^"]+)" in API group "([^"]*)"')
+
+
+class FieldsContested(SpecError):
+    """The object is somebody else's, and they set fields otherwise."""
+
+    def __init__(self, target: Target, conflicts: tuple[FieldConflict, ...]) -> None:
+        part_of = target.manifest["metadata"]["labels"].get(PART_OF_LABEL)
+        label = f", give it to the addon by the label {PART_OF_LABEL}={part_of}" if part_of else ""
+        super().__init__(
+            "FieldConflict",
+            f"{target.id} is there already and not ours: {describe_conflicts(conflicts)}; delete the object{label}, or "
+            "leave it out of the chart",
+        )
+
+
+def describe_conflicts(conflicts: tuple[FieldConflict, ...]) -> str:
+    """Say who has which fields: ``.spec.replicas is managed by "kubectl-edit"``."""
+    shown = [f'{one.field} is managed by "{one.manager}"' for one in conflicts[:SHOWN_FIELDS]]
+    more = len(conflicts) - len(shown)
+    return ", ".join(shown) + (f" and {more} more fields" if more else "")
+
+
+def fixed_fields(refusal: Invalid) -> tuple[str, ...]:
+    """Name the fields that the server refuses to change on an existing object; empty when that is not its reason."""
+    return tuple(cause.field or "the object" for cause in refusal.causes if _is_fixed(cause))
+
+
+def explain(error: ClusterStacksError, target: Target) -> str:
+    """Add the way out to a server's words where there is a definite one."""
+    if isinstance(error, Invalid) and (fields := fixed_fields(error)):
+        return (
+            f"{error.message}; {', '.join(fields[:SHOWN_FIELDS])} cannot be changed: delete {target.id}, or let it be "
+            f'deleted and created anew by the annotation {RECREATE_ANNOTATION}: "enabled" in the chart'
+        )
+    if isinstance(error, Forbidden) and (rule := _MISSING_RULE.search(error.message)):
+        verb, resource, group = rule.groups()
+        return (
+            f"{error.message}; allow it by a rule with apiGroups [{group!r}], resources [{resource!r}], "
+            f"verbs [{verb!r}] in the operator's role"
+        )
+    return error.message
+
+
+def _is_fixed(cause: FieldCause) -> bool:
+    return _FIXED.search(cause.message) is not None

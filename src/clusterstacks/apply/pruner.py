@@ -1,0 +1,117 @@
+"""Takes out of a cluster what its addons render no longer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.apply.concurrently import together
+from clusterstacks.apply.foreign import ForeignContent
+from clusterstacks.apply.removing import Doomed, Remover
+from clusterstacks.apply.results import Deadlines, PruneReport, Removal
+from clusterstacks.apply.surveying import Survey, survey
+from clusterstacks.domain.ownership import PART_OF_LABEL, refuses_pruning
+from clusterstacks.domain.pruning import Departure, Fate, PrunePlan, plan_pruning, pruned, shared_objects
+from clusterstacks.domain.waves import Wave, wave_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from clusterstacks.apply.recordstore import RecordStore, Stored
+    from clusterstacks.domain.delivery import Known
+    from clusterstacks.domain.objects import ObjectId
+    from clusterstacks.kube.client import Client
+
+
+class Pruner:
+    """Prunes one cluster."""
+
+    def __init__(self, client: Client, store: RecordStore, deadlines: Deadlines) -> None:
+        self._client = client
+        self._store = store
+        self._deadlines = deadlines
+
+    async def prune(
+        self, stored: Mapping[str, Stored], unreadable: Mapping[str, str], keep: Collection[str]
+    ) -> tuple[PruneReport, dict[str, Stored]]:
+        """Delete what no addon of ``keep`` renders; return the records that are left, too.
+
+        Records whose objects are all gone or kept are written once each; a record of an addon that is not in ``keep``
+        is deleted last.
+        """
+        records = {addon: one.record for addon, one in stored.items()}
+        plans = plan_pruning(records, keep)
+        surveys = await together(self._look(plan) for plan in plans)
+        fates, doomed = {}, []
+        for plan, seen in zip(plans, surveys, strict=True):
+            settled, going = _sort_out(plan, seen)
+            fates[plan.record.addon] = settled
+            doomed += going
+        guard = ForeignContent(self._client, {self._store.set_id(plan.record.addon) for plan in plans if plan.whole})
+        removed = await Remover(self._client, self._deadlines, guard).remove(doomed)
+        left = dict(stored)
+        for plan in plans:
+            addon = plan.record.addon
+            fates[addon] |= {known.id: removed[known.id] for known in plan.candidates if known.id in removed}
+            await self._note(left, plan, fates[addon])
+        removals = tuple(
+            Removal(addon, identity, departure)
+            for addon, found in fates.items()
+            for identity, departure in found.items()
+        )
+        complete = not unreadable and all(one.departure.fate is not Fate.PENDING for one in removals)
+        return PruneReport(removals, shared_objects(records, keep), dict(unreadable), complete), left
+
+    async def _look(self, plan: PrunePlan) -> Survey:
+        labels = f"{PART_OF_LABEL}={self._store.set_id(plan.record.addon)}"
+        return await survey(self._client, (known.id for known in plan.candidates), labels=labels)
+
+    async def _note(self, left: dict[str, Stored], plan: PrunePlan, fates: Mapping[ObjectId, Departure]) -> None:
+        addon = plan.record.addon
+        record = pruned(plan, fates)
+        if record is None:
+            await self._store.delete(left.pop(addon))
+        else:
+            left[addon] = await self._store.write(left[addon], record, left[addon].revision)
+
+
+def _sort_out(plan: PrunePlan, seen: Survey) -> tuple[dict[ObjectId, Departure], list[Doomed]]:
+    """Settle what needs no delete; return the rest to delete."""
+    settled = {
+        identity: Departure(Fate.HANDED_OVER, f"addon {addon} renders it now")
+        for identity, addon in plan.handed_over.items()
+    }
+    doomed = []
+    for known in plan.candidates:
+        departure = _without_delete(known, seen)
+        if departure:
+            settled[known.id] = departure
+        else:
+            doomed.append(_doomed(known, seen, plan.record.addon))
+    return settled, doomed
+
+
+def _without_delete(known: Known, seen: Survey) -> Departure | None:
+    live = seen.live.get(known.id)
+    if (known.id.group, known.id.kind) not in seen.places:
+        return Departure(Fate.GONE, "the server does not serve its kind any more")
+    if live is None:
+        return Departure(Fate.GONE, "it was not there any more, or not part of the addon")
+    if known.uid and live["metadata"]["uid"] != known.uid:
+        return Departure(Fate.GONE, "another object of that name has taken its place")
+    if refuses_pruning(live):
+        return Departure(Fate.KEPT, "its annotation asks to keep it")
+    return None
+
+
+def _doomed(known: Known, seen: Survey, addon: str) -> Doomed:
+    metadata = seen.live[known.id]["metadata"]
+    # Controllers that work on the finalizers of custom resources must not go first.
+    awaited = bool(metadata.get("finalizers")) and wave_of(known.id) is Wave.CUSTOM
+    return Doomed(
+        known.id,
+        seen.places[known.id.group, known.id.kind],
+        metadata["uid"],
+        addon,
+        awaited,
+        leaving=bool(metadata.get("deletionTimestamp")),
+    )

@@ -1,0 +1,79 @@
+"""What the chart of a cluster class may hold (ARCHITECTURE section 4, Security)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.objects import Manifest, object_id
+from clusterstacks.domain.waves import CLASS_KIND
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+TEMPLATE_GROUPS: Final = frozenset(
+    {"bootstrap.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io"}
+)
+"""Cluster API's groups of providers; every kind in them that ends in ``Template`` is allowed."""
+
+IMAGE_KIND: Final = ("openstack.k-orc.cloud", "Image")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GroupKind:
+    """A kind named as on the command line: ``LocalClusterTemplate.local.clusterstack.x-k8s.io``."""
+
+    group: str
+    kind: str
+
+    @classmethod
+    def parse(cls, text: str) -> GroupKind:
+        """Read ``Kind.group``.
+
+        Raises:
+            SpecError: The text names no kind or no group.
+        """
+        kind, dot, group = text.strip().partition(".")
+        if not kind or not dot or not group:
+            raise SpecError(
+                "InvalidKind", f"{text!r} names no kind: write it as Kind.group, e.g. {'.'.join(IMAGE_KIND[::-1])}"
+            )
+        return cls(group, kind)
+
+
+def check_class_objects(
+    manifests: Iterable[Manifest], *, namespace: str, extra_kinds: Iterable[GroupKind] = ()
+) -> None:
+    """Check that a class chart holds nothing but what makes up a cluster class.
+
+    Args:
+        manifests: The rendered objects.
+        namespace: Of the ClusterStackRelease; objects may name it or none.
+        extra_kinds: Kinds allowed by ``--class-kinds``; they must be namespaced.
+
+    Raises:
+        SpecError: Names every object that is not allowed (up to five) and the way out.
+    """
+    allowed = frozenset(extra_kinds)
+    faults = []
+    for manifest in manifests:
+        identity = object_id(manifest)
+        if not _is_allowed(identity.group, identity.kind, allowed):
+            faults.append(
+                f"{identity} is of a kind that a cluster class may not hold: take it out of the chart, or start the "
+                f"operator with --class-kinds {identity.kind}.{identity.group or 'GROUP'}"
+            )
+        elif identity.namespace not in ("", namespace):
+            faults.append(
+                f"{identity} names another namespace than {namespace}: take metadata.namespace out of the chart"
+            )
+    if faults:
+        more = f"; and {len(faults) - 5} more" if len(faults) > 5 else ""
+        raise SpecError("ObjectNotAllowed", "; ".join(faults[:5]) + more)
+
+
+def _is_allowed(group: str, kind: str, extra: frozenset[GroupKind]) -> bool:
+    if (group, kind) in (CLASS_KIND, IMAGE_KIND) or GroupKind(group, kind) in extra:
+        return True
+    return group in TEMPLATE_GROUPS and kind.endswith("Template")
