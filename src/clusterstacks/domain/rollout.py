@@ -155,7 +155,7 @@ class Rollout:
         return Progress(self.target, tuple(step.progress for step in self.steps))
 
     def _held(self, index: int) -> bool:
-        if self.gate is None or index < self.gate or self.pruned:
+        if self.gate is None or index < self.gate:
             return False
         # Once a step behind the gate has begun the gate stays open: a topology at work must not stop half-way.
         return all(step.phase is Phase.PENDING for step in self.steps[self.gate :])
