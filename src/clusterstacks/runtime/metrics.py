@@ -62,8 +62,8 @@ class Metrics:
         )
         self._requests = Counter(
             "clusterstacks_api_requests",
-            "Requests to API servers by verb and HTTP code; code 0 is a request without an answer.",
-            ("verb", "code"),
+            "Answers of API servers by HTTP method and status code.",
+            ("method", "code"),
             registry=self.registry,
         )
         self.render_seconds = Histogram(
@@ -80,9 +80,9 @@ class Metrics:
         """Return the series of the controller; call once and keep them."""
         return ControllerMetrics(self, name)
 
-    def count_request(self, verb: str, code: int) -> None:
-        """Count one answered request, or one without an answer (code 0)."""
-        self._requests.labels(verb, str(code)).inc()
+    def count_request(self, method: str, code: int) -> None:
+        """Count one answer of an API server; the client's pool calls it."""
+        self._requests.labels(method, str(code)).inc()
 
     def count_applied(self, *, changed: int = 0, unchanged: int = 0, failed: int = 0) -> None:
         """Count the objects of one delivery."""

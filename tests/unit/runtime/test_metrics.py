@@ -5,14 +5,14 @@ from clusterstacks.runtime.metrics import Metrics
 
 def test_everything_counted_is_exposed_as_text() -> None:
     metrics = Metrics()
-    metrics.count_request("apply", 200)
-    metrics.count_request("apply", 200)
+    metrics.count_request("PATCH", 200)
+    metrics.count_request("PATCH", 200)
     metrics.count_applied(changed=2, unchanged=3, failed=1)
     metrics.render_seconds.observe(0.2)
     metrics.controller("clusteraddon").succeeded.inc()
     text = metrics.expose().decode()
 
-    assert 'clusterstacks_api_requests_total{code="200",verb="apply"} 2.0' in text
+    assert 'clusterstacks_api_requests_total{code="200",method="PATCH"} 2.0' in text
     assert 'clusterstacks_objects_applied_total{result="unchanged"} 3.0' in text
     assert 'clusterstacks_render_seconds_bucket{le="0.25"} 1.0' in text
     assert 'clusterstacks_reconcile_total{controller="clusteraddon",result="success"} 1.0' in text
@@ -21,13 +21,13 @@ def test_everything_counted_is_exposed_as_text() -> None:
 
 def test_two_processes_in_one_test_do_not_mix() -> None:
     one, other = Metrics(), Metrics()
-    one.count_request("get", 200)
+    one.count_request("GET", 200)
 
-    assert b'verb="get"' not in other.expose()
+    assert b'method="GET"' not in other.expose()
 
 
 def test_no_series_is_made_per_object() -> None:
     metrics = Metrics()
     labels = {name for metric in metrics.registry.collect() for sample in metric.samples for name in sample.labels}
 
-    assert labels <= {"controller", "result", "verb", "code", "le"}
+    assert labels <= {"controller", "result", "method", "code", "le"}
