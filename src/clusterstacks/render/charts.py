@@ -1,0 +1,36 @@
+"""One chart with its values, rendered to objects. Runs in worker processes only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.api import yaml
+from clusterstacks.render import helm
+from clusterstacks.render.errors import RenderFailed
+from clusterstacks.render.manifests import manifests
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
+
+
+def render(chart: bytes, request: dict[str, Any]) -> list[Manifest]:
+    """Render as ``helm template`` does. Raises RenderFailed."""
+    options = {
+        "name": request["release_name"],
+        "namespace": request["namespace"],
+        "kube_version": request["kube_version"],
+    }
+    rendered = helm.render(chart, _values(request["values"]), options)
+    return manifests(rendered.templates, rendered.crds if request["include_crds"] else ())
+
+
+def _values(text: str) -> dict[str, Any]:
+    try:
+        values = yaml.load(text, name="values")
+    except yaml.YamlError as error:
+        raise RenderFailed(error.message) from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise RenderFailed(f"values must be a mapping, but are a {type(values).__name__}")
+    return values

@@ -1,0 +1,75 @@
+"""What a render may end with.
+
+::
+
+    SpecError
+    ├── RenderFailed    the chart, its values or a template is wrong: Helm's words, with template and line
+    └── CelFailed       the expression cannot be compiled, or it or its objects are too large
+    DependencyError
+    ├── CelUndecided    the expression asks for something the objects do not say (yet)
+    ├── RenderTimeout   the deadline passed and the worker was killed
+    └── WorkerDied      the worker ended by itself, e.g. out of memory
+
+Every message begins with the label the caller gave, e.g. ``addon cni of openstack-scs-1-35-v2``.
+"""
+
+from __future__ import annotations
+
+from clusterstacks.domain.errors import DependencyError, SpecError
+
+LONGEST_MESSAGE = 1500
+"""Characters of Helm's words kept (arbitrary: conditions are read by people)."""
+
+
+class RenderFailed(SpecError):
+    """The chart, its values or a template must be mended."""
+
+    CODE = "TemplateFailed"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(self.CODE, message)
+
+
+class CelFailed(SpecError):
+    """The CEL expression must be mended."""
+
+    CODE = "CelFailed"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(self.CODE, message)
+
+
+class CelUndecided(DependencyError):
+    """The expression failed on the objects as they are now, e.g. a status that nobody has written yet."""
+
+    CODE = "CelUndecided"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(self.CODE, message)
+
+
+class RenderTimeout(DependencyError):
+    """The render took longer than its deadline."""
+
+    CODE = "RenderTimeout"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(self.CODE, message)
+
+
+class WorkerDied(DependencyError):
+    """The worker process ended in the middle of a request, or could not be started."""
+
+    CODE = "RenderWorkerDied"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(self.CODE, message)
+
+
+def shortened(text: str, longest: int = LONGEST_MESSAGE) -> str:
+    """Put a message on one line and cut out its middle when long: its head says where, its tail says why."""
+    line = " ".join(text.split())
+    if len(line) <= longest:
+        return line
+    head = longest // 3
+    return f"{line[:head]} … {line[head - longest :]}"

@@ -1,0 +1,175 @@
+"""From what Helm's engine renders to the objects ``helm template`` would print, in its order.
+
+The engine answers one text per template file and checks nothing; this module does what the command line adds: it
+leaves out notes and partials, reads the YAML, sets hooks behind the rest and sorts by kind.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from clusterstacks.api import yaml
+from clusterstacks.render.errors import RenderFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from clusterstacks.domain.objects import Manifest
+
+MAX_RENDERED: Final = 32 * 1024 * 1024
+"""Characters a chart may render to (arbitrary: a Cilium chart renders to 64 thousand, a CRD bundle to 2 million)."""
+
+MAX_OBJECTS: Final = 5000
+"""Objects a chart may render to (arbitrary: 25 times the largest addon measured)."""
+
+INSTALL_ORDER: Final = (
+    "PriorityClass",
+    "Namespace",
+    "NetworkPolicy",
+    "ResourceQuota",
+    "LimitRange",
+    "PodSecurityPolicy",
+    "PodDisruptionBudget",
+    "ServiceAccount",
+    "Secret",
+    "SecretList",
+    "ConfigMap",
+    "StorageClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleList",
+    "ClusterRoleBinding",
+    "ClusterRoleBindingList",
+    "Role",
+    "RoleList",
+    "RoleBinding",
+    "RoleBindingList",
+    "Service",
+    "DaemonSet",
+    "Pod",
+    "ReplicationController",
+    "ReplicaSet",
+    "Deployment",
+    "HorizontalPodAutoscaler",
+    "StatefulSet",
+    "Job",
+    "CronJob",
+    "IngressClass",
+    "Ingress",
+    "APIService",
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+)
+"""Helm 4's order of installation; other kinds follow, by name."""
+
+_RANK: Final = {kind: rank for rank, kind in enumerate(INSTALL_ORDER)}
+
+HOOK_ANNOTATION: Final = "helm.sh/hook"
+HOOKS: Final = frozenset(
+    {f"{when}-{what}" for when in ("pre", "post") for what in ("install", "delete", "upgrade", "rollback")}
+    | {"test", "test-success"}
+)
+"""Hooks Helm 4 knows. It prints an object that names any other (such as ``crd-install``) not at all."""
+
+
+class Document(NamedTuple):
+    """One object and where it came from."""
+
+    manifest: Manifest
+    source: str
+
+
+def manifests(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ()) -> list[Manifest]:
+    """Read what a chart rendered, in the order of ``helm template``.
+
+    Args:
+        rendered: Text by template path.
+        crds: Path and text of the files of ``crds/`` directories, in Helm's order; they come first.
+
+    Raises:
+        RenderFailed: output that is no YAML, no object, or has no apiVersion, kind or name; it names file and line.
+    """
+    if sum(map(len, rendered.values())) > MAX_RENDERED:
+        raise RenderFailed(f"renders to more than {MAX_RENDERED} characters")
+    first = [document for path, text in crds for document in _documents(path, text)]
+    main, hooks = [], []
+    for path in sorted(rendered):
+        if not _is_output(path):
+            continue
+        for document in _documents(f"{path} (rendered)", rendered[path]):
+            hook = _annotations(document.manifest).get(HOOK_ANNOTATION)
+            if hook is None:
+                main.append(document)
+            elif _is_known_hook(hook):
+                hooks.append(document)
+    ordered = [*first, *sorted(main, key=_order), *sorted(hooks, key=_order)]
+    found = [manifest for document in ordered for manifest in _flattened(document)]
+    if len(found) > MAX_OBJECTS:
+        raise RenderFailed(f"renders to {len(found)} objects; {MAX_OBJECTS} are allowed")
+    return found
+
+
+def _is_output(path: str) -> bool:
+    name = PurePosixPath(path).name
+    return not name.startswith("_") and not name.endswith("NOTES.txt")
+
+
+def _documents(path: str, text: str) -> Iterator[Document]:
+    try:
+        documents = yaml.load_all(text, name=path)
+    except yaml.YamlError as error:
+        raise RenderFailed(error.message) from None
+    for number, document in enumerate(documents, start=1):
+        if document is None:
+            continue
+        source = f"{path}, document {number}"
+        if not isinstance(document, dict):
+            raise RenderFailed(f"{source}: is a {type(document).__name__} where an object is expected")
+        yield Document(document, source)
+
+
+def _annotations(manifest: Manifest) -> dict[str, Any]:
+    metadata = manifest.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return annotations if isinstance(annotations, dict) else {}
+
+
+def _is_known_hook(value: object) -> bool:
+    return isinstance(value, str) and all(hook.strip().lower() in HOOKS for hook in value.split(","))
+
+
+def _order(document: Document) -> tuple[int, str]:
+    kind = document.manifest.get("kind")
+    rank = _RANK.get(kind) if isinstance(kind, str) else None
+    return (len(_RANK), str(kind)) if rank is None else (rank, "")
+
+
+def _flattened(document: Document) -> Iterator[Manifest]:
+    """Replace a list by its items, as ``kubectl apply`` does; items of a typed list may leave out their kind."""
+    manifest, source = document
+    kind, items = manifest.get("kind"), manifest.get("items")
+    if not (isinstance(kind, str) and kind.endswith("List") and isinstance(items, list)):
+        yield _checked(manifest, source)
+        return
+    implied = {} if kind == "List" else {"apiVersion": manifest.get("apiVersion"), "kind": kind.removesuffix("List")}
+    for number, item in enumerate(items, start=1):
+        place = f"{source}, item {number}"
+        if not isinstance(item, dict):
+            raise RenderFailed(f"{place}: is a {type(item).__name__} where an object is expected")
+        yield from _flattened(Document({**implied, **item}, place))
+
+
+def _checked(manifest: Manifest, source: str) -> Manifest:
+    metadata = manifest.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    for field, value in (
+        ("apiVersion", manifest.get("apiVersion")),
+        ("kind", manifest.get("kind")),
+        ("metadata.name", name),
+    ):
+        if not isinstance(value, str) or not value:
+            raise RenderFailed(f"{source}: has no {field}, which every Kubernetes object needs as a string")
+    return manifest

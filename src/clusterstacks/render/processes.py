@@ -1,0 +1,215 @@
+"""Worker processes: started when needed, one request at a time, killed at the first doubt, ended when idle."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from clusterstacks.render import frames
+from clusterstacks.render.errors import WorkerDied
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from datetime import timedelta
+
+STDERR_BYTES: Final = 4096
+"""How much of a worker's first complaints is kept (arbitrary: the Go runtime's first line is in it)."""
+
+SMALLEST_MEMORY: Final = 1024**3
+"""Address space the Go runtime starts with for sure, in bytes; half of it does not (DEPENDENCIES 5)."""
+
+_STOP_SECONDS: Final = 2.0
+_MODULE: Final = "clusterstacks.render.worker"
+
+
+class WorkerProcess(asyncio.SubprocessProtocol):
+    """One child process and its channel."""
+
+    def __init__(self) -> None:
+        self.charts: set[str] = set()
+        self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._buffer = frames.FrameBuffer()
+        self._reply: asyncio.Future[frames.Frame] | None = None
+        self._complaints = bytearray()
+
+    @classmethod
+    async def start(cls, memory_bytes: int) -> WorkerProcess:
+        """Start a child without the parent's environment, so no credential reaches a chart.
+
+        Raises:
+            WorkerDied: the system cannot start one.
+        """
+        environment = {
+            # Go then collects garbage harder instead of hitting the address space limit, a third of which is mapped
+            # by libraries, stacks and Python.
+            "GOMEMLIMIT": str(memory_bytes // 2),
+            "LANG": "C.UTF-8",
+            "HOME": "/nonexistent",
+        }
+        try:
+            _, worker = await asyncio.get_running_loop().subprocess_exec(
+                cls,
+                sys.executable,
+                *("-I", "-m", _MODULE, str(memory_bytes)),
+                env=environment,
+                cwd="/",
+                start_new_session=True,  # a Ctrl-C in the terminal is the parent's to handle
+            )
+        except OSError as error:
+            raise WorkerDied(f"no render worker can be started: {error.strerror}") from error
+        return worker
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process has not been seen to end."""
+        return not self.exited.done()
+
+    async def ask(self, message: dict[str, Any], blob: bytes = b"") -> dict[str, Any]:
+        """Send a request and wait for its reply.
+
+        Raises:
+            WorkerDied: the process ended instead.
+        """
+        self._reply = asyncio.get_running_loop().create_future()
+        self._input().write(frames.encode(message, blob))
+        ends: set[asyncio.Future[Any]] = {self._reply, self.exited}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if not self._reply.done():
+            raise WorkerDied(self._obituary(self.exited.result()))
+        return self._reply.result().message
+
+    def kill(self) -> None:
+        """End the process at once; safe to repeat."""
+        if self._transport is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._transport.kill()
+            self._transport.close()
+
+    async def stop(self) -> None:
+        """End an idle process by closing its input, or by force when that takes long."""
+        try:
+            self._input().close()
+            async with asyncio.timeout(_STOP_SECONDS):
+                await asyncio.shield(self.exited)
+        except TimeoutError:
+            pass
+        finally:
+            self.kill()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Collect the reply from standard output, and the beginning of standard error apart from it."""
+        if fd == 2:
+            self._complaints += data[: STDERR_BYTES - len(self._complaints)]
+            return
+        try:
+            frame = self._buffer.feed(data)
+        except frames.BrokenFrameError:
+            self.kill()
+            return
+        if frame is not None and self._reply is not None and not self._reply.done():
+            self._reply.set_result(frame)
+
+    def process_exited(self) -> None:
+        """Wake whoever waits."""
+        code = self._transport.get_returncode() if self._transport is not None else None
+        if not self.exited.done():
+            self.exited.set_result(-1 if code is None else code)
+
+    def _input(self) -> asyncio.WriteTransport:
+        pipe = self._transport.get_pipe_transport(0) if self._transport is not None else None
+        if not isinstance(pipe, asyncio.WriteTransport):
+            raise WorkerDied("the render worker is gone")
+        return pipe
+
+    def _obituary(self, code: int) -> str:
+        # Only the runtime's own line is repeated: what libraries log may hold values.
+        lines = self._complaints.decode(errors="replace").splitlines()
+        fatal = next((line for line in lines if line.startswith(("fatal error:", "runtime: out of memory"))), "")
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return f"the render worker {how}{f' ({fatal[:200]})' if fatal else ''}"
+
+
+class WorkerPool:
+    """At most ``size`` workers; the one used last is used first, so the others can go."""
+
+    def __init__(self, size: int, memory_bytes: int, idle: timedelta) -> None:
+        self._memory_bytes = max(memory_bytes, SMALLEST_MEMORY)
+        self._idle_seconds = idle.total_seconds()
+        self._slots = asyncio.Semaphore(size)
+        self._all: set[WorkerProcess] = set()
+        self._idle: list[WorkerProcess] = []
+        self._timers: dict[WorkerProcess, asyncio.TimerHandle] = {}
+        self._stopping: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    @contextlib.asynccontextmanager
+    async def worker(self) -> AsyncIterator[WorkerProcess]:
+        """Lend a worker for one request. Left by an exception, cancellation too, it is killed.
+
+        Raises:
+            WorkerDied: none can be started, or the pool is closed.
+        """
+        async with self._slots:
+            worker = await self._take()
+            try:
+                yield worker
+            except BaseException:
+                worker.kill()
+                raise
+            self._put_back(worker)
+
+    async def close(self) -> None:
+        """End all workers, busy ones by force; returns when no process is left. Safe to repeat."""
+        self._closed = True
+        idle = [self._idle.pop() for _ in range(len(self._idle))]
+        try:
+            for worker in self._all.difference(idle):
+                worker.kill()
+            await asyncio.gather(*(self._retire(worker) for worker in idle), *self._stopping)
+            await asyncio.gather(*(asyncio.shield(worker.exited) for worker in self._all))
+        finally:
+            for worker in self._all:
+                worker.kill()
+
+    async def _take(self) -> WorkerProcess:
+        if self._closed:
+            raise WorkerDied("rendering has been shut down")
+        while self._idle:
+            worker = self._idle.pop()
+            self._timers.pop(worker).cancel()
+            if worker.alive:
+                return worker
+        worker = await WorkerProcess.start(self._memory_bytes)
+        self._all.add(worker)
+        worker.exited.add_done_callback(lambda _: self._all.discard(worker))
+        if self._closed:
+            worker.kill()
+            raise WorkerDied("rendering has been shut down")
+        return worker
+
+    def _put_back(self, worker: WorkerProcess) -> None:
+        if self._closed or not worker.alive:
+            worker.kill()
+            return
+        self._idle.append(worker)
+        loop = asyncio.get_running_loop()
+        self._timers[worker] = loop.call_later(self._idle_seconds, self._expire, worker)
+
+    def _expire(self, worker: WorkerProcess) -> None:
+        self._idle.remove(worker)
+        task = asyncio.get_running_loop().create_task(self._retire(worker))
+        self._stopping.add(task)
+        task.add_done_callback(self._stopping.discard)
+
+    async def _retire(self, worker: WorkerProcess) -> None:
+        if timer := self._timers.pop(worker, None):
+            timer.cancel()
+        await worker.stop()
