@@ -17,6 +17,9 @@ _Entry: TypeAlias = tuple[float, int, K]  # due, order of arrival (keys need non
 # Source of the limit: ARCHITECTURE section 4 (errors); the first wait is arbitrary.
 FAILURES: Final = BackOff(first=timedelta(seconds=1), limit=timedelta(minutes=2))
 
+# uvloop counts milliseconds and wakes up to one early; asked again for the rest, it would wake at once, and again.
+EARLY_SECONDS: Final = 0.002
+
 
 class QueueClosedError(Exception):
     """The queue was closed while a worker waited for a key."""
@@ -128,7 +131,7 @@ class KeyedQueue(Generic[K]):
 
     def _add_due(self) -> None:
         self._timer = None
-        now = asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time() + EARLY_SECONDS
         while self._heap and self._heap[0][0] <= now:
             entry = heapq.heappop(self._heap)
             if self._due.get(entry[2]) is entry:

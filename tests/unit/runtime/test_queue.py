@@ -4,6 +4,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+import uvloop
 from tests.support.virtual_time import in_virtual_time
 
 from clusterstacks.runtime.queue import KeyedQueue, QueueClosedError
@@ -164,3 +165,25 @@ async def test_a_key_that_changes_often_leaves_little_behind() -> None:
 
     assert len(queue._heap) < 100
     assert (await queue.get(), now()) == ("a", 600)
+
+
+def test_the_timer_of_the_operators_event_loop_does_not_spin() -> None:
+    async def take_all() -> int:
+        queue: KeyedQueue[str] = KeyedQueue()
+        wakes = 0
+        add_due = queue._add_due
+
+        def counted() -> None:
+            nonlocal wakes
+            wakes += 1
+            add_due()
+
+        queue._add_due = counted  # type: ignore[method-assign]  # counts what it hides
+        for number in range(20):
+            queue.add_after(str(number), timedelta(milliseconds=2.3 * number + 0.7))
+        for _ in range(20):
+            await queue.get()
+        return wakes
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(take_all()) <= 20
