@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from clusterstacks.devcluster.probes import answers_ok, client_context
 from clusterstacks.devcluster.processes import Command, Process
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from clusterstacks.devcluster.etcd import EtcdAccess
@@ -32,6 +33,8 @@ class ApiServerSettings:
         directory: Keys, kubeconfig and log; the keys there are used again.
         prefix: Where its objects lie in etcd, e.g. ``/mgmt``.
         flags: Added at the end.
+        log: Instead of ``kube-apiserver.log`` in the directory.
+        environment: Added to the environment variables of this program.
     """
 
     name: str
@@ -42,6 +45,7 @@ class ApiServerSettings:
     port: int
     flags: tuple[str, ...] = ()
     log: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 class ApiServer:
@@ -63,10 +67,11 @@ class ApiServer:
                 argv=(str(settings.binary), *flags(settings, self.keys)),
                 log=settings.log or settings.directory / "kube-apiserver.log",
                 ready=lambda: answers_ok(f"{self.url}/readyz", context=context),
+                environment=settings.environment,
             )
         )
 
-    def start(self) -> None:
+    def launch(self) -> None:
         """Start it and return once it is ready; raises ProcessError."""
         self.process.launch()
 

@@ -17,6 +17,7 @@ from clusterstacks.domain.errors import DependencyError
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Mapping
     from pathlib import Path
 
 
@@ -70,8 +71,17 @@ class EtcdAccess:
 class Etcd:
     """An etcd process on the loopback address; data and keys below ``directory``."""
 
-    def __init__(self, *, binary: Path, directory: Path, port: int, log: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        binary: Path,
+        directory: Path,
+        port: int,
+        log: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         issue_keys(directory)
+        self.port = port
         self.access = EtcdAccess.at(port, directory)
         context = self.access.context()
         self.process = Process(
@@ -80,10 +90,11 @@ class Etcd:
                 argv=(str(binary), *_flags(directory, self.access.url)),
                 log=log or directory / "etcd.log",
                 ready=lambda: answers_ok(f"{self.access.url}/health", context=context),
+                environment=environment or {},
             )
         )
 
-    def start(self) -> None:
+    def launch(self) -> None:
         """Start it and return once it answers; raises ProcessError."""
         self.process.launch()
 

@@ -58,7 +58,7 @@ class Command:
 class Server(Protocol):
     """What can be started on a port: a process with its probe."""
 
-    def start(self) -> None:
+    def launch(self) -> None:
         """Start it and return once it is ready; raises ProcessError."""
 
 
@@ -76,7 +76,7 @@ def start_on_free_port(make: Callable[[int], S]) -> S:
     for attempt in range(1, PORT_ATTEMPTS + 1):
         server = make(free_port())
         try:
-            server.start()
+            server.launch()
         except ProcessError as error:
             if not error.port_taken or attempt == PORT_ATTEMPTS:
                 raise

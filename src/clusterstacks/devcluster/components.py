@@ -1,0 +1,169 @@
+"""The processes of the management side: command lines and probes. LOCAL-CONTROL-PLANE section 3 explains the flags."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.devcluster.files import KeyFiles, key_files, private_directory
+from clusterstacks.devcluster.pki import Authority
+from clusterstacks.devcluster.ports import LOOPBACK, free_port
+from clusterstacks.devcluster.probes import answers_ok, client_context
+from clusterstacks.devcluster.processes import Command, Process
+from clusterstacks.devcluster.provider.kinds import CLUSTER, CONTROL_PLANE, GROUP
+from clusterstacks.devcluster.state import MARKER_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from clusterstacks.devcluster.apiserver import ApiServer
+    from clusterstacks.devcluster.binaries import Binary
+    from clusterstacks.devcluster.state import StateDirectory
+
+CONTROLLERS = (
+    "garbage-collector-controller",
+    "namespace-controller",
+    "serviceaccount-controller",
+    "root-ca-certificate-publisher-controller",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """What every component is made with."""
+
+    state: StateDirectory
+    binaries: Mapping[str, Binary]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment variables that mark a process as ours."""
+        return {MARKER_VARIABLE: str(self.state.root)}
+
+
+def controller_manager(bench: Workbench, server: ApiServer, port: int) -> Process:
+    """Make the kube-controller-manager: garbage collection, namespaces, service accounts."""
+    kubeconfig = server.kubeconfig_path
+    keys = server.keys
+    context = client_context(keys.authority.certificate, keys.admin.certificate, keys.admin.key)
+    serving = _serving(bench.state.root / "controller-manager", keys.authority, "tls")
+    return Process(
+        Command(
+            name="controller-manager",
+            argv=(
+                str(bench.binaries["kube-controller-manager"].path),
+                f"--kubeconfig={kubeconfig}",
+                f"--authentication-kubeconfig={kubeconfig}",
+                f"--authorization-kubeconfig={kubeconfig}",
+                "--leader-elect=false",
+                f"--bind-address={LOOPBACK}",
+                f"--secure-port={port}",
+                f"--tls-cert-file={serving.certificate}",
+                f"--tls-private-key-file={serving.key}",
+                f"--service-account-private-key-file={keys.service_accounts.key}",
+                f"--root-ca-file={keys.authority.certificate}",
+                "--use-service-account-credentials=false",
+                f"--controllers={','.join(CONTROLLERS)}",
+            ),
+            log=bench.state.log("controller-manager"),
+            ready=lambda: answers_ok(f"https://{LOOPBACK}:{port}/healthz", context=context),
+            environment=bench.environment,
+        )
+    )
+
+
+def core_manager(bench: Workbench, server: ApiServer, webhook_port: int, *, rate_limits: bool) -> Process:
+    """Make Cluster API's core manager.
+
+    Args:
+        bench: State and binaries.
+        server: The management API server.
+        webhook_port: Must be the one its webhook configurations name; it listens on all interfaces.
+        rate_limits: Keep Cluster API's default of one reconcile a second and object.
+    """
+    health = f"{LOOPBACK}:{free_port()}"
+    gates = ["ClusterTopology=true", "RuntimeSDK=true"]
+    if not rate_limits:
+        gates.append("ReconcilerRateLimiting=false")
+    serving = _serving(bench.state.root / "cluster-api", server.keys.authority, "tls")
+    return Process(
+        Command(
+            name="cluster-api",
+            argv=(
+                str(bench.binaries["cluster-api-core"].path),
+                f"--kubeconfig={server.kubeconfig_path}",
+                f"--webhook-port={webhook_port}",
+                f"--webhook-cert-dir={serving.certificate.parent}",
+                f"--webhook-cert-name={serving.certificate.name}",
+                f"--webhook-key-name={serving.key.name}",
+                f"--health-addr={health}",
+                f"--diagnostics-address={LOOPBACK}:{free_port()}",
+                "--insecure-diagnostics=true",
+                f"--feature-gates={','.join(gates)}",
+            ),
+            log=bench.state.log("cluster-api"),
+            ready=lambda: answers_ok(f"http://{health}/readyz"),
+            environment=bench.environment,
+        )
+    )
+
+
+def provider(bench: Workbench, server: ApiServer, etcd_port: int) -> Process:
+    """Make the local Cluster API provider, which starts the workload API servers."""
+    state = bench.state
+    binary = bench.binaries["kube-apiserver"]
+    ready_file = state.root / "provider-ready"
+    ready_file.unlink(missing_ok=True)
+    return Process(
+        Command(
+            name="provider",
+            argv=(
+                sys.executable,
+                "-m",
+                "clusterstacks.devcluster.provider",
+                f"--kubeconfig={server.kubeconfig_path}",
+                f"--kube-apiserver={binary.path}",
+                f"--kube-apiserver-version={binary.version}",
+                f"--etcd-port={etcd_port}",
+                f"--etcd-directory={state.etcd}",
+                f"--clusters-directory={state.clusters}",
+                f"--records-directory={state.records}",
+                f"--ready-file={ready_file}",
+            ),
+            log=state.log("provider"),
+            ready=ready_file.exists,
+            environment=bench.environment,
+        )
+    )
+
+
+def operator(bench: Workbench, server: ApiServer, port: int, releases: Path) -> Process:
+    """Make our operator, with releases from a directory."""
+    kinds = ",".join(f"{kind}Template.{GROUP}" for kind in (CLUSTER, CONTROL_PLANE))
+    return Process(
+        Command(
+            name="operator",
+            argv=(
+                sys.executable,
+                "-m",
+                "clusterstacks.operator.main",
+                f"--kubeconfig={server.kubeconfig_path}",
+                "--source=directory",
+                f"--release-dir={releases}",
+                f"--cache-dir={private_directory(bench.state.root / 'operator-cache')}",
+                f"--class-kinds={kinds}",
+                f"--metrics-bind-address={LOOPBACK}:{free_port()}",
+                f"--health-probe-bind-address={LOOPBACK}:{port}",
+            ),
+            log=bench.state.log("operator"),
+            ready=lambda: answers_ok(f"http://{LOOPBACK}:{port}/readyz"),
+            environment=bench.environment,
+        )
+    )
+
+
+def _serving(directory: Path, authority: KeyFiles, name: str) -> KeyFiles:
+    """Return a serving certificate for the loopback address, issued by the management API server's authority."""
+    return key_files(directory, name, lambda: Authority(authority.read()).issue("localhost", addresses=(LOOPBACK,)))

@@ -1,0 +1,201 @@
+"""Start the whole local environment in its order, watch it, and stop it.
+
+etcd, management API server, controller manager, definitions, Cluster API, its webhooks, provider, operator. Webhook
+configurations come after the manager that answers them: until then every write to its kinds would fail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.crds import all_crds
+from clusterstacks.devcluster import binaries, clusterapi, components, installing, records
+from clusterstacks.devcluster.apiserver import ApiServer, ApiServerSettings
+from clusterstacks.devcluster.etcd import Etcd
+from clusterstacks.devcluster.golang import cluster_api_version
+from clusterstacks.devcluster.ports import LOOPBACK
+from clusterstacks.devcluster.processes import Process, describe_exit, start_on_free_port
+from clusterstacks.devcluster.provider.kinds import definitions
+from clusterstacks.domain.errors import ClusterStacksError
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from clusterstacks.devcluster.state import StateDirectory
+
+WATCH_SECONDS = 0.3
+"""How often it looks whether a process ended."""
+CLIENT_GRACE = timedelta(seconds=6)
+"""For operator and provider to end their work; API servers and etcd are killed, their data is thrown away."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentSettings:
+    """What kind of environment.
+
+    Args:
+        state: Where everything of it lies.
+        releases: The directory the operator takes releases from; None starts no operator.
+        clusters_from: YAML files applied at the end, in this order.
+        rate_limits: Keep Cluster API's default of one reconcile a second and object; without, everything is faster.
+    """
+
+    state: StateDirectory
+    releases: Path | None = None
+    clusters_from: tuple[Path, ...] = ()
+    rate_limits: bool = False
+
+
+class Environment:
+    """The processes of one environment, as children of this process."""
+
+    def __init__(self, settings: EnvironmentSettings, report: Callable[[str], None]) -> None:
+        self.settings = settings
+        self._state = settings.state
+        self._report = report
+        self._processes: list[Process] = []
+        self._began = time.monotonic()
+
+    def start(self) -> None:
+        """Start everything; on failure nothing is left running.
+
+        Raises:
+            ClusterStacksError: names the component and ends with its log's last lines.
+        """
+        extra = [manifest for path in self.settings.clusters_from for manifest in installing.read_manifests(path)]
+        try:
+            self._start()
+            for manifest in extra:
+                self._report(f"applying {manifest['kind']} {manifest['metadata']['name']}")
+            installing.install_in_order(self._state.kubeconfig, extra)
+        except BaseException:
+            self.stop()
+            raise
+
+    def watch(self, stop: threading.Event) -> None:
+        """Say when a process ends by itself, until ``stop`` is set; nothing is started again."""
+        told: set[str] = set()
+        while not stop.wait(WATCH_SECONDS):
+            for process in self._processes:
+                if process.exit_code is not None and process.name not in told:
+                    told.add(process.name)
+                    how = describe_exit(process.exit_code)
+                    self._note_end(process, f"{how} at {time.strftime('%H:%M:%S')}")
+                    self._report(f"{process.name} {how}; see 'csctl dev logs {process.name}'")
+
+    def stop(self) -> None:
+        """End every process: those that use the API server first, in order, then the rest at once."""
+        servers = {"etcd", "management"}
+        for process in reversed(self._processes):
+            process.stop(timedelta(0) if process.name in servers else CLIENT_GRACE)
+            records.remove(self._state.records, process.name)
+        self._processes.clear()
+
+    def _start(self) -> None:
+        found = binaries.resolve(report=self._report)
+        bench = components.Workbench(self._state, found)
+        manifests = clusterapi.manifests(report=self._report)
+        etcd = start_on_free_port(
+            lambda port: Etcd(
+                binary=found["etcd"].path,
+                directory=self._state.etcd,
+                port=port,
+                log=self._state.log("etcd"),
+                environment=bench.environment,
+            )
+        )
+        self._started(etcd.process, found["etcd"].version, etcd.port)
+        server = start_on_free_port(lambda port: ApiServer(self._management(bench, etcd, port)))
+        self._started(server.process, found["kube-apiserver"].version, server.settings.port)
+        self._launch(
+            lambda port: components.controller_manager(bench, server, port), found["kube-controller-manager"].version
+        )
+        self._start_cluster_api(bench, server, manifests)
+        self._started(self._launched(components.provider(bench, server, etcd.port)), found["kube-apiserver"].version, 0)
+        if self.settings.releases:
+            releases = self.settings.releases
+            self._launch(lambda port: components.operator(bench, server, port, releases), "")
+
+    def _management(self, bench: components.Workbench, etcd: Etcd, port: int) -> ApiServerSettings:
+        return ApiServerSettings(
+            name="management",
+            binary=bench.binaries["kube-apiserver"].path,
+            directory=self._state.management,
+            etcd=etcd.access,
+            prefix="/mgmt",
+            port=port,
+            log=self._state.log("management"),
+            environment=bench.environment,
+        )
+
+    def _start_cluster_api(self, bench: components.Workbench, server: ApiServer, manifests: Path) -> None:
+        authority = server.keys.authority.certificate.read_bytes()
+        rate_limits = self.settings.rate_limits
+
+        def make(port: int) -> _CoreManager:
+            url = f"https://{LOOPBACK}:{port}"
+            process = components.core_manager(bench, server, port, rate_limits=rate_limits)
+            return _CoreManager(process, clusterapi.definitions(manifests, url, authority), server, port)
+
+        installing.install(server.kubeconfig_path, [*all_crds(), *definitions()])
+        core = start_on_free_port(make)
+        self._started(core.process, cluster_api_version(), core.port)
+        url = f"https://{LOOPBACK}:{core.port}"
+        installing.install(server.kubeconfig_path, clusterapi.webhook_configurations(manifests, url, authority))
+
+    def _launch(self, make: Callable[[int], Process], version: str) -> None:
+        ports: list[int] = []
+
+        def remember(port: int) -> Process:
+            ports.append(port)
+            return make(port)
+
+        self._started(start_on_free_port(remember), version, ports[-1])
+
+    def _launched(self, process: Process) -> Process:
+        process.launch()
+        return process
+
+    def _started(self, process: Process, version: str, port: int) -> None:
+        self._processes.append(process)
+        record = records.Record(
+            name=process.name,
+            pid=process.pid,
+            identity=records.identity_of(process.pid),
+            version=version,
+            port=port,
+            log=str(process.command.log),
+        )
+        records.write(self._state.records, record)
+        where = f" on port {port}" if port else ""
+        self._report(f"{process.name} {version}".rstrip() + f" is ready{where} ({self._elapsed()})")
+
+    def _elapsed(self) -> str:
+        return f"{time.monotonic() - self._began:.1f} s"
+
+    def _note_end(self, process: Process, how: str) -> None:
+        record = records.read(self._state.records, process.name)
+        if record:
+            with contextlib.suppress(OSError, ClusterStacksError):
+                records.write(self._state.records, records.ended(record, how))
+
+
+@dataclass(frozen=True, slots=True)
+class _CoreManager:
+    """Cluster API's manager together with its definitions, which name its port."""
+
+    process: Process
+    definitions: list[dict[str, object]]
+    server: ApiServer
+    port: int
+
+    def launch(self) -> None:
+        """Install the definitions, start the manager and return once its webhooks answer."""
+        installing.install(self.server.kubeconfig_path, self.definitions)
+        self.process.launch()

@@ -1,0 +1,82 @@
+"""How an environment is: its components with version, port, memory, processor time and state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.devcluster import records
+from clusterstacks.devcluster.state import Phase
+
+if TYPE_CHECKING:
+    from clusterstacks.devcluster.state import StateDirectory
+
+WEBHOOK_NOTE = "Cluster API's webhook port listens on all interfaces (it has no address flag); the others on 127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentState:
+    """One process; memory in bytes, processor time in seconds, both 0 when it does not run."""
+
+    name: str
+    version: str
+    port: int
+    pid: int
+    state: str
+    memory_bytes: int = 0
+    cpu_seconds: float = 0.0
+    age_seconds: float = 0.0
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs."""
+        return self.state == "running"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentState:
+    """What ``csctl dev status`` shows."""
+
+    phase: str
+    message: str
+    components: tuple[ComponentState, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether everything runs that should."""
+        return self.phase == Phase.RUNNING and all(component.running for component in self.components)
+
+
+def inspect(state: StateDirectory) -> EnvironmentState | None:
+    """Look at an environment; None when there is none in that directory."""
+    summary = state.read()
+    if summary is None:
+        return None
+    supervisor = records.Record(name="supervisor", pid=summary.pid, identity=summary.identity)
+    found = [_component(record) for record in (supervisor, *records.read_all(state.records))]
+    message = summary.message
+    if not supervisor.alive and summary.phase is not Phase.FAILED:
+        message = "the supervisor is gone, so nothing watches the rest; 'csctl dev down' ends and removes it"
+    elif summary.phase is Phase.RUNNING and not all(component.running for component in found):
+        gone = ", ".join(f"{component.name} {component.state}" for component in found if not component.running)
+        message = f"{gone}; 'csctl dev logs COMPONENT' says why, 'csctl dev down' and 'up' start afresh"
+    return EnvironmentState(summary.phase, message, tuple(found))
+
+
+def _component(record: records.Record) -> ComponentState:
+    base = ComponentState(
+        name=record.name, version=record.version, port=record.port, pid=record.pid, state=record.ended or "is gone"
+    )
+    usage = records.usage_of(record.pid) if record.alive else None
+    if usage is None:
+        return base
+    return ComponentState(
+        name=record.name,
+        version=record.version,
+        port=record.port,
+        pid=record.pid,
+        state="running",
+        memory_bytes=usage.memory_bytes,
+        cpu_seconds=usage.cpu_seconds,
+        age_seconds=usage.age_seconds,
+    )

@@ -1,0 +1,211 @@
+"""Hold an environment: start it, stay beside it, stop it on a signal and leave nothing behind.
+
+The same code runs in the terminal (``csctl dev up``) and, detached, as a process of this module.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from clusterstacks.devcluster import records
+from clusterstacks.devcluster.environment import Environment, EnvironmentSettings
+from clusterstacks.devcluster.files import private_directory
+from clusterstacks.devcluster.processes import log_tail
+from clusterstacks.devcluster.state import MARKER_VARIABLE, Phase, StateDirectory, Summary
+from clusterstacks.devcluster.teardown import down, marked
+from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+POLL_SECONDS = 0.1
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run(settings: EnvironmentSettings, report: Callable[[str], None], ready: Callable[[], None]) -> None:
+    """Hold an environment until a stop signal comes; then nothing of it is left. Needs the main thread.
+
+    Args:
+        settings: What kind of environment.
+        report: Called with a line for each step and for each process that ends by itself.
+        ready: Called once when everything runs.
+
+    Raises:
+        ClusterStacksError: it cannot be started; the logs stay where the message says.
+    """
+    state = settings.state
+    _make_room(state, report)
+    with _claimed(state), _stop_event() as stop:
+        environment = Environment(settings, report)
+        state.write(_summary(Phase.STARTING))
+        try:
+            environment.start()
+            stop.armed = False
+            state.write(_summary(Phase.RUNNING))
+            ready()
+            environment.watch(stop.event)
+            report("stopping")
+        except _Stopped:
+            report("stopped before everything was started")
+        except ClusterStacksError as error:
+            records.end(marked(state.root))
+            state.write(_summary(Phase.FAILED, error.message))
+            raise
+        state.write(_summary(Phase.STOPPING))
+        environment.stop()
+        records.end(marked(state.root))  # the API servers of a provider that was killed
+        shutil.rmtree(state.root, ignore_errors=True)
+
+
+def detach(settings: EnvironmentSettings, report: Callable[[str], None]) -> None:
+    """Hold an environment by a process of its own; returns once everything runs.
+
+    Raises:
+        ClusterStacksError: it cannot be started, or one runs already.
+    """
+    state = settings.state
+    _make_room(state, report)
+    private_directory(state.root)
+    log = state.supervisor_log
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "clusterstacks.devcluster.supervisor", *_arguments(settings)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, MARKER_VARIABLE: str(state.root)},
+            start_new_session=True,
+        )
+    try:
+        with log.open() as lines:
+            _follow(child, state, lines, report)
+    except KeyboardInterrupt:
+        child.terminate()
+        child.wait()
+        raise
+    child.returncode = 0  # it outlives us on purpose: nobody waits for it here
+
+
+def _make_room(state: StateDirectory, report: Callable[[str], None]) -> None:
+    """Refuse when an environment lives here; remove one whose supervisor was killed."""
+    summary = state.read()
+    if summary is None:
+        return
+    if records.identity_of(summary.pid) == summary.identity != "":
+        raise SpecError(
+            "AlreadyRunning",
+            f"an environment is running in {state.root} ({summary.phase}, process {summary.pid}); "
+            "'csctl dev status' shows it, 'csctl dev down' ends it, --name starts another one beside it",
+        )
+    report("removing what an earlier run left behind")
+    down(state, report)
+
+
+def _summary(phase: Phase, message: str = "") -> Summary:
+    return Summary(phase=phase, message=message, pid=os.getpid(), identity=records.identity_of(os.getpid()))
+
+
+class _Stopped(KeyboardInterrupt):
+    """A stop signal came during the start; asyncio, too, lets a KeyboardInterrupt through."""
+
+
+class _StopEvent:
+    """Set by a stop signal; while ``armed`` the signal also breaks off what the main thread does."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self.armed = True
+
+    def handle(self, *_: object) -> None:
+        self.event.set()
+        if self.armed:
+            self.armed = False
+            raise _Stopped
+
+
+@contextmanager
+def _stop_event() -> Iterator[_StopEvent]:
+    stop = _StopEvent()
+    before = {number: signal.signal(number, stop.handle) for number in STOP_SIGNALS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _claimed(state: StateDirectory) -> Iterator[None]:
+    private_directory(state.root)
+    with state.lock.open("ab") as lock:
+        try:
+            fcntl.flock(lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SpecError("AlreadyRunning", f"another run is just starting in {state.root}") from None
+        state.claim()
+        yield
+
+
+def _follow(
+    child: subprocess.Popen[bytes], state: StateDirectory, lines: IO[str], report: Callable[[str], None]
+) -> None:
+    while True:
+        code, summary = child.poll(), state.read()
+        for line in lines:
+            report(line.rstrip("\n"))
+        if code is not None:
+            message = summary.message if summary and summary.phase is Phase.FAILED else ""
+            tail = log_tail(state.supervisor_log)
+            raise DependencyError("StartFailed", message or f"the environment did not start\n{tail}")
+        if summary and summary.phase is Phase.RUNNING and summary.pid == child.pid:
+            return
+        time.sleep(POLL_SECONDS)
+
+
+def _arguments(settings: EnvironmentSettings) -> list[str]:
+    arguments = [f"--state-dir={settings.state.root}"]
+    arguments += [f"--clusters-from={path.absolute()}" for path in settings.clusters_from]
+    if settings.releases:
+        arguments.append(f"--release-dir={settings.releases.absolute()}")
+    if settings.rate_limits:
+        arguments.append("--default-rate-limits")
+    return arguments
+
+
+def _parse(arguments: list[str]) -> EnvironmentSettings:
+    parser = argparse.ArgumentParser(prog="clusterstacks.devcluster.supervisor", description=__doc__)
+    parser.add_argument("--state-dir", type=Path, required=True)
+    parser.add_argument("--clusters-from", type=Path, action="append", default=[])
+    parser.add_argument("--release-dir", type=Path)
+    parser.add_argument("--default-rate-limits", action="store_true")
+    found = parser.parse_args(arguments)
+    return EnvironmentSettings(
+        state=StateDirectory(found.state_dir),
+        releases=found.release_dir,
+        clusters_from=tuple(found.clusters_from),
+        rate_limits=found.default_rate_limits,
+    )
+
+
+def _print(line: str) -> None:
+    with suppress(OSError):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    try:
+        run(_parse(sys.argv[1:]), _print, lambda: None)
+    except ClusterStacksError:
+        sys.exit(1)  # the message is in the summary
