@@ -1,21 +1,32 @@
-"""Running calls side by side; how many really run at once is the client's budget."""
+"""Doing the same to many objects side by side."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
+S = TypeVar("S")
 T = TypeVar("T")
 
+AT_ONCE = 32
+"""Calls begun at a time: enough to use up the client's budget of requests (16 by default), few enough that none of them
+waits for its turn until its deadline."""
 
-async def together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Run all calls and return their results in order; the first error ends the others and is raised as it is."""
+
+async def together(call: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:
+    """Await the call for all items and return the results in order; the first error ends the rest and is raised."""
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def take_turn(item: S) -> T:
+        async with turns:
+            return await call(item)
+
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(call) for call in calls]
+            tasks = [group.create_task(take_turn(item)) for item in items]
     except BaseExceptionGroup as errors:
         raise _first(errors) from None
     return [task.result() for task in tasks]

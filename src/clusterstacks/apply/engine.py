@@ -5,6 +5,7 @@ There is no delivery record: what was applied, with uid, stands in the status of
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.apply.concurrently import together
@@ -94,14 +95,14 @@ class Applier:
             DependencyError: The server answers nobody, or does not know us.
         """
         listed = list(objects)
-        found = await together(self._look(known, known.id in wanted_elsewhere) for known in listed)
+        found = await together(partial(self._look, wanted_elsewhere), listed)
         fates = {known.id: one for known, one in zip(listed, found, strict=True) if isinstance(one, Departure)}
         doomed = [one for one in found if isinstance(one, Doomed)]
         return fates | await Remover(self._client, self._deadlines).remove(doomed)
 
-    async def _look(self, known: Known, wanted_elsewhere: bool) -> Doomed | Departure:  # noqa: FBT001  # one caller
+    async def _look(self, wanted_elsewhere: Collection[ObjectId], known: Known) -> Doomed | Departure:
         identity = known.id
-        if wanted_elsewhere:
+        if identity in wanted_elsewhere:
             return Departure(Fate.HANDED_OVER, "another release holds it, too")
         try:
             place = await self._client.resource(identity.group, identity.kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.apply.concurrently import together
@@ -94,10 +95,10 @@ class ForeignContent:
             return None
 
     async def _foreign(self, places: Sequence[Resource], namespace: str) -> list[Manifest]:
-        found = await together(self._members(place, namespace) for place in places)
+        found = await together(partial(self._members, namespace), places)
         return [item for items in found for item in items if not self._goes_by_itself(item)]
 
-    async def _members(self, place: Resource, namespace: str) -> list[Manifest]:
+    async def _members(self, namespace: str, place: Resource) -> list[Manifest]:
         try:
             return (await self._client.list_metadata(place, namespace)).items
         except KindNotServed:

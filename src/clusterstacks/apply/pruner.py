@@ -40,7 +40,7 @@ class Pruner:
         """
         records = {addon: one.record for addon, one in stored.items()}
         plans = plan_pruning(records, keep)
-        surveys = await together(self._look(plan) for plan in plans)
+        surveys = await together(self._look, plans)
         fates, doomed = {}, []
         for plan, seen in zip(plans, surveys, strict=True):
             settled, going = _sort_out(plan, seen)

@@ -6,6 +6,7 @@ Every delete carries the uid that was looked at, so what somebody created in its
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -75,14 +76,14 @@ class Remover:
         fates: dict[ObjectId, Departure] = {}
         held: dict[str, ObjectId] = {}
         for _, members in sorted(waves.items(), reverse=True):
-            departures = await together(self._part(one, held) for one in members)
+            departures = await together(partial(self._part, held), members)
             for one, departure in zip(members, departures, strict=True):
                 fates[one.id] = departure
                 if departure.fate is Fate.PENDING:
                     held.setdefault(one.owner, one.id)
         return fates
 
-    async def _part(self, one: Doomed, held: Mapping[str, ObjectId]) -> Departure:
+    async def _part(self, held: Mapping[str, ObjectId], one: Doomed) -> Departure:
         if one.owner in held:
             return Departure(Fate.PENDING, f"{one.id} waits until {held[one.owner]} is gone")
         try:

@@ -7,6 +7,7 @@ resources of its CRD.
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.apply.concurrently import together
@@ -54,13 +55,13 @@ class Rollout:
         results: dict[ObjectId, ObjectResult] = {}
         obstacles: Obstacles = {}
         for wave, members in sorted(waves.items()):
-            applied = await together(self._step(step, obstacles) for step in members)
+            applied = await together(partial(self._step, obstacles), members)
             results |= {one.result.id: one.result for one in applied}
             if wave is Wave.FOUNDATIONS:
                 obstacles = await self._found(members, applied)
         return [results[step.target.id] for step in steps]
 
-    async def _step(self, step: Step, obstacles: Obstacles) -> Applied:
+    async def _step(self, obstacles: Obstacles, step: Step) -> Applied:
         target = step.target
         if target.refusal:
             return Applied(failed(target, "NotServed", target.refusal, uid=step.uid), None)

@@ -45,31 +45,26 @@ async def survey(
         labels: A label selector.
         places: Kinds that need no discovery.
     """
-    namespaces: dict[tuple[str, str], set[str]] = defaultdict(set)
+    scopes: dict[tuple[str, str], set[str]] = defaultdict(set)
     for identity in objects:
-        namespaces[identity.group, identity.kind].add(identity.namespace)
-    found = await together(
-        _look(client, kind, scopes.pop() if len(scopes) == 1 else "", labels, (places or {}).get(kind))
-        for kind, scopes in namespaces.items()
-    )
+        scopes[identity.group, identity.kind].add(identity.namespace)
     live: dict[ObjectId, Manifest] = {}
     served: dict[tuple[str, str], Resource] = {}
-    for place, members in found:
-        if place is not None:
-            served[place.group, place.kind] = place
-        live |= members
+
+    async def look(kind: tuple[str, str]) -> None:
+        namespaces = scopes[kind]
+        try:
+            resource = (places or {}).get(kind) or await client.resource(*kind)
+            listing = await client.list_metadata(
+                resource, next(iter(namespaces)) if len(namespaces) == 1 else "", labels=labels
+            )
+        except KindNotServed:
+            return
+        served[kind] = resource
+        live.update((_identity(resource, item), item) for item in listing.items)
+
+    await together(look, scopes)
     return Survey(live, served)
-
-
-async def _look(
-    client: Client, kind: tuple[str, str], namespace: str, labels: str, place: Resource | None
-) -> tuple[Resource | None, dict[ObjectId, Manifest]]:
-    try:
-        resource = place or await client.resource(*kind)
-        listing = await client.list_metadata(resource, namespace, labels=labels)
-    except KindNotServed:
-        return None, {}
-    return resource, {_identity(resource, item): item for item in listing.items}
 
 
 def _identity(resource: Resource, item: Manifest) -> ObjectId:

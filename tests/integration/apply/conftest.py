@@ -1,0 +1,54 @@
+"""A workload cluster for deliveries: requests are counted, and records of other tests are out of the way."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from clusterstacks.apply.delivery import RECORD_NAMESPACE
+from clusterstacks.apply.recordstore import RECORD_LABEL, SECRETS
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.kube.transport import Pool
+from tests.support.requests import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from clusterstacks.devcluster.apiserver import ApiServer
+
+_numbers = itertools.count(1)
+
+
+class Cluster:
+    """One API server: ``client`` is the operator's, ``user`` somebody else's."""
+
+    def __init__(self, kubeconfig: dict[str, Any], pool: Pool) -> None:
+        self._connection = parse_kubeconfig(kubeconfig, base=None)
+        self._pool = pool
+        self.user = self.new_client()
+        self.client = self.new_client()
+        self.requests = Recorder.on(self.client)
+
+    def new_client(self) -> Client:
+        return Client(self._connection, self._pool)
+
+    async def live(self, kind: str, name: str, namespace: str = "", group: str = "") -> dict[str, Any] | None:
+        return await self.user.find(await self.user.resource(group, kind), name, namespace)
+
+
+@pytest.fixture
+def unique() -> str:
+    """Give a word no other test uses: the API server serves all tests of a run."""
+    return f"t{next(_numbers)}"
+
+
+@pytest.fixture
+async def cluster(workload_server: ApiServer) -> AsyncIterator[Cluster]:
+    async with Pool() as pool:
+        cluster = Cluster(workload_server.kubeconfig, pool)
+        yield cluster
+        for secret in (await cluster.user.list(SECRETS, RECORD_NAMESPACE, labels=RECORD_LABEL)).items:
+            await cluster.user.delete(SECRETS, secret["metadata"]["name"], RECORD_NAMESPACE)
