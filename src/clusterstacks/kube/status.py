@@ -6,6 +6,7 @@ The server's words go into the message, except for Secrets: what a server says a
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,12 @@ _SIMPLE: dict[int, type[ApiError]] = {
 _QUOTES_THE_OBJECT = frozenset({400, 422, 500})
 _WITHHELD = "(the server's words are withheld, they may quote the Secret)"
 
-# The message of a cause reads: conflict with "kubectl" using apps/v1 ... (the name is quoted as Go does it)
+# failed to create typed patch object (default/x; apps/v1, Kind=Deployment): .spec.foo: field not declared in schema
+# failed to convert new object (default/x; /v1, Kind=Secret) to proper version: ...
+_SCHEMA = re.compile(r"failed to (?:create typed|convert) [a-z ]+\([^)]*\)[^:]*: (.+)", re.DOTALL)
+_SCHEMA_LINE = re.compile(r"\.([^:]+): (.+)")
+
+# conflict with "kubectl" using apps/v1 (the name is quoted as Go does it)
 _MANAGER = re.compile(r'conflict with ("(?:[^"\\]|\\.)*")')
 
 
@@ -74,9 +80,10 @@ def failure(
         body: The Status object; any other mapping when the server sent none.
         confidential: The object is a Secret.
     """
-    reason = _text(body.get("reason")) or REASONS.get(status, "UnexpectedAnswer")
+    fallback = "Invalid" if _schema_words(status, body) else REASONS.get(status, "UnexpectedAnswer")
+    reason = _text(body.get("reason")) or fallback
     message = f"{about}: {status} {reason}: {_words(status, body, confidential=confidential)}"
-    if status >= 500:
+    if status >= 500 and not _schema_words(status, body):
         return Unreachable(message, status=status)
     if status == 404 and not _details(body).get("name"):
         return KindNotServed(message)
@@ -87,7 +94,7 @@ def _typed(message: str, status: int, reason: str, body: Mapping[str, Any], *, c
     match status:
         case 409 if reason != "AlreadyExists":
             return Conflict(message, status=status, reason=reason, conflicts=_conflicts(body))
-        case 422:
+        case 422 | 500:
             return Invalid(message, status=status, reason=reason, causes=_field_causes(body, confidential=confidential))
         case 429:
             return TooMany(message, status=status, reason=reason, retry_after=timedelta(seconds=retry_seconds(body)))
@@ -116,7 +123,7 @@ def _words(status: int, body: Mapping[str, Any], *, confidential: bool) -> str:
         return f"{fields} {_WITHHELD}" if fields else _WITHHELD
     if conflicts := _conflicts(body):
         words = ", ".join(f"{one.field} is managed by {one.manager}" for one in conflicts)
-    elif status == 422 and (causes := _field_causes(body, confidential=False)):
+    elif status in {422, 500} and (causes := _field_causes(body, confidential=False)):
         words = "; ".join(f"{one.field}: {one.message}" if one.field else one.message for one in causes)
     else:
         words = _text(body.get("message")) or "the server gave no reason"
@@ -134,14 +141,25 @@ def _conflicts(body: Mapping[str, Any]) -> tuple[FieldConflict, ...]:
 
 
 def _field_causes(body: Mapping[str, Any], *, confidential: bool) -> tuple[FieldCause, ...]:
-    return tuple(
-        FieldCause(
-            _text(cause.get("field")),
-            _text(cause.get("reason")),
-            _WITHHELD if confidential else _text(cause.get("message")),
-        )
+    found = [
+        FieldCause(_text(cause.get("field")), _text(cause.get("reason")), _text(cause.get("message")))
         for cause in _causes(body)
-    )
+    ]
+    if not found and (words := _schema_words(500, body)):
+        lines = [matched for line in words.splitlines() if (matched := _SCHEMA_LINE.fullmatch(line.strip()))]
+        found = [FieldCause(line[1], "SchemaMismatch", line[2]) for line in lines]
+    return tuple(replace(cause, message=_WITHHELD) if confidential else cause for cause in found)
+
+
+def _schema_words(status: int, body: Mapping[str, Any]) -> str:
+    """What server-side apply says of an object that does not fit its schema; empty for every other answer.
+
+    The server sends it as a 500 without a reason, like its own troubles, though no time heals it.
+    """
+    if status != 500 or body.get("reason"):
+        return ""
+    matched = _SCHEMA.match(_text(body.get("message")))
+    return matched[1] if matched else ""
 
 
 def _causes(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -82,7 +82,7 @@ class Patience:
         attempts: Tries of a call that may be repeated, within its deadline.
         first_delay: Before the second try; doubles from there. A server's Retry-After goes first.
         longest_delay: Cap of both.
-        silence: A watch that says nothing for so long is broken: bookmarks come every minute.
+        silence: A watch that says nothing for so long is broken; the server is asked to end it before.
         sleep: Waits the given seconds; tests pass one that does not.
     """
 
