@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
 from typing import TYPE_CHECKING, Any, Final
 
 from clusterstacks.render import helm
 from clusterstacks.render.errors import RenderFailed
+from clusterstacks.render.missing import MARK, RefusedFunctionError, described, with_checks
+from clusterstacks.render.templatesyntax import UnreadableActionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,12 +25,32 @@ if TYPE_CHECKING:
 
 _USER: Final = "t/templates/_t.tpl"
 _MAIN: Final = "t/templates/main.yaml"
+_MARKED: Final = re.compile(rf"{MARK}(\d+)\.")
 _OPTIONS: Final = {"name": "t", "namespace": "t"}
 
 
 def render(text: str, data: Manifest, file: str) -> str:
-    """Render ``text`` with ``data`` as its dot. Raises RenderFailed, naming ``file`` and line."""
-    return _run(text, data, file)
+    """Render ``text`` with ``data`` as its dot.
+
+    Raises:
+        RenderFailed: Helm's words on a wrong expression, or a missing value that would be printed; names ``file``, line
+            and expression.
+    """
+    rendered = _run(text, data, file)
+    try:
+        checked, checks = with_checks(text)
+    except RefusedFunctionError as error:
+        raise RenderFailed(f"{file}:{error.line}: tpl is not available here; write the template itself") from None
+    except UnreadableActionError as error:
+        raise RenderFailed(f"{file}:{error.line}: cannot look for missing values here; write it simpler") from None
+    if checks:
+        try:
+            _run(checked, data, file)
+        except RenderFailed as error:
+            if mark := _MARKED.search(error.message):
+                raise RenderFailed(described(checks[int(mark[1])], file)) from None
+            raise
+    return rendered
 
 
 def _run(text: str, data: Manifest, file: str) -> str:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 STDERR_BYTES: Final = 4096
 """How much of a worker's first complaints is kept (arbitrary: the Go runtime's first line is in it)."""
 
-SMALLEST_MEMORY: Final = 1024**3
-"""Address space the Go runtime starts with for sure, in bytes; half of it does not (DEPENDENCIES 5)."""
+SMALLEST_MEMORY: Final = 384 * 1024**2
+"""Less is raised to this: 144 MiB are taken once Helm is loaded."""
 
 _STOP_SECONDS: Final = 2.0
 _MODULE: Final = "clusterstacks.render.worker"
@@ -44,8 +44,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
             WorkerDied: the system cannot start one.
         """
         environment = {
-            # Go then collects garbage harder instead of hitting the address space limit, a third of which is mapped
-            # by libraries, stacks and Python.
+            # Go then collects garbage harder before the limit is hit; the rest is for Python, stacks and parsing.
             "GOMEMLIMIT": str(memory_bytes // 2),
             "LANG": "C.UTF-8",
             "HOME": "/nonexistent",

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from clusterstacks.domain.errors import ClusterStacksError
     from clusterstacks.domain.objects import Manifest
 
-MEMORY_BYTES: Final = 1536 * 1024**2
-"""Address space of one worker; Helm's library alone maps more than half a gibibyte (DEPENDENCIES 5)."""
+MEMORY_BYTES: Final = 768 * 1024**2
+"""Writable memory of one worker (arbitrary: 144 MiB are taken once Helm is loaded, a Cilium render needs 40 more)."""
 
 DEADLINE: Final = timedelta(seconds=60)
 """Longest render (arbitrary: the largest chart measured takes 0.2 s)."""
@@ -73,7 +73,7 @@ class Renderer:
 
     Args:
         workers: Processes at once; more requests wait in line.
-        memory_bytes: Address space of each, at least one gibibyte.
+        memory_bytes: Writable memory of each, at least 384 MiB.
         deadline: Wall-clock time of one request, waiting in line not counted.
         idle: How long a process without work stays.
     """

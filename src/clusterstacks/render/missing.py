@@ -1,0 +1,158 @@
+"""Finds the places of a Go template where a missing value would end up in the output.
+
+Go prints ``<no value>`` for a missing map key and Helm turns that into nothing; Helm's strict mode fails in
+conditions too. So the template is rendered a second time with a check in front of every action that prints or passes
+a value on: ``{{ .a | quote }}`` gets ``{{ if kindIs "invalid" (.a) }}{{ fail "…" }}{{ end }}`` before it. The checks
+stand in the same branch, see the same dot and variables, and add no line.
+
+A value is looked at where something is done with it. What a function that asks about absence receives (``default``,
+``if``, ``hasKey``, …) may be missing; what goes into a list, a dict or another template may be too, until it is
+printed there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.render.templatesyntax import Action, Command, Operand, Pipeline, actions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ASKING: Final = frozenset(
+    {"all", "and", "any", "coalesce", "default", "dig", "empty", "not", "or", "required", "ternary"}
+    | {"deepEqual", "eq", "fail", "ge", "gt", "has", "hasKey", "le", "lt", "ne"}
+    | {"kindIs", "kindOf", "typeIs", "typeIsLike", "typeOf"}
+)
+"""Functions whose purpose is to tell or to bridge absence: their arguments are not looked at, their result is."""
+
+STORING: Final = frozenset(
+    {"append", "concat", "deepCopy", "dict", "list", "merge", "mergeOverwrite", "prepend", "set", "tuple"}
+)
+"""Functions that keep what they get: a missing argument matters where their result is used."""
+
+PASSING: Final = "include"
+"""Hands its argument to another template, whose own actions are looked at."""
+
+REFUSED: Final = "tpl"
+"""It renders text made at run time, in which missing values cannot be found."""
+
+MARK: Final = "missing-value-"
+_CONDITIONS: Final = frozenset({"if", "else", "with", "range"})
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One look at a value.
+
+    Args:
+        line: Line of the action, from 1.
+        action: The action's text.
+        value: The expression that has no value when the check fails.
+    """
+
+    line: int
+    action: str
+    value: str
+
+
+class RefusedFunctionError(Exception):
+    """The template calls ``tpl``; ``line`` counts from 1."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(f"line {line}")
+        self.line = line
+
+
+def with_checks(text: str) -> tuple[str, list[Check]]:
+    """Return the template with its checks put in, and the checks; check ``n`` fails with ``MARK`` and ``n``.
+
+    Raises:
+        RefusedFunctionError: it calls ``tpl``.
+        UnreadableActionError: an action does not follow the grammar.
+    """
+    checks: list[Check] = []
+    parts: list[str] = []
+    copied = 0
+    for action in actions(text):
+        parts.append(text[copied : action.start])
+        for condition, value in dict(_Examination(text, action).conditions()).items():
+            parts.append(f'{{{{ if {condition} }}}}{{{{ fail "{MARK}{len(checks)}." }}}}{{{{ end }}}}')
+            checks.append(Check(action.line, text[action.start : action.end], value))
+        parts.append(text[action.start : action.end])
+        copied = action.end
+    return "".join((*parts, text[copied:])), checks
+
+
+class _Examination:
+    """What one action does with its values; yields (condition that is true when one is missing, its expression)."""
+
+    def __init__(self, text: str, action: Action) -> None:
+        self._text = text
+        self._action = action
+
+    def conditions(self) -> Iterator[tuple[str, str]]:
+        pipeline = self._action.pipeline
+        if pipeline is None:
+            return
+        if self._calls_refused(pipeline):
+            raise RefusedFunctionError(self._action.line)
+        if self._action.keyword not in _CONDITIONS:
+            yield from self._pipeline(pipeline, used=not self._action.keyword and not self._action.assigns)
+
+    def _calls_refused(self, pipeline: Pipeline) -> bool:
+        return any(
+            operand.name == REFUSED if operand.inner is None else self._calls_refused(operand.inner)
+            for command in pipeline.commands
+            for operand in command.operands
+            if operand.kind in {"word", "paren"}
+        )
+
+    def _pipeline(self, pipeline: Pipeline, *, used: bool) -> Iterator[tuple[str, str]]:
+        uses = [used]
+        for command in reversed(pipeline.commands[1:]):
+            uses.append(_uses_arguments(command.function, used=uses[-1]))
+        piped = ""
+        for command, result_used in zip(pipeline.commands, reversed(uses), strict=True):
+            yield from self._command(command, used=result_used)
+            result = self._text[pipeline.start : command.operands[-1].end]
+            if result_used and command.function:
+                yield self._absent(command, result, piped), result
+            piped = result
+
+    def _absent(self, command: Command, result: str, piped: str) -> str:
+        # sprig's get answers an empty string for a missing key.
+        arguments = [self._text[operand.start : operand.end] for operand in command.operands[1:]]
+        if command.function == "get":
+            return f"not (hasKey {' '.join([*arguments, *([f'({piped})'] if piped else [])])})"
+        return f'kindIs "invalid" ({result})'
+
+    def _command(self, command: Command, *, used: bool) -> Iterator[tuple[str, str]]:
+        if not command.function:
+            for operand in command.operands:
+                yield from self._operand(operand, used=used)
+        elif command.function not in ASKING:
+            for operand in command.operands[1:]:
+                yield from self._operand(operand, used=_uses_arguments(command.function, used=used))
+
+    def _operand(self, operand: Operand, *, used: bool) -> Iterator[tuple[str, str]]:
+        text = self._text[operand.start : operand.end]
+        if operand.inner is not None:
+            yield from self._pipeline(operand.inner, used=used and not operand.has_fields)
+        if used and (operand.kind == "value" or operand.has_fields):
+            yield f'kindIs "invalid" ({text})', text
+
+
+def _uses_arguments(function: str, *, used: bool) -> bool:
+    if function in ASKING or function == PASSING:
+        return False
+    return used if function in STORING else True
+
+
+def described(check: Check, file: str) -> str:
+    """Say what is missing where, and the way out."""
+    action = " ".join(check.action.split())
+    value = " ".join(check.value.split())
+    way_out = f'put it behind {{{{ if }}}}, or write {{{{ {value} | default "..." }}}}'
+    return f"{file}:{check.line}: {action}: {value} has no value; {way_out}"
