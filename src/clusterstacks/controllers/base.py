@@ -1,0 +1,153 @@
+"""What every reconciler shares: reading the object, collecting its status, ending in one place."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.api.names import PAUSED_ANNOTATION
+from clusterstacks.domain.conditions import Condition, Severity, from_documents, ready_summary, to_documents, updated
+from clusterstacks.domain.errors import ClusterStacksError, DependencyError, outcome_of
+from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
+from clusterstacks.domain.patches import merge_diff
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+    from datetime import datetime, timedelta
+
+    from clusterstacks.kube.client import Client
+    from clusterstacks.runtime.clock import Clock
+
+
+@dataclass(slots=True)
+class Draft:
+    """An object as it was read, and the status it is going to have."""
+
+    manifest: Manifest
+    status: dict[str, Any] = field(init=False)
+    released: bool = False
+    """Our finalizer was removed: there may be no object left to write a status to."""
+    writer: Callable[[Draft, Outcome], Awaitable[None]] | None = None
+    """Writes the status; set by whoever runs the reconcile."""
+    _changes: dict[str, Condition | None] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.status = copy.deepcopy(self.manifest.get("status") or {})
+
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name."""
+        metadata = self.manifest["metadata"]
+        return ObjectKey(metadata.get("namespace", ""), metadata["name"])
+
+    @property
+    def deleting(self) -> bool:
+        """Whether the object is on its way out."""
+        return "deletionTimestamp" in self.manifest["metadata"]
+
+    def annotation(self, name: str) -> str:
+        """The annotation's value, empty where it is absent."""
+        return str((self.manifest["metadata"].get("annotations") or {}).get(name, ""))
+
+    def true(self, condition: str, reason: str = "", message: str = "") -> None:
+        """Report that ``condition`` holds; call it only after the thing was read back."""
+        self._changes[condition] = Condition(condition, "True", reason, message)
+
+    def false(self, condition: str, reason: str, message: str, severity: Severity = Severity.WARNING) -> None:
+        """Report that ``condition`` does not hold, and why."""
+        self._changes[condition] = Condition(condition, "False", reason=reason, message=message, severity=severity)
+
+    def drop(self, condition: str) -> None:
+        """Remove a condition that says nothing any more."""
+        self._changes[condition] = None
+
+    def holds(self, condition: str) -> bool:
+        """Whether ``condition`` is True, as read or as changed since."""
+        if condition in self._changes:
+            changed = self._changes[condition]
+            return changed is not None and changed.status == "True"
+        return any(
+            known.get("type") == condition and known.get("status") == "True"
+            for known in self.status.get("conditions") or []
+        )
+
+    @contextmanager
+    def blaming(self, condition: str, reason: str = "") -> Iterator[None]:
+        """Set ``condition`` to False with the error's message when the block raises one of our errors."""
+        try:
+            yield
+        except ClusterStacksError as error:
+            severity = Severity.WARNING if isinstance(error, DependencyError) else Severity.ERROR
+            self.false(condition, reason or error.code, error.message, severity)
+            raise
+
+    async def checkpoint(self, outcome: Outcome) -> None:
+        """Write the status in the middle of a long operation, so that people see progress and a crash loses none."""
+        if self.writer is not None:
+            await self.writer(self, outcome)
+
+    def status_patch(self, outcome: Outcome, now: datetime) -> Manifest:
+        """The merge patch from the status read to the status reached; empty when nothing changed."""
+        conditions = updated(from_documents(self.status.get("conditions") or []), self._changes, now)
+        conditions = ready_summary(conditions, outcome, now)
+        before = self.manifest.get("status") or {}
+        return merge_diff(before, {**self.status, "conditions": to_documents(conditions)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusReconciler:
+    """The frame around a reconciler's work: read the object, do the work, write status once, say when to come back."""
+
+    group: str
+    kind: str
+    client: Client
+    clock: Clock
+    work: Callable[[Draft], Awaitable[Outcome]]
+
+    async def reconcile(self, key: ObjectKey) -> timedelta | None:
+        """Reconcile one object.
+
+        Returns:
+            When to look again, None for at the next change.
+
+        Raises:
+            DependencyError: after the status was written; the host retries with back-off.
+        """
+        resource = await self.client.resource(self.group, self.kind)
+        manifest = await self.client.find(resource, key.name, key.namespace)
+        if manifest is None or PAUSED_ANNOTATION in (manifest["metadata"].get("annotations") or {}):
+            return None
+        draft = Draft(manifest, writer=self.write_status)
+        failure: ClusterStacksError | None = None
+        try:
+            outcome = await self.work(draft)
+        except ClusterStacksError as error:
+            outcome, failure = outcome_of(error), error
+        await self.write_status(draft, outcome)
+        if isinstance(failure, DependencyError):
+            raise failure
+        return requeue_of(outcome)
+
+    async def write_status(self, draft: Draft, outcome: Outcome) -> None:
+        """Write what changed in the draft's status, and go on from there."""
+        patch = draft.status_patch(outcome, self.clock.now())
+        if not patch or draft.released:
+            return
+        resource = await self.client.resource(self.group, self.kind)
+        draft.manifest = await self.client.merge_patch(
+            resource, draft.key.name, {"status": patch}, draft.key.namespace, subresource="status"
+        )
+
+
+def requeue_of(outcome: Outcome) -> timedelta | None:
+    """When an outcome wants another look; None means at the next change."""
+    match outcome:
+        case Settled(recheck=recheck):
+            return recheck
+        case Waiting(retry=retry):
+            return retry
+        case Stalled():
+            return None

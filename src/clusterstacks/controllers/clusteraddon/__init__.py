@@ -1,0 +1,1 @@
+"""ClusterAddon: the addons of one cluster, stage by stage."""

@@ -1,0 +1,104 @@
+"""Every Cluster whose class comes from a release gets a ClusterAddon, again and again if it is deleted (D21)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.clusterapi import ClusterView, cluster_view
+from clusterstacks.api.names import (
+    API_VERSION,
+    CLUSTER_API_GROUP,
+    CLUSTER_KIND,
+    CLUSTER_NAME_LABEL,
+    GROUP,
+    WATCH_FILTER_LABEL,
+    Kind,
+)
+from clusterstacks.controllers.clusteraddon.offers import CLASS_NOT_OFFERED
+from clusterstacks.domain.names import InvalidName, parse_class
+from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.kube.errors import AlreadyExists
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from clusterstacks.controllers.clusteraddon.offers import Offers
+    from clusterstacks.kube.client import Client
+    from clusterstacks.runtime.events import EventRecorder
+    from clusterstacks.runtime.store import Store
+
+
+def addon_name(cluster: str) -> str:
+    """The name of a Cluster's ClusterAddon, as the Go operator builds it."""
+    return f"cluster-addon-{cluster}"
+
+
+def release_of(cluster: ClusterView) -> ObjectKey | None:
+    """The ClusterStackRelease a Cluster's class comes from, by name; None for classes that are no cluster stack's."""
+    try:
+        return ObjectKey(cluster.class_namespace, parse_class(cluster.class_name).release)
+    except InvalidName:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddonCreator:
+    """Creates ClusterAddons; keyed by Cluster. Clusters of other people's classes are never written to or about."""
+
+    client: Client
+    releases: Store
+    addons: Store
+    offers: Offers
+    events: EventRecorder
+
+    async def reconcile(self, key: ObjectKey) -> timedelta | None:
+        """Create the ClusterAddon of one Cluster if it should have one."""
+        if self.addons.get(ObjectKey(key.namespace, addon_name(key.name))) is not None:
+            return None
+        clusters = await self.client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
+        manifest = await self.client.find(clusters, key.name, key.namespace)
+        if manifest is None:
+            return None
+        cluster = cluster_view(manifest)
+        release_key = release_of(cluster)
+        if cluster.paused or cluster.deleting or cluster.moving or release_key is None:
+            return None
+        release = self.releases.get(release_key)
+        if release is None:
+            return None
+        refusal = await self.offers.refusal(cluster, release)
+        if refusal:
+            await self.events.record(manifest, "Warning", CLASS_NOT_OFFERED, refusal)
+            return None
+        await self._create(cluster)
+        return None
+
+    async def _create(self, cluster: ClusterView) -> None:
+        labels = {CLUSTER_NAME_LABEL: cluster.name}
+        if WATCH_FILTER_LABEL in cluster.labels:
+            labels[WATCH_FILTER_LABEL] = cluster.labels[WATCH_FILTER_LABEL]
+        addon = {
+            "apiVersion": API_VERSION,
+            "kind": Kind.CLUSTER_ADDON.value,
+            "metadata": {
+                "name": addon_name(cluster.name),
+                "namespace": cluster.namespace,
+                "labels": labels,
+                "ownerReferences": [cluster.owner_reference()],
+            },
+            "spec": {
+                "clusterRef": {
+                    "apiVersion": cluster.raw["apiVersion"],
+                    "kind": CLUSTER_KIND,
+                    "name": cluster.name,
+                    "namespace": cluster.namespace,
+                }
+            },
+        }
+        try:
+            await self.client.create(
+                await self.client.resource(GROUP, Kind.CLUSTER_ADDON), addon, namespace=cluster.namespace
+            )
+        except AlreadyExists:
+            return

@@ -1,0 +1,182 @@
+"""One addon from its chart into the cluster."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.meta import Resource
+from clusterstacks.api.names import AddonCondition, Reason, ResourceStatus
+from clusterstacks.apply.delivery import Delivery, Revision
+from clusterstacks.controllers.clusteraddon.inputs import input_digest
+from clusterstacks.domain.delivery import DeliveryState
+from clusterstacks.domain.outcomes import Outcome, Waiting
+from clusterstacks.render.renderer import ChartRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from clusterstacks.apply.results import ObjectResult
+    from clusterstacks.controllers.base import Draft
+    from clusterstacks.controllers.clusteraddon.observing import Seen
+    from clusterstacks.domain.delivery import DeliveryRecord
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.kube.client import Client
+    from clusterstacks.releases.charts import AddonChart
+    from clusterstacks.releases.release import Release
+    from clusterstacks.render.renderer import Renderer
+
+HELM_RELEASE = "cluster-addon"
+"""Helm's release name of every addon; it stands in object names, so it never changes (FORMATS 15)."""
+
+NAMESPACE = "kube-system"
+FAILURES_SHOWN = 3
+"""Objects named in one message; arbitrary, all are in status.resources."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Delivering:
+    """The deliveries of one reconcile.
+
+    Args:
+        draft: The ClusterAddon.
+        seen: What was read.
+        release: The release its class comes from.
+        workload: The workload cluster.
+        delivery: The workload cluster's records.
+        renderer: Renders charts and values.
+        records: What the records said at the beginning.
+    """
+
+    draft: Draft
+    seen: Seen
+    release: Release
+    workload: Client
+    delivery: Delivery
+    renderer: Renderer
+    records: dict[str, DeliveryRecord]
+    results: dict[str, tuple[ObjectResult, ...]] = field(default_factory=dict)
+
+    def label(self, addon: str) -> str:
+        """How messages call an addon."""
+        return f"addon {addon} of {self.release.name}"
+
+    async def apply(self, addon: str) -> Outcome | None:
+        """Deliver one addon; None when everything of it is in place.
+
+        Raises:
+            SpecError: Chart or values cannot be rendered, or an object can never be applied.
+            DependencyError: The cluster or a render worker failed; time may heal it.
+        """
+        with self.draft.blaming(AddonCondition.CHART_FOUND, Reason.CHART_MISSING):
+            chart = self.release.addon(addon)
+        self.draft.true(AddonCondition.CHART_FOUND)
+        values = await self._values(chart)
+        inputs = input_digest(str(self.seen.minor), chart.digest, values)
+        record = self.records.get(addon)
+        if record is not None and record.inputs == inputs and record.state is not DeliveryState.DELIVERING:
+            self.draft.true(AddonCondition.CHART_TEMPLATED)
+            return None
+        manifests = await self.delivery.manifests(addon) if record is not None and record.inputs == inputs else None
+        if manifests is None:
+            manifests = await self._render(chart, values)
+        self.draft.true(AddonCondition.CHART_TEMPLATED)
+        with self.draft.blaming(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
+            revision = Revision.of(manifests, inputs)
+            report = await self.delivery.deliver(addon, revision, default_namespace=NAMESPACE)
+        self.results[addon] = report.objects
+        return None if report.synced else self._failed(addon, report.objects)
+
+    async def remove(self, addon: str) -> Outcome | None:
+        """Delete everything of one addon; None when it is gone."""
+        with self.draft.blaming(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
+            report = await self.delivery.remove(addon)
+        self.results.pop(addon, None)
+        self.records.pop(addon, None)
+        return None if report.complete else self.undeleted(str(one.id) for one in report.pending)
+
+    def undeleted(self, objects: Iterable[str]) -> Outcome:
+        """Wait for objects that refuse to go."""
+        message = f"waiting for {_shown(list(objects))} to be deleted"
+        self.draft.false(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS, message)
+        return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message)
+
+    def forget_all_but(self, addons: Collection[str]) -> None:
+        """Take note that the others were pruned."""
+        self.records = {addon: record for addon, record in self.records.items() if addon in addons}
+
+    def counts(self) -> dict[str, int]:
+        """Number of objects the cluster has of each addon."""
+        return {
+            addon: len(self.results.get(addon) or self.records[addon].objects)
+            for addon in sorted({*self.records, *self.results})
+        }
+
+    def resources(self) -> list[Manifest]:
+        """``status.resources``: every object of every addon, from the record where nothing was sent (D59)."""
+        listed = []
+        for addon in sorted({*self.records, *self.results}):
+            if addon in self.results:
+                listed += [_resource(result) for result in self.results[addon]]
+            else:
+                listed += [
+                    Resource(
+                        group=known.id.group,
+                        version=known.version,
+                        kind=known.id.kind,
+                        namespace=known.id.namespace,
+                        name=known.id.name,
+                        status=ResourceStatus.SYNCED,
+                    ).document()
+                    for known in self.records[addon].objects
+                ]
+        return listed
+
+    async def _values(self, chart: AddonChart) -> str:
+        if chart.values_template is None:
+            return ""
+        label = self.label(chart.name)
+        with self.draft.blaming(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_OVERWRITE_FAILED):
+            text = await self.renderer.template(
+                chart.values_template, dict(self.seen.data), label=label, file=chart.values_name
+            )
+            return await self.renderer.values(text, label=f"{label}: {chart.values_name}")
+
+    async def _render(self, chart: AddonChart, values: str) -> list[Manifest]:
+        request = ChartRequest(
+            chart=chart.chart,
+            label=self.label(chart.name),
+            release_name=HELM_RELEASE,
+            namespace=NAMESPACE,
+            values=values,
+            kube_version=self.seen.running.text,
+            include_crds=True,
+        )
+        with self.draft.blaming(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_FAILED):
+            return await self.renderer.chart(request)
+
+    def _failed(self, addon: str, results: Iterable[ObjectResult]) -> Outcome:
+        failures = [f"{result.id}: {result.error}" for result in results if not result.synced]
+        message = f"{self.label(addon)}: {len(failures)} objects not applied: {_shown(failures, '; ')}"
+        self.draft.false(AddonCondition.CHART_APPLIED, Reason.OBJECTS_APPLYING_ONGOING, message)
+        return Waiting(Reason.OBJECTS_APPLYING_ONGOING, message)
+
+
+def _shown(names: list[str], separator: str = ", ") -> str:
+    more = f"{separator}and {len(names) - FAILURES_SHOWN} more" if len(names) > FAILURES_SHOWN else ""
+    return separator.join(names[:FAILURES_SHOWN]) + more
+
+
+def _resource(result: ObjectResult) -> Manifest:
+    return Resource(
+        group=result.id.group,
+        version=result.version,
+        kind=result.id.kind,
+        namespace=result.id.namespace,
+        name=result.id.name,
+        status=ResourceStatus.SYNCED if result.synced else ResourceStatus.NOT_SYNCED,
+        error=result.error,
+    ).document()

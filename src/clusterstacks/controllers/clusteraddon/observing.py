@@ -1,0 +1,108 @@
+"""Everything a ClusterAddon's reconcile reads from the management cluster, once, at its beginning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.clusterapi import ClusterView, ObjectRef, cluster_view, reported_versions, template_data
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, DIGEST_ANNOTATION, GROUP, Kind
+from clusterstacks.controllers.clusteraddon.creation import release_of
+from clusterstacks.domain.names import ReleaseName, parse_release
+from clusterstacks.domain.rollout import ControlPlaneState
+from clusterstacks.domain.versions import InvalidVersion, KubernetesMinor, KubernetesVersion
+from clusterstacks.kube.errors import KindNotServed
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest, ObjectKey
+    from clusterstacks.kube.client import Client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """The snapshot.
+
+    Args:
+        cluster: The Cluster.
+        release: Name of the release its class comes from.
+        release_object: The ClusterStackRelease; None while there is none.
+        control_plane: What the stages after an upgrade wait for.
+        data: The roots of the templates.
+    """
+
+    cluster: ClusterView
+    release: ReleaseName
+    release_object: Manifest | None
+    control_plane: ControlPlaneState
+    data: dict[str, Manifest]
+
+    @property
+    def digest(self) -> str:
+        """The pinned digest of the release; empty while it was not downloaded."""
+        metadata = (self.release_object or {}).get("metadata") or {}
+        return str((metadata.get("annotations") or {}).get(DIGEST_ANNOTATION, ""))
+
+    @property
+    def running(self) -> KubernetesVersion:
+        """The oldest version the control plane reports; the wanted one while it reports none."""
+        return min(self.control_plane.reported, default=self.control_plane.wanted)
+
+    @property
+    def minor(self) -> KubernetesMinor:
+        """The Kubernetes minor addons are rendered for."""
+        return self.running.series
+
+
+async def observe(client: Client, key: ObjectKey) -> Seen | None:
+    """Read a Cluster and what its addons depend on.
+
+    Returns:
+        None when the Cluster is gone, has no topology, or its class is no cluster stack's.
+
+    Raises:
+        DependencyError: The management API server does not answer.
+    """
+    clusters = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
+    manifest = await client.find(clusters, key.name, key.namespace)
+    if manifest is None:
+        return None
+    cluster = cluster_view(manifest)
+    release_key = release_of(cluster)
+    if release_key is None:
+        return None
+    releases = await client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE)
+    control_plane = await _referenced(client, cluster.control_plane_ref)
+    infrastructure = await _referenced(client, cluster.infrastructure_ref)
+    return Seen(
+        cluster=cluster,
+        release=parse_release(release_key.name),
+        release_object=await client.find(releases, release_key.name, release_key.namespace),
+        control_plane=_state(cluster, control_plane),
+        data=template_data(manifest, control_plane, infrastructure),
+    )
+
+
+async def _referenced(client: Client, reference: ObjectRef | None) -> Manifest | None:
+    if reference is None:
+        return None
+    try:
+        resource = await client.resource(reference.group, reference.kind, reference.version)
+    except KindNotServed:
+        return None
+    return await client.find(resource, reference.name, reference.namespace)
+
+
+def _state(cluster: ClusterView, control_plane: Manifest | None) -> ControlPlaneState:
+    reported = cluster.control_plane_versions or reported_versions(control_plane or {})
+    return ControlPlaneState(
+        reported=tuple(version for text in reported if (version := _version(text)) is not None),
+        wanted=KubernetesVersion.parse(cluster.version),
+        topology_reconciled=cluster.topology_reconciled.true,
+    )
+
+
+def _version(text: str) -> KubernetesVersion | None:
+    try:
+        return KubernetesVersion.parse(text)
+    except InvalidVersion:
+        return None

@@ -1,0 +1,104 @@
+"""ClusterAddon: bring the addons of a Cluster's class into the cluster, stage by stage, and mirror how they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.clusteraddon import ClusterAddon
+from clusterstacks.api.names import ADDON_FINALIZER, AddonCondition, Reason
+from clusterstacks.controllers.clusteraddon.inputs import seen_digest
+from clusterstacks.controllers.clusteraddon.mirror import mirror, withdraw
+from clusterstacks.controllers.clusteraddon.observing import Seen, observe
+from clusterstacks.controllers.clusteraddon.offers import CLASS_NOT_OFFERED
+from clusterstacks.controllers.finalizers import hold, let_go
+from clusterstacks.domain.errors import ClusterStacksError, SpecError, outcome_of
+from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
+from clusterstacks.domain.progress import Progress, read_progress
+
+if TYPE_CHECKING:
+    from clusterstacks.controllers.base import Draft
+    from clusterstacks.controllers.clusteraddon.offers import Offers
+    from clusterstacks.controllers.clusteraddon.rolling import Rolling
+    from clusterstacks.controllers.clusteraddon.workloads import Workloads
+    from clusterstacks.kube.client import Client
+    from clusterstacks.runtime.clock import Clock
+
+RESYNC = timedelta(minutes=5)
+"""Control plane and infrastructure objects are read again at least this often; as the Go operator's resync."""
+
+GATE_RETRY = timedelta(seconds=10)
+"""How soon to look again at a control plane that is not there yet; as the Go operator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddonReconciler:
+    """Compare what the cluster has with what its class brings, and roll out the difference.
+
+    A cluster that has everything is settled without a request to it and without opening its release (D53).
+    """
+
+    client: Client
+    clock: Clock
+    offers: Offers
+    workloads: Workloads
+    rolling: Rolling
+
+    async def work(self, draft: Draft) -> Outcome:
+        """Do what is next for one cluster's addons."""
+        addon = ClusterAddon.parse(draft.manifest)
+        cluster_key = ObjectKey(draft.key.namespace, addon.spec.cluster_ref.name)
+        seen = await observe(self.client, cluster_key)
+        if draft.deleting:
+            return await self._end(draft, seen)
+        if seen is None or seen.cluster.deleting:
+            await self.workloads.forget(cluster_key)
+            return Settled()
+        if addon.spec.paused or seen.cluster.paused or seen.cluster.moving or seen.release_object is None:
+            return Settled()
+        await hold(draft, ADDON_FINALIZER, self.client)
+        try:
+            outcome = await self._deliver(draft, addon, seen)
+        except ClusterStacksError as error:
+            await mirror(self.client, seen.cluster.raw, outcome_of(error), self.clock.now())
+            draft.status["ready"] = False
+            raise
+        draft.status["ready"] = isinstance(outcome, Settled)
+        await mirror(self.client, seen.cluster.raw, outcome, self.clock.now())
+        return outcome
+
+    async def _end(self, draft: Draft, seen: Seen | None) -> Outcome:
+        """Let a deleted ClusterAddon go. The cluster keeps its addons; while it exists a new one is created (D21)."""
+        cluster = draft.manifest["spec"]["clusterRef"]["name"]
+        await self.workloads.forget(ObjectKey(draft.key.namespace, cluster))
+        if seen is not None and not seen.cluster.deleting:
+            await withdraw(self.client, seen.cluster.raw)
+        await let_go(draft, ADDON_FINALIZER, self.client)
+        return Settled()
+
+    async def _deliver(self, draft: Draft, addon: ClusterAddon, seen: Seen) -> Outcome:
+        recorded, wanted = addon.spec.cluster_stack, seen.cluster.class_name
+        progress = read_progress(addon.status.target, draft.status.get("stages"))
+        inputs = seen_digest(str(seen.minor), seen.digest, seen.data)
+        changed = addon.status.observed_inputs != inputs
+        if recorded == wanted and not changed and progress == Progress():
+            draft.true(AddonCondition.CLUSTER_READY)
+            return Settled(RESYNC)
+        if recorded != wanted:
+            await self._check_offer(draft, seen)
+        if not seen.cluster.control_plane_initialized:
+            message = f"the control plane of Cluster {seen.cluster.key} is not initialized yet"
+            draft.false(AddonCondition.CLUSTER_READY, Reason.CONTROL_PLANE_NOT_READY, message)
+            return Waiting(Reason.CONTROL_PLANE_NOT_READY, message, GATE_RETRY)
+        with draft.blaming(AddonCondition.CLUSTER_READY):
+            workload = await self.workloads.connect(seen.cluster.key)
+        draft.true(AddonCondition.CLUSTER_READY)
+        return await self.rolling.roll(draft, seen, workload, recorded=recorded, inputs=inputs)
+
+    async def _check_offer(self, draft: Draft, seen: Seen) -> None:
+        refusal = await self.offers.refusal(seen.cluster, seen.release_object or {})
+        if refusal:
+            draft.false(AddonCondition.CLUSTER_READY, CLASS_NOT_OFFERED, refusal)
+            raise SpecError(CLASS_NOT_OFFERED, refusal)

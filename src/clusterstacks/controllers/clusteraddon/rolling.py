@@ -1,0 +1,187 @@
+"""The rollout of one release's addons: the moves of ``domain.rollout``, made one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.clusteraddon import DeliveredAddon
+from clusterstacks.api.names import GROUP, AddonCondition, Kind, Reason
+from clusterstacks.apply.delivery import Delivery
+from clusterstacks.controllers.clusteraddon.delivering import Delivering
+from clusterstacks.controllers.clusteraddon.stages import StageRun
+from clusterstacks.domain.addonconfig import InvalidAddonConfig
+from clusterstacks.domain.conditions import Severity
+from clusterstacks.domain.errors import ClusterStacksError, DependencyError
+from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
+from clusterstacks.domain.progress import read_progress
+from clusterstacks.domain.pruning import Fate
+from clusterstacks.domain.rollout import Done, Prune, Rollout, RunStage, WaitForUpgrade, plan_rollout
+
+if TYPE_CHECKING:
+    from clusterstacks.apply.results import PruneReport
+    from clusterstacks.controllers.base import Draft
+    from clusterstacks.controllers.clusteraddon.observing import Seen
+    from clusterstacks.kube.client import Client
+    from clusterstacks.releases.release import Release
+    from clusterstacks.releases.sources import ReleaseSource
+    from clusterstacks.releases.store import ReleaseStore
+    from clusterstacks.render.renderer import Renderer
+    from clusterstacks.runtime.events import EventRecorder
+
+RESYNC = timedelta(minutes=5)
+"""Control plane and infrastructure objects are read again at least this often; as the Go operator's resync."""
+
+UPGRADE_RETRY = timedelta(seconds=20)
+"""The Cluster's events wake the reconciler; this only bounds a lost one. As the Go operator's retry."""
+
+
+class ReleaseNotPinned(DependencyError):
+    """The ClusterStackRelease has not downloaded its release yet; its change wakes the ClusterAddon."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Reason.CHART_MISSING, message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rolling:
+    """Brings one cluster's addons to the release of its class."""
+
+    client: Client
+    source: ReleaseSource
+    store: ReleaseStore
+    renderer: Renderer
+    events: EventRecorder
+
+    async def roll(self, draft: Draft, seen: Seen, workload: Client, *, recorded: str, inputs: str) -> Outcome:
+        """Do all that can be done now.
+
+        Args:
+            draft: The ClusterAddon.
+            seen: What was read; its control plane is initialized.
+            workload: The workload cluster.
+            recorded: The class whose addons the cluster has completely.
+            inputs: Digest of what the addons depend on now.
+        """
+        release = await self._open(draft, seen)
+        delivery = Delivery(workload)
+        with draft.blaming(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
+            records = await delivery.records()
+        delivering = Delivering(
+            draft=draft,
+            seen=seen,
+            release=release,
+            workload=workload,
+            delivery=delivery,
+            renderer=self.renderer,
+            records=records,
+        )
+        rollout = plan_rollout(
+            release.config,
+            recorded=recorded,
+            wanted=seen.cluster.class_name,
+            changed=draft.status.get("observedInputs", "") != inputs,
+            delivered=records,
+            progress=read_progress(draft.status.get("target"), draft.status.get("stages")),
+        )
+        try:
+            rollout, outcome = await self._run(rollout, delivering)
+        finally:
+            draft.status["resources"] = delivering.resources()
+        if isinstance(outcome, Settled):
+            await self._record(delivering, inputs="" if rollout.resumed else inputs)
+        return outcome
+
+    async def _open(self, draft: Draft, seen: Seen) -> Release:
+        if not seen.digest:
+            message = f"ClusterStackRelease {seen.cluster.class_namespace}/{seen.release} has not been downloaded yet"
+            draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, message)
+            raise ReleaseNotPinned(message)
+        try:
+            release = await self.store.ensure(seen.release, self.source, digest=seen.digest)
+        except InvalidAddonConfig as error:
+            draft.false(AddonCondition.CONFIG_VALIDATED, Reason.PARSING_CONFIG_FAILED, error.message, Severity.ERROR)
+            raise
+        except ClusterStacksError as error:
+            draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, error.message)
+            raise
+        if release.staged:
+            draft.true(AddonCondition.CONFIG_VALIDATED)
+        return release
+
+    async def _run(self, rollout: Rollout, delivering: Delivering) -> tuple[Rollout, Outcome]:
+        """Make one move after the other until there is something to wait for, or nothing left to do."""
+        control_plane = delivering.seen.control_plane
+        while True:
+            match rollout.next_move(control_plane):
+                case RunStage(index=index):
+                    rollout, waiting = await self._stage(rollout, index, delivering)
+                    if waiting is not None:
+                        return rollout, waiting
+                case WaitForUpgrade(message=message):
+                    _save(delivering.draft, rollout)
+                    return rollout, Waiting("WaitingForUpgrade", message, UPGRADE_RETRY)
+                case Prune(keep=keep):
+                    report = await self._prune(delivering, keep)
+                    if not report.complete:
+                        pending = [str(one.id) for one in report.removals if one.departure.fate is Fate.PENDING]
+                        return rollout, delivering.undeleted([*pending, *report.unreadable.values()])
+                    rollout = rollout.after_prune()
+                case Done():
+                    return rollout, Settled(RESYNC)
+
+    async def _stage(self, rollout: Rollout, index: int, delivering: Delivering) -> tuple[Rollout, Outcome | None]:
+        draft = delivering.draft
+        stage = StageRun(rollout.steps[index], delivering)
+        try:
+            waiting = await stage.run()
+        finally:
+            rollout = rollout.reached(index, stage.phase)
+            _save(draft, rollout)
+        if waiting is None:
+            draft.status["resources"] = delivering.resources()
+            message = f"{index + 1} of {len(rollout.steps)} stages done, the last one was {stage.step.stage.addon}"
+            await draft.checkpoint(Waiting("RollingOut", message))
+        return rollout, waiting
+
+    async def _prune(self, delivering: Delivering, keep: frozenset[str]) -> PruneReport:
+        draft = delivering.draft
+        with draft.blaming(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
+            report = await delivering.delivery.prune(keep)
+        kept = [f"{one.id}: {one.departure.reason}" for one in report.removals if one.departure.fate is Fate.KEPT]
+        if kept:
+            message = f"no longer part of {delivering.release.name}, but kept: {'; '.join(kept)}"
+            await self.events.record(draft.manifest, "Normal", "ObjectsKept", message)
+        if report.complete:
+            draft.drop(AddonCondition.CHART_DELETED)
+        delivering.forget_all_but(keep)
+        return report
+
+    async def _record(self, delivering: Delivering, *, inputs: str) -> None:
+        """Note that the cluster has everything: in spec, which outlives status, then in status."""
+        draft, release = delivering.draft, delivering.release
+        draft.true(AddonCondition.CHART_APPLIED)
+        spec = {
+            "clusterStack": delivering.seen.cluster.class_name,
+            "version": release.metadata.cluster_addon.dot,
+            "hook": "",
+        }
+        before = draft.manifest.get("spec") or {}
+        if any(before.get(key, "") != value for key, value in spec.items()):
+            resource = await self.client.resource(GROUP, Kind.CLUSTER_ADDON)
+            draft.manifest = await self.client.merge_patch(
+                resource, draft.key.name, {"spec": spec}, draft.key.namespace
+            )
+        draft.status["observedInputs"] = inputs
+        draft.status["target"] = ""
+        draft.status["stages"] = []
+        draft.status["addons"] = [
+            DeliveredAddon(name=addon, release=release.name.release, objects=count).document()
+            for addon, count in delivering.counts().items()
+        ]
+
+
+def _save(draft: Draft, rollout: Rollout) -> None:
+    draft.status["target"] = rollout.progress.target
+    draft.status["stages"] = rollout.progress.documents()

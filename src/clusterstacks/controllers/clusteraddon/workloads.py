@@ -1,0 +1,101 @@
+"""Connections to workload clusters, made from the kubeconfig Secrets that Cluster API publishes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.names import Reason
+from clusterstacks.domain.errors import DependencyError
+from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.kubeconfig import parse_secret_kubeconfig
+
+if TYPE_CHECKING:
+    from clusterstacks.kube.transport import Pool
+
+BUDGET = 16
+"""Requests to one workload cluster at the same time: enough to keep one API server core busy, arbitrary otherwise."""
+
+
+class WorkloadNotReachable(DependencyError):
+    """The workload cluster cannot be talked to (yet)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Reason.CONTROL_PLANE_NOT_READY, message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Connected:
+    revision: str
+    client: Client
+
+
+class Workloads:
+    """One client per workload cluster, replaced when its kubeconfig changes.
+
+    The Secret ``<cluster>-kubeconfig`` is read at every call: certificates in it are renewed by the control plane
+    provider, and a cache of Secrets would need the right to list all of them.
+    """
+
+    def __init__(self, management: Client, pool: Pool) -> None:
+        self._management = management
+        self._pool = pool
+        self._connected: dict[ObjectKey, _Connected] = {}
+
+    async def connect(self, cluster: ObjectKey) -> Client:
+        """Give a client for the cluster whose API server answers.
+
+        Raises:
+            WorkloadNotReachable: No usable kubeconfig yet, or the API server does not answer.
+            SpecError: The kubeconfig asks for something that a kubeconfig from a Secret may not do.
+        """
+        name = ObjectKey(cluster.namespace, f"{cluster.name}-kubeconfig")
+        secrets = await self._management.resource("", "Secret")
+        secret = await self._management.find(secrets, name.name, name.namespace)
+        if secret is None:
+            await self.forget(cluster)
+            raise WorkloadNotReachable(
+                f"Secret {name} does not exist yet: the control plane provider writes it when the API server is up"
+            )
+        revision = f"{secret['metadata'].get('uid')}/{secret['metadata'].get('resourceVersion')}"
+        known = self._connected.get(cluster)
+        if known is None or known.revision != revision:
+            await self.forget(cluster)
+            connection = parse_secret_kubeconfig(_kubeconfig(secret, name), origin=f"Secret {name}")
+            known = _Connected(revision, Client(connection, self._pool, budget=BUDGET))
+            self._connected[cluster] = known
+        try:
+            await known.client.ready()
+        except DependencyError as error:
+            raise WorkloadNotReachable(
+                f"the API server of Cluster {cluster} does not answer: {error.message}; "
+                "addons are delivered as soon as it does"
+            ) from error
+        return known.client
+
+    async def forget(self, cluster: ObjectKey) -> None:
+        """Drop the connection of a cluster that is gone or whose kubeconfig changed."""
+        known = self._connected.pop(cluster, None)
+        if known is not None:
+            await known.client.close()
+
+    async def close(self) -> None:
+        """Drop all connections."""
+        for cluster in tuple(self._connected):
+            await self.forget(cluster)
+
+
+def _kubeconfig(secret: dict[str, object], name: ObjectKey) -> bytes:
+    content = secret.get("data")
+    encoded = content.get("value") if isinstance(content, dict) else None
+    try:
+        return base64.b64decode(encoded or "", validate=True) if encoded else _missing(name)
+    except binascii.Error as error:
+        raise WorkloadNotReachable(f"Secret {name}: key 'value' is not base64") from error
+
+
+def _missing(name: ObjectKey) -> bytes:
+    raise WorkloadNotReachable(f"Secret {name} has no key 'value': the control plane provider has not filled it yet")

@@ -1,0 +1,1 @@
+"""ClusterStack: which releases of a stack the management cluster has."""

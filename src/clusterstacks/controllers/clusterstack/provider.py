@@ -1,0 +1,122 @@
+"""The provider object of a release: made from the template that the ClusterStack names."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import orjson
+
+from clusterstacks.api.meta import ObjectReference
+from clusterstacks.api.names import EventReason, Reason
+from clusterstacks.domain.errors import DependencyError, SpecError
+from clusterstacks.domain.objects import Manifest, split_api_version
+from clusterstacks.domain.ownership import FIELD_MANAGER
+
+if TYPE_CHECKING:
+    from clusterstacks.api.clusterstack import ClusterStack
+    from clusterstacks.kube.client import Client
+    from clusterstacks.runtime.events import EventRecorder
+
+_TEMPLATE = "Template"
+TEMPLATE_DIGEST_ANNOTATION = "clusterstack.x-k8s.io/template-digest"
+
+
+class ProviderTemplateNotFound(DependencyError):
+    """The template named by ``spec.providerRef`` does not exist (yet)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Reason.PROVIDER_TEMPLATE_NOT_FOUND, message)
+
+
+async def read_template(client: Client, stack: ClusterStack) -> Manifest:
+    """Read the template that ``spec.providerRef`` names.
+
+    Raises:
+        SpecError: The reference cannot be one to a template.
+        ProviderTemplateNotFound: There is no such object.
+        KindNotServed: The provider's CustomResourceDefinition is not installed.
+    """
+    reference = stack.spec.provider_ref
+    if reference is None:
+        raise SpecError(
+            Reason.PROVIDER_TEMPLATE_NOT_FOUND,
+            f"ClusterStack {stack.key}: spec.providerRef is missing; name the provider's template, "
+            "or set spec.noProvider where the stack needs none",
+        )
+    if not reference.kind.endswith(_TEMPLATE):
+        raise SpecError(
+            Reason.PROVIDER_TEMPLATE_NOT_FOUND,
+            f"ClusterStack {stack.key}: spec.providerRef names kind {reference.kind}; name one that ends in Template",
+        )
+    group, version = split_api_version(reference.api_version)
+    resource = await client.resource(group, reference.kind, version)
+    namespace = reference.namespace or stack.key.namespace
+    template = await client.find(resource, reference.name, namespace)
+    if template is None:
+        raise ProviderTemplateNotFound(
+            f"ClusterStack {stack.key}: {reference.kind} {namespace}/{reference.name}, which spec.providerRef names, "
+            "does not exist; create it"
+        )
+    return template
+
+
+def provider_object(template: Manifest, stack: Manifest, release: str) -> Manifest:
+    """Build the provider object of one release.
+
+    Its kind is the template's without "Template", its name the release's, its spec the template's. Labels and
+    annotations of the ClusterStack are carried over, except kubectl's own notes, by which kubectl deletes fields (D29).
+    """
+    body = (template.get("spec") or {}).get("template") or {}
+    inherited = stack["metadata"]
+    own = body.get("metadata") or {}
+    annotations = {
+        key: value
+        for key, value in (inherited.get("annotations") or {}).items()
+        if not key.startswith("kubectl.kubernetes.io/")
+    }
+    metadata = {
+        "name": release,
+        "namespace": inherited["namespace"],
+        "labels": {**(inherited.get("labels") or {}), **(own.get("labels") or {})},
+        "annotations": {**annotations, **(own.get("annotations") or {})},
+    }
+    return {
+        "apiVersion": template["apiVersion"],
+        "kind": template["kind"].removesuffix(_TEMPLATE),
+        "metadata": {key: value for key, value in metadata.items() if value},
+        "spec": body.get("spec") or {},
+    }
+
+
+async def ensure_provider_object(
+    client: Client, events: EventRecorder, stack: Manifest, wanted: Manifest
+) -> ObjectReference:
+    """Create the provider object, or bring it to a changed template; no write when it comes from this very template.
+
+    What was sent is remembered as a digest on the object: comparing fields would fight the provider's own defaults.
+    Returns the reference to it.
+    """
+    reference = ObjectReference(
+        api_version=wanted["apiVersion"],
+        kind=wanted["kind"],
+        name=wanted["metadata"]["name"],
+        namespace=wanted["metadata"]["namespace"],
+    )
+    group, version = split_api_version(wanted["apiVersion"])
+    resource = await client.resource(group, wanted["kind"], version)
+    metadata = wanted["metadata"]
+    live = await client.find(resource, metadata["name"], metadata["namespace"])
+    digest = "sha256:" + hashlib.sha256(orjson.dumps(wanted, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    if live is not None and (live["metadata"].get("annotations") or {}).get(TEMPLATE_DIGEST_ANNOTATION) == digest:
+        return reference
+    marked = {**metadata, "annotations": {**metadata.get("annotations", {}), TEMPLATE_DIGEST_ANNOTATION: digest}}
+    await client.apply(
+        resource, {**wanted, "metadata": marked}, manager=FIELD_MANAGER, namespace=metadata["namespace"], force=True
+    )
+    title = f"{wanted['kind']} {metadata['namespace']}/{metadata['name']}"
+    if live is None:
+        await events.record(stack, "Normal", EventReason.PROVIDER_RELEASE_CREATED, f"created {title}")
+    else:
+        await events.record(stack, "Normal", EventReason.PROVIDER_RELEASE_UPDATED, f"updated {title} from its template")
+    return reference

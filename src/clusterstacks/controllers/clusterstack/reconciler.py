@@ -1,0 +1,144 @@
+"""ClusterStack: list the releases, decide which to have, create and delete, and sum up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.clusterapi import class_of
+from clusterstacks.api.clusterstack import ClusterStack
+from clusterstacks.api.names import EventReason, Reason, StackCondition
+from clusterstacks.controllers.clusterstack.provider import ensure_provider_object, provider_object, read_template
+from clusterstacks.controllers.clusterstack.summary import summarise
+from clusterstacks.domain.conditions import Severity
+from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
+from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
+from clusterstacks.domain.retention import Action, Retention, Subscription, decide
+from clusterstacks.domain.versions import KubernetesMinor, StackVersion
+
+if TYPE_CHECKING:
+    from clusterstacks.api.meta import ObjectReference
+    from clusterstacks.controllers.base import Draft
+    from clusterstacks.controllers.clusterstack.listing import Listing
+    from clusterstacks.controllers.clusterstack.releases import OwnedReleases
+    from clusterstacks.kube.client import Client
+    from clusterstacks.runtime.events import EventRecorder
+    from clusterstacks.runtime.store import Store
+
+CLASS_NAMESPACE_INDEX = "class namespace"
+"""Index of Clusters by the namespace their class lies in."""
+
+RESYNC = timedelta(minutes=5)
+"""Events wake the reconciler; this only bounds a lost one. As the Go operator's resync."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackReconciler:
+    """Keep the releases of one stack."""
+
+    client: Client
+    listing: Listing
+    clusters: Store
+    releases: OwnedReleases
+    events: EventRecorder
+
+    async def work(self, draft: Draft) -> Outcome:
+        """Do what is next for one ClusterStack."""
+        if draft.deleting:
+            return Settled()  # its releases follow through their owner references
+        stack = ClusterStack.parse(draft.manifest)
+        subscription = subscription_of(stack)
+        listed, trouble = await self._listed(draft, stack)
+        decision = decide(
+            subscription,
+            listed=listed,
+            existing=self.releases.existing(stack),
+            classes_in_use=self._classes_in_use(stack.key.namespace),
+        )
+        try:
+            await self._provide(draft, stack, decision)
+            await self._prune(draft, stack, decision)
+        finally:
+            summarise(draft, self.releases.of(stack), decision)
+        if trouble is not None:
+            raise trouble
+        return self._outcome(draft, decision)
+
+    async def _listed(self, draft: Draft, stack: ClusterStack) -> tuple[frozenset[str] | None, DependencyError | None]:
+        """The source's release names; None, and why, when it cannot be listed."""
+        if not stack.spec.auto_subscribe:
+            draft.drop(StackCondition.RELEASES_SYNCED)
+            return frozenset(), None
+        try:
+            with draft.blaming(StackCondition.RELEASES_SYNCED, Reason.FAILED_TO_SYNC):
+                listed = await self.listing.names()
+        except DependencyError as error:
+            return None, error
+        draft.true(StackCondition.RELEASES_SYNCED)
+        return listed, None
+
+    def _classes_in_use(self, namespace: str) -> list[str]:
+        return [class_of(cluster)[0] for cluster in self.clusters.by_index(CLASS_NAMESPACE_INDEX, namespace)]
+
+    async def _provide(self, draft: Draft, stack: ClusterStack, decision: Retention) -> None:
+        """Create what is missing: for each release its provider object first, then the release itself."""
+        wanted = [kept for kept in decision.decisions if kept.action in {Action.CREATE, Action.KEEP} and kept.release]
+        template = None
+        if stack.spec.no_provider:
+            draft.drop(StackCondition.PROVIDER_RELEASES_SYNCED)
+        else:
+            with draft.blaming(StackCondition.PROVIDER_RELEASES_SYNCED):
+                template = await read_template(self.client, stack)
+        for kept in wanted:
+            reference: ObjectReference | None = None
+            if template is not None:
+                with draft.blaming(StackCondition.PROVIDER_RELEASES_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):
+                    provider = provider_object(template, draft.manifest, kept.name)
+                    reference = await ensure_provider_object(self.client, self.events, draft.manifest, provider)
+            with draft.blaming(StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):
+                await self.releases.ensure(draft.manifest, kept, reference)
+        if template is not None:
+            draft.true(StackCondition.PROVIDER_RELEASES_SYNCED)
+        draft.true(StackCondition.RELEASE_OBJECTS_SYNCED)
+
+    async def _prune(self, draft: Draft, stack: ClusterStack, decision: Retention) -> None:
+        for spare in decision.doing(Action.DELETE):
+            try:
+                await self.releases.delete(stack, spare)
+            except ClusterStacksError as error:
+                message = f"ClusterStackRelease {stack.key.namespace}/{spare.name} was not deleted: {error.message}"
+                await self.events.record(draft.manifest, "Warning", EventReason.FAILED_TO_DELETE_RELEASE, message)
+                raise
+
+    def _outcome(self, draft: Draft, decision: Retention) -> Outcome:
+        if decision.latest_ready is not None:
+            draft.true(StackCondition.RELEASE_AVAILABLE)
+            return Settled(RESYNC)
+        message = "no release is ready yet"
+        if not decision.decisions:
+            message = (
+                "the source has no release of this stack, Kubernetes version and channel, and spec.versions is empty"
+            )
+        draft.false(StackCondition.RELEASE_AVAILABLE, "NoReleaseReady", message, Severity.INFO)
+        return Waiting("NoReleaseReady", message, RESYNC)
+
+
+def subscription_of(stack: ClusterStack) -> Subscription:
+    """Read the spec as values.
+
+    Raises:
+        SpecError: Names the ClusterStack and the field that cannot be read.
+    """
+    spec = stack.spec
+    try:
+        return Subscription(
+            provider=spec.provider,
+            stack=spec.name,
+            kubernetes=KubernetesMinor.parse(spec.kubernetes_version),
+            channel=spec.channel.value,
+            versions=tuple(StackVersion.parse(version) for version in spec.versions),
+            auto_subscribe=spec.auto_subscribe,
+        )
+    except SpecError as error:
+        raise SpecError(error.code, f"ClusterStack {stack.key}: {error.message}") from error

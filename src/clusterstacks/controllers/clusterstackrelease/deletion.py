@@ -1,0 +1,72 @@
+"""The end of a release: not while a cluster uses it, and not before everything it applied is gone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.clusterapi import cluster_view
+from clusterstacks.api.names import (
+    CLUSTER_API_GROUP,
+    CLUSTER_KIND,
+    DELETE_FOR_MOVE_ANNOTATION,
+    RELEASE_FINALIZER,
+    Reason,
+    ReleaseCondition,
+)
+from clusterstacks.controllers.clusterstackrelease.objects import known_objects
+from clusterstacks.controllers.finalizers import let_go
+from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
+from clusterstacks.domain.pruning import Fate
+
+if TYPE_CHECKING:
+    from clusterstacks.apply.engine import Applier
+    from clusterstacks.controllers.base import Draft
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.kube.client import Client
+
+USERS_SHOWN = 3
+"""Clusters named in one message; arbitrary."""
+
+
+async def delete_release(draft: Draft, name: ReleaseName, client: Client, applier: Applier) -> Outcome:
+    """Delete what the release applied and let the object go.
+
+    While ``clusterctl move`` deletes the objects it has copied, everything the release applied was copied too and is
+    left to it.
+    """
+    if RELEASE_FINALIZER not in draft.manifest["metadata"].get("finalizers", []):
+        return Settled()
+    if not draft.annotation(DELETE_FOR_MOVE_ANNOTATION):
+        users = await clusters_using(client, name, draft.key.namespace)
+        if users:
+            return Waiting("ClassInUse", _in_use(name, users), timedelta(minutes=1))
+        with draft.blaming(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_DELETE_OBJECTS):
+            fates = await applier.delete_all(known_objects(draft))
+        pending = [f"{identity} ({fate.reason})" for identity, fate in fates.items() if fate.fate is Fate.PENDING]
+        if pending:
+            draft.status["ready"] = False
+            message = f"waiting for {', '.join(pending[:USERS_SHOWN])} to be deleted"
+            return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message, timedelta(seconds=2))
+    await let_go(draft, RELEASE_FINALIZER, client)
+    return Settled()
+
+
+async def clusters_using(client: Client, name: ReleaseName, namespace: str) -> list[str]:
+    """Name the Clusters of all namespaces that use the release's class, as ``namespace/name``; read live."""
+    clusters = await client.list(await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND))
+    return [
+        f"{view.namespace}/{view.name}"
+        for view in map(cluster_view, clusters.items)
+        if view.class_name == name.class_name and view.class_namespace == namespace
+    ]
+
+
+def _in_use(name: ReleaseName, users: list[str]) -> str:
+    shown = ", ".join(users[:USERS_SHOWN]) + (
+        f" and {len(users) - USERS_SHOWN} more" if len(users) > USERS_SHOWN else ""
+    )
+    return (
+        f"class {name.class_name} is used by Cluster {shown}; move them to another class or delete them, "
+        "then this release is deleted"
+    )

@@ -1,0 +1,105 @@
+"""The objects of the class chart: rendered, listed in status, applied, reported one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.meta import Resource
+from clusterstacks.api.names import Reason, ReleaseCondition, ResourceStatus
+from clusterstacks.domain.delivery import Known
+from clusterstacks.domain.objects import ObjectId, object_id, split_api_version
+from clusterstacks.domain.outcomes import Outcome, Waiting
+from clusterstacks.render.renderer import ChartRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clusterstacks.apply.engine import Applier
+    from clusterstacks.apply.results import ObjectResult
+    from clusterstacks.controllers.base import Draft
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.releases.release import Release
+    from clusterstacks.render.renderer import Renderer
+
+FAILURES_SHOWN = 3
+"""Objects named in one message; arbitrary, all are in status.resources."""
+
+
+async def apply_class_chart(draft: Draft, release: Release, renderer: Renderer, applier: Applier) -> Outcome | None:
+    """Render the class chart and apply its objects; None when all are in place.
+
+    The objects are listed in status before the first one is applied, so that a crash in between leaves none that the
+    deletion of the release would not find (D3).
+
+    Raises:
+        SpecError: The chart cannot be rendered or holds what a class may not hold.
+        DependencyError: The API server or a render worker failed.
+    """
+    with draft.blaming(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
+        manifests = await renderer.chart(
+            ChartRequest(
+                chart=release.class_chart(),
+                label=f"cluster class of {release.name}",
+                release_name=release.name.series,
+                namespace=draft.key.namespace,
+                kube_version=release.metadata.kubernetes.text,
+            )
+        )
+        known = {one.id: one for one in known_objects(draft)}
+        await _announce(draft, manifests, known)
+        results = await applier.apply_all(manifests, default_namespace=draft.key.namespace, known=known)
+    draft.status["resources"] = [_resource(result) for result in results]
+    failures = [f"{result.id}: {result.error}" for result in results if not result.synced]
+    if not failures:
+        draft.true(ReleaseCondition.CHART_APPLIED)
+        return None
+    more = f"; and {len(failures) - FAILURES_SHOWN} more" if len(failures) > FAILURES_SHOWN else ""
+    message = f"{len(failures)} of {len(results)} objects not applied: {'; '.join(failures[:FAILURES_SHOWN])}{more}"
+    draft.false(ReleaseCondition.CHART_APPLIED, Reason.OBJECTS_APPLYING_ONGOING, message)
+    return Waiting(Reason.OBJECTS_APPLYING_ONGOING, message)
+
+
+def known_objects(draft: Draft) -> list[Known]:
+    """Read ``status.resources``: what was applied for the release, also by the Go operator, which notes no uid."""
+    resources = [Resource.model_validate(document) for document in draft.status.get("resources") or []]
+    return [
+        Known(ObjectId(one.group, one.kind, one.namespace, one.name), one.version, one.uid, one.digest)
+        for one in resources
+    ]
+
+
+async def _announce(draft: Draft, manifests: Sequence[Manifest], known: dict[ObjectId, Known]) -> None:
+    planned = []
+    for manifest in manifests:
+        identity = object_id(manifest)
+        if not identity.namespace:
+            identity = ObjectId(identity.group, identity.kind, draft.key.namespace, identity.name)
+        if identity not in known:
+            _, version = split_api_version(manifest["apiVersion"])
+            planned.append(_listed(identity, version, ResourceStatus.NOT_SYNCED))
+    if planned:
+        draft.status["resources"] = [*(draft.status.get("resources") or []), *planned]
+        await draft.checkpoint(Waiting(Reason.OBJECTS_APPLYING_ONGOING, "the objects of the class are being applied"))
+
+
+def _resource(result: ObjectResult) -> Manifest:
+    status = ResourceStatus.SYNCED if result.synced else ResourceStatus.NOT_SYNCED
+    return {
+        **_listed(result.id, result.version, status),
+        **{key: value for key, value in _details(result).items() if value},
+    }
+
+
+def _details(result: ObjectResult) -> dict[str, str]:
+    return {"error": result.error, "uid": result.uid, "digest": result.digest}
+
+
+def _listed(identity: ObjectId, version: str, status: ResourceStatus) -> Manifest:
+    return Resource(
+        group=identity.group,
+        version=version,
+        kind=identity.kind,
+        namespace=identity.namespace,
+        name=identity.name,
+        status=status,
+    ).document()

@@ -1,0 +1,148 @@
+"""Which change of which object wakes which reconciler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.clusterapi import cluster_view, is_watched
+from clusterstacks.controllers.clusteraddon.creation import addon_name, release_of
+from clusterstacks.controllers.clusterstack.releases import stacks_owning
+from clusterstacks.domain.names import InvalidName, parse_class, parse_release
+from clusterstacks.domain.objects import Manifest, ObjectKey
+
+if TYPE_CHECKING:
+    from clusterstacks.runtime.host import ReconcilerHost
+    from clusterstacks.runtime.store import Change, Store
+
+CLASS_INDEX = "class"
+"""Index of Clusters by ``namespace/name`` of their class."""
+
+_WATCHED_METADATA = ("generation", "labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp")
+
+
+def class_key(cluster: Manifest) -> list[str]:
+    """Values of the index: the class a Cluster uses, none for one without topology."""
+    view = cluster_view(cluster)
+    return [str(view.class_key)] if view.class_name else []
+
+
+def class_namespace(cluster: Manifest) -> list[str]:
+    """Values of an index: the namespace of the class a Cluster uses."""
+    view = cluster_view(cluster)
+    return [view.class_namespace] if view.class_name else []
+
+
+def is_news(change: Change) -> bool:
+    """Whether more than the status changed, which for our kinds only we write."""
+    if change.old is None or change.new is None:
+        return True
+    old, new = change.old["metadata"], change.new["metadata"]
+    return any(old.get(key) != new.get(key) for key in _WATCHED_METADATA)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wakers:
+    """The subscribers of the informers."""
+
+    watch_filter: str
+    stack_host: ReconcilerHost
+    release_host: ReconcilerHost
+    creator_host: ReconcilerHost
+    addon_host: ReconcilerHost
+    stacks: Store
+    releases: Store
+    clusters: Store
+
+    def stack_changed(self, change: Change) -> None:
+        """A ClusterStack wakes itself; a changed offer also wakes the Clusters of its classes."""
+        if not is_news(change) or not self._watched(change):
+            return
+        self.stack_host.enqueue(change.key)
+        for release in self.releases.all():
+            if str(change.key) in stacks_owning(release):
+                self._wake_clusters_of(ObjectKey(change.key.namespace, release["metadata"]["name"]))
+
+    def release_changed(self, change: Change) -> None:
+        """A ClusterStackRelease wakes itself, its ClusterStacks (always: they sum it up) and its class's Clusters."""
+        for manifest in filter(None, (change.old, change.new)):
+            for owner in stacks_owning(manifest):
+                self._enqueue_stack(owner)
+        if is_news(change) and self._watched(change):
+            self.release_host.enqueue(change.key)
+            self._wake_clusters_of(change.key)
+
+    def addon_changed(self, change: Change) -> None:
+        """A ClusterAddon wakes itself; a deleted one is created again while its Cluster exists (D21)."""
+        if not is_news(change) or not self._watched(change):
+            return
+        self.addon_host.enqueue(change.key)
+        if change.new is None and change.old is not None:
+            cluster = ((change.old.get("spec") or {}).get("clusterRef") or {}).get("name")
+            if cluster:
+                self.creator_host.enqueue(ObjectKey(change.key.namespace, cluster))
+
+    def cluster_changed(self, change: Change) -> None:
+        """A Cluster wakes its ClusterAddon; one that took or left a class wakes that class's releases and stacks."""
+        if not self._watched(change):
+            return
+        self.creator_host.enqueue(change.key)
+        self.addon_host.enqueue(ObjectKey(change.key.namespace, addon_name(change.key.name)))
+        before = set(class_key(change.old)) if change.old else set()
+        after = set(class_key(change.new)) if change.new else set()
+        for manifest in filter(None, (change.old, change.new)):
+            if before != after:
+                self._wake_release_of(manifest)
+
+    def class_changed(self, change: Change) -> None:
+        """A ClusterClass wakes the release it comes from."""
+        try:
+            release = parse_class(change.key.name)
+        except InvalidName:
+            return
+        self._enqueue_release(ObjectKey(change.key.namespace, release.release))
+
+    def provider_changed(self, key: ObjectKey) -> None:
+        """A provider object wakes the release of its name."""
+        self._enqueue_release(key)
+
+    def source_changed(self) -> None:
+        """New or fewer releases wake every ClusterStack."""
+        for key in self.stacks:
+            self._enqueue_stack(str(key))
+
+    def _watched(self, change: Change) -> bool:
+        return is_watched(change.new or change.old or {}, self.watch_filter)
+
+    def _enqueue_stack(self, name: str) -> None:
+        namespace, _, stack = name.partition("/")
+        key = ObjectKey(namespace, stack)
+        manifest = self.stacks.get(key)
+        if manifest is not None and is_watched(manifest, self.watch_filter):
+            self.stack_host.enqueue(key)
+
+    def _enqueue_release(self, key: ObjectKey) -> None:
+        manifest = self.releases.get(key)
+        if manifest is not None and is_watched(manifest, self.watch_filter):
+            self.release_host.enqueue(key)
+
+    def _wake_release_of(self, cluster: Manifest) -> None:
+        """Wake what may now be deleted, kept or created again."""
+        key = release_of(cluster_view(cluster))
+        if key is None:
+            return
+        self._enqueue_release(key)
+        for stack in self.stacks:
+            if stack.namespace == key.namespace:
+                self._enqueue_stack(str(stack))
+
+    def _wake_clusters_of(self, release: ObjectKey) -> None:
+        try:
+            name = parse_release(release.name)
+        except InvalidName:
+            return
+        for cluster in self.clusters.by_index(CLASS_INDEX, str(ObjectKey(release.namespace, name.class_name))):
+            metadata = cluster["metadata"]
+            if is_watched(cluster, self.watch_filter):
+                self.creator_host.enqueue(ObjectKey(metadata["namespace"], metadata["name"]))
+                self.addon_host.enqueue(ObjectKey(metadata["namespace"], addon_name(metadata["name"])))

@@ -1,0 +1,47 @@
+"""``cluster-stack-operator``: start, run until told to stop, end in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+
+import uvloop
+
+from clusterstacks.domain.errors import ClusterStacksError
+from clusterstacks.operator.settings import Settings, parse_settings
+from clusterstacks.operator.wiring import Operator
+from clusterstacks.runtime.logs import configure_logging
+from clusterstacks.runtime.process import ServiceEndedError, run_until_signal
+
+log = logging.getLogger(__name__)
+
+
+def main() -> None:
+    """Entry point; exits with 0 after an orderly stop, 1 when something made it stop."""
+    settings = parse_settings(sys.argv[1:])
+    configure_logging(settings.log_level.upper())
+    for notice in settings.notices:
+        log.warning(notice)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(settings))
+    except ServiceEndedError:
+        log.exception("A part of the operator ended")
+        sys.exit(1)
+    except ClusterStacksError as error:
+        log.error("%s", error)  # noqa: TRY400 - the message says it all, a trace would hide it
+        sys.exit(1)
+
+
+async def _serve(settings: Settings) -> None:
+    operator = Operator(settings, os.environ)
+    try:
+        await run_until_signal(operator.services())
+    finally:
+        await operator.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,260 @@
+"""Builds the operator's parts and connects them; the only place that knows all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.names import (
+    CLUSTER_API_GROUP,
+    CLUSTER_CLASS_KIND,
+    CLUSTER_KIND,
+    DIGEST_ANNOTATION,
+    GROUP,
+    Kind,
+)
+from clusterstacks.apply.engine import Applier
+from clusterstacks.controllers.base import StatusReconciler
+from clusterstacks.controllers.clusteraddon.creation import AddonCreator
+from clusterstacks.controllers.clusteraddon.offers import Offers
+from clusterstacks.controllers.clusteraddon.reconciler import AddonReconciler
+from clusterstacks.controllers.clusteraddon.rolling import Rolling
+from clusterstacks.controllers.clusteraddon.workloads import Workloads
+from clusterstacks.controllers.clusterstack.listing import Listing
+from clusterstacks.controllers.clusterstack.reconciler import CLASS_NAMESPACE_INDEX, StackReconciler
+from clusterstacks.controllers.clusterstack.releases import STACK_INDEX, OwnedReleases, stacks_owning
+from clusterstacks.controllers.clusterstackrelease.reconciler import ReleaseReconciler
+from clusterstacks.controllers.providers import ProviderObjects
+from clusterstacks.domain.classobjects import GroupKind
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.kubeconfig import default_connection
+from clusterstacks.kube.transport import Pool
+from clusterstacks.operator.enqueuing import CLASS_INDEX, Wakers, class_key, class_namespace
+from clusterstacks.operator.probes_server import ProbesServer
+from clusterstacks.releases.directory import DirectorySource
+from clusterstacks.releases.store import ReleaseStore
+from clusterstacks.render.renderer import Renderer
+from clusterstacks.runtime.clock import SystemClock
+from clusterstacks.runtime.events import EventRecorder
+from clusterstacks.runtime.host import ReconcilerHost
+from clusterstacks.runtime.informer import Informer, drop_managed_fields
+from clusterstacks.runtime.metrics import Metrics
+from clusterstacks.runtime.probes import Probes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from clusterstacks.controllers.base import Draft
+    from clusterstacks.domain.objects import Manifest, ObjectKey
+    from clusterstacks.domain.outcomes import Outcome
+    from clusterstacks.operator.settings import Settings
+
+COMPONENT = "cluster-stack-operator"
+MANAGEMENT_BUDGET = 64
+"""Requests to the management API server at the same time: one per worker by default."""
+
+COLLECT_INTERVAL = timedelta(minutes=10)
+"""How often releases nobody needs are removed from the cache directory. Arbitrary."""
+
+
+class Operator:
+    """The operator's parts. ``services`` are what has to run; ``close`` ends what remains after them.
+
+    Args:
+        settings: The command line.
+        environ: The environment; where the kubeconfig is found when no flag names one.
+
+    Raises:
+        SpecError: A setting or the kubeconfig is unusable.
+    """
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._clock = SystemClock()
+        self._metrics = Metrics()
+        self._probes = Probes()
+        self._pool = Pool(on_answer=self._metrics.count_request)
+        self._client = Client(
+            default_connection(environ, settings.kubeconfig), self._pool, budget=MANAGEMENT_BUDGET, user_agent=COMPONENT
+        )
+        self._events = EventRecorder(self._client, COMPONENT)
+        self._renderer = Renderer()
+        self._source = DirectorySource(settings.release_dir)
+        self._store = ReleaseStore(settings.cache_dir)
+        self._workloads = Workloads(self._client, self._pool)
+        self._listing = Listing(self._source, self._clock)
+        self._informers = {
+            "clusterstack": self._informer(GROUP, Kind.CLUSTER_STACK),
+            "clusterstackrelease": self._informer(GROUP, Kind.CLUSTER_STACK_RELEASE, {STACK_INDEX: stacks_owning}),
+            "clusteraddon": self._informer(GROUP, Kind.CLUSTER_ADDON),
+            "cluster": self._informer(
+                CLUSTER_API_GROUP, CLUSTER_KIND, {CLASS_INDEX: class_key, CLASS_NAMESPACE_INDEX: class_namespace}
+            ),
+            "clusterclass": self._informer(CLUSTER_API_GROUP, CLUSTER_CLASS_KIND),
+        }
+        self._provider_informers: asyncio.Queue[Informer] = asyncio.Queue()
+        self._hosts = self._build_hosts()
+        self._wakers = self._build_wakers()
+        for name, informer in self._informers.items():
+            self._probes.add_ready(f"{name} informer", partial(_sync_problem, informer))
+
+    def services(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Everything that runs until the operator is told to stop, by name."""
+        services: dict[str, Callable[[], Awaitable[None]]] = {
+            f"{name} informer": informer.run for name, informer in self._informers.items()
+        }
+        services |= {f"{name} controller": self._after_sync(host.run) for name, host in self._hosts.items()}
+        services["release listing"] = self._after_sync(lambda: self._listing.run(self._wakers.source_changed))
+        services["release collection"] = self._after_sync(self._collect_releases)
+        services["provider informers"] = self._run_provider_informers
+        host, port = self._settings.probe_address
+        if port:
+            services["probes"] = ProbesServer(host, port, probes=self._probes).run
+        host, port = self._settings.metrics_address
+        if port:
+            services["metrics"] = ProbesServer(host, port, metrics=self._metrics).run
+        return services
+
+    async def close(self) -> None:
+        """End workers and connections."""
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._pool.close)
+            stack.push_async_callback(self._client.close)
+            stack.push_async_callback(self._workloads.close)
+            stack.push_async_callback(self._renderer.close)
+
+    def _informer(
+        self, group: str, kind: str, indexes: Mapping[str, Callable[[Manifest], list[str]]] | None = None
+    ) -> Informer:
+        return Informer(
+            self._client,
+            group,
+            kind,
+            namespace=self._settings.namespace,
+            indexes=indexes,
+            trim=_TRIMS.get(kind, drop_managed_fields),
+        )
+
+    def _build_hosts(self) -> dict[str, ReconcilerHost]:
+        offers = Offers(self._client, self._informers["clusterstack"].store)
+        releases = self._informers["clusterstackrelease"].store
+        stack = StackReconciler(
+            client=self._client,
+            listing=self._listing,
+            clusters=self._informers["cluster"].store,
+            releases=OwnedReleases(client=self._client, store=releases, events=self._events),
+            events=self._events,
+        )
+        release = ReleaseReconciler(
+            client=self._client,
+            source=self._source,
+            store=self._store,
+            renderer=self._renderer,
+            applier=Applier(self._client, extra_kinds=[GroupKind.parse(kind) for kind in self._settings.class_kinds]),
+            providers=ProviderObjects(
+                client=self._client,
+                informer=self._informer,
+                start=self._provider_informers.put_nowait,
+                enqueue=self._provider_changed,
+            ),
+        )
+        addon = AddonReconciler(
+            client=self._client,
+            clock=self._clock,
+            offers=offers,
+            workloads=self._workloads,
+            rolling=Rolling(
+                client=self._client,
+                source=self._source,
+                store=self._store,
+                renderer=self._renderer,
+                events=self._events,
+            ),
+        )
+        creator = AddonCreator(
+            client=self._client,
+            releases=releases,
+            addons=self._informers["clusteraddon"].store,
+            offers=offers,
+            events=self._events,
+        )
+        return {
+            "clusterstack": self._host("clusterstack", self._framed(Kind.CLUSTER_STACK, stack.work)),
+            "clusterstackrelease": self._host(
+                "clusterstackrelease", self._framed(Kind.CLUSTER_STACK_RELEASE, release.work)
+            ),
+            "clusteraddon": self._host("clusteraddon", self._framed(Kind.CLUSTER_ADDON, addon.work)),
+            "cluster": self._host("cluster", creator.reconcile),
+        }
+
+    def _provider_changed(self, key: ObjectKey) -> None:
+        self._wakers.provider_changed(key)
+
+    def _framed(
+        self, kind: Kind, work: Callable[[Draft], Awaitable[Outcome]]
+    ) -> Callable[[ObjectKey], Awaitable[timedelta | None]]:
+        return StatusReconciler(group=GROUP, kind=kind, client=self._client, clock=self._clock, work=work).reconcile
+
+    def _host(self, name: str, reconcile: Callable[[ObjectKey], Awaitable[timedelta | None]]) -> ReconcilerHost:
+        workers = self._settings.workers.get(name, self._settings.workers["clusterstackrelease"])
+        return ReconcilerHost(name, reconcile, workers=workers, metrics=self._metrics)
+
+    def _build_wakers(self) -> Wakers:
+        wakers = Wakers(
+            watch_filter=self._settings.watch_filter,
+            stack_host=self._hosts["clusterstack"],
+            release_host=self._hosts["clusterstackrelease"],
+            creator_host=self._hosts["cluster"],
+            addon_host=self._hosts["clusteraddon"],
+            stacks=self._informers["clusterstack"].store,
+            releases=self._informers["clusterstackrelease"].store,
+            clusters=self._informers["cluster"].store,
+        )
+        self._informers["clusterstack"].subscribe(wakers.stack_changed)
+        self._informers["clusterstackrelease"].subscribe(wakers.release_changed)
+        self._informers["clusteraddon"].subscribe(wakers.addon_changed)
+        self._informers["cluster"].subscribe(wakers.cluster_changed)
+        self._informers["clusterclass"].subscribe(wakers.class_changed)
+        return wakers
+
+    def _after_sync(self, service: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        """Decisions on half-filled stores would delete what is in use: nothing decides before all are complete."""
+
+        async def run() -> None:
+            for informer in self._informers.values():
+                await informer.synced()
+            await service()
+
+        return run
+
+    async def _collect_releases(self) -> None:
+        releases = self._informers["clusterstackrelease"].store
+        while True:
+            annotations = [release["metadata"].get("annotations") or {} for release in releases.all()]
+            await self._store.collect({found[DIGEST_ANNOTATION] for found in annotations if DIGEST_ANNOTATION in found})
+            await self._clock.sleep(COLLECT_INTERVAL.total_seconds())
+
+    async def _run_provider_informers(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            while True:
+                informer = await self._provider_informers.get()
+                group.create_task(informer.run(), name=f"{informer} informer")
+
+
+def _sync_problem(informer: Informer) -> str:
+    return "" if informer.is_synced else f"{informer} has not been listed yet"
+
+
+def _class_state(manifest: Manifest) -> Manifest:
+    """What wakes somebody: that a class comes, changes, is looked at by Cluster API, or goes. Classes are large."""
+    metadata = manifest["metadata"]
+    kept = {
+        key: metadata[key] for key in ("name", "namespace", "uid", "resourceVersion", "generation") if key in metadata
+    }
+    return {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": kept}
+
+
+_TRIMS = {CLUSTER_CLASS_KIND: _class_state}
