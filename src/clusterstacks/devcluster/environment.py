@@ -16,6 +16,7 @@ from clusterstacks.api.crds import all_crds
 from clusterstacks.devcluster import binaries, clusterapi, components, installing, records
 from clusterstacks.devcluster.apiserver import ApiServer, ApiServerSettings
 from clusterstacks.devcluster.etcd import Etcd
+from clusterstacks.devcluster.files import private_directory
 from clusterstacks.devcluster.golang import cluster_api_version
 from clusterstacks.devcluster.ports import LOOPBACK
 from clusterstacks.devcluster.processes import Process, describe_exit, start_on_free_port
@@ -41,12 +42,14 @@ class EnvironmentSettings:
 
     Args:
         state: Where everything of it lies.
-        releases: The directory the operator takes releases from; None starts no operator.
+        operator: Whether to start our operator.
+        releases: The directory it takes releases from; None is ``releases`` in the state directory.
         clusters_from: YAML files applied at the end, in this order.
         rate_limits: Keep Cluster API's default of one reconcile a second and object; without, everything is faster.
     """
 
     state: StateDirectory
+    operator: bool = True
     releases: Path | None = None
     clusters_from: tuple[Path, ...] = ()
     rate_limits: bool = False
@@ -118,8 +121,8 @@ class Environment:
         )
         self._start_cluster_api(bench, server, manifests)
         self._started(self._launched(components.provider(bench, server, etcd.port)), found["kube-apiserver"].version, 0)
-        if self.settings.releases:
-            releases = self.settings.releases
+        if self.settings.operator:
+            releases = self.settings.releases or private_directory(self._state.root / "releases")
             self._launch(lambda port: components.operator(bench, server, port, releases), "")
 
     def _management(self, bench: components.Workbench, etcd: Etcd, port: int) -> ApiServerSettings:

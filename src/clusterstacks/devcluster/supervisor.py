@@ -180,6 +180,8 @@ def _arguments(settings: EnvironmentSettings) -> list[str]:
         arguments.append(f"--release-dir={settings.releases.absolute()}")
     if settings.rate_limits:
         arguments.append("--default-rate-limits")
+    if not settings.operator:
+        arguments.append("--no-operator")
     return arguments
 
 
@@ -189,9 +191,11 @@ def _parse(arguments: list[str]) -> EnvironmentSettings:
     parser.add_argument("--clusters-from", type=Path, action="append", default=[])
     parser.add_argument("--release-dir", type=Path)
     parser.add_argument("--default-rate-limits", action="store_true")
+    parser.add_argument("--no-operator", action="store_true")
     found = parser.parse_args(arguments)
     return EnvironmentSettings(
         state=StateDirectory(found.state_dir),
+        operator=not found.no_operator,
         releases=found.release_dir,
         clusters_from=tuple(found.clusters_from),
         rate_limits=found.default_rate_limits,

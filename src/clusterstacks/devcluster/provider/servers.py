@@ -101,6 +101,7 @@ class WorkloadServers:
         if found and self.runs(wanted):
             return found.server
         if found:
+            del self._running[wanted.cluster]  # it does not end by itself
             await asyncio.to_thread(found.server.stop, STOP_GRACE)
         server = await asyncio.to_thread(self._start, wanted)
         self._running[wanted.cluster] = _Running(server, wanted.version.series)

@@ -1,0 +1,205 @@
+"""``csctl dev``: a management cluster and workload clusters on this machine, without containers."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clusterstacks.cli import output
+from clusterstacks.domain.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clusterstacks.devcluster.inspection import ComponentState
+    from clusterstacks.devcluster.state import StateDirectory
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.group()
+def dev() -> None:
+    """Run Cluster API and the operator on this machine, as plain processes.
+
+    Every Cluster of class templates LocalClusterTemplate and LocalControlPlaneTemplate gets a real kube-apiserver.
+    """
+
+
+def environment_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --name and --state-dir; the command gets the state directory as its first argument."""
+
+    @click.option("--name", default="default", show_default=True, help="Which environment; several can run at once.")
+    @click.option("--state-dir", type=click.Path(path_type=Path), help="Keep its state there, whatever the name.")
+    @functools.wraps(command)
+    def with_state(name: str, state_dir: Path | None, **arguments: object) -> object:
+        from clusterstacks.devcluster.state import StateDirectory, state_directory
+
+        state = StateDirectory(state_dir.absolute()) if state_dir else state_directory(name)
+        return command(state, **arguments)
+
+    return with_state
+
+
+@dev.command(short_help="Start an environment.")
+@environment_options
+@click.option("--clusters-from", "files", type=FILE, multiple=True, help="Apply this YAML at the end; repeatable.")
+@click.option("--detach", "-d", is_flag=True, help="Return once everything runs; 'csctl dev down' ends it.")
+@click.option("--no-operator", is_flag=True, help="Do not start the cluster stack operator.")
+@click.option("--release-dir", type=DIRECTORY, help="Releases for the operator; default: 'releases' in the state.")
+@click.option("--default-rate-limits", is_flag=True, help="Keep Cluster API's rate limits, as in production.")
+def up(
+    state: StateDirectory,
+    files: tuple[Path, ...],
+    release_dir: Path | None,
+    *,
+    detach: bool,
+    no_operator: bool,
+    default_rate_limits: bool,
+) -> None:
+    """Start an environment and stay until Ctrl-C, which ends it and removes everything."""
+    from clusterstacks.devcluster import supervisor
+    from clusterstacks.devcluster.environment import EnvironmentSettings
+
+    settings = EnvironmentSettings(
+        state=state,
+        operator=not no_operator,
+        releases=release_dir.absolute() if release_dir else None,
+        clusters_from=files,
+        rate_limits=default_rate_limits,
+    )
+    if detach:
+        supervisor.detach(settings, output.progress())
+        _say_what_next(state, "csctl dev down")
+    else:
+        supervisor.run(settings, output.progress(), lambda: _say_what_next(state, "Ctrl-C"))
+
+
+@dev.command(short_help="End it and remove every file of it.")
+@environment_options
+def down(state: StateDirectory) -> None:
+    """End the environment: no process and no file of it is left."""
+    from clusterstacks.devcluster import teardown
+
+    if teardown.down(state, output.progress()):
+        output.say(f"the environment in {state.root} is gone")
+    else:
+        output.say(f"there is no environment in {state.root}")
+
+
+@dev.command(short_help="Show processes, ports and memory.")
+@environment_options
+@click.option("--output", "-o", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def status(state: StateDirectory, form: str) -> int:
+    """Show processes, versions, ports and memory; exits with 1 unless everything runs."""
+    import dataclasses
+
+    from clusterstacks.devcluster import inspection
+
+    seen = inspection.inspect(state)
+    if seen is None:
+        raise _no_environment(state)
+    if form == "json":
+        output.print_json({**dataclasses.asdict(seen), "healthy": seen.healthy})
+        return 0 if seen.healthy else output.FAILED
+    header = ("COMPONENT", "VERSION", "PORT", "PID", "MEMORY", "CPU", "STATE")
+    output.print_table(header, [_row(component) for component in seen.components])
+    memory = output.megabytes(sum(component.memory_bytes for component in seen.components))
+    output.say(f"\n{seen.phase}, {memory} in all, state in {state.root}")
+    output.say(inspection.WEBHOOK_NOTE)
+    if seen.message:
+        output.say(seen.message)
+    return 0 if seen.healthy else output.FAILED
+
+
+@dev.command(short_help="Print a kubeconfig.")
+@environment_options
+@click.option("--cluster", metavar="NAMESPACE/NAME", help="Of this workload cluster instead of the management cluster.")
+def kubeconfig(state: StateDirectory, cluster: str | None) -> None:
+    """Print a kubeconfig; it holds an administrator's key."""
+    click.echo(_kubeconfig(state, cluster).read_text(), nl=False)
+
+
+@dev.command(short_help="Print the log of a component.")
+@environment_options
+@click.argument("component", metavar="COMPONENT")
+@click.option("--follow", "-f", is_flag=True, help="Stay and print what is added, until Ctrl-C.")
+def logs(state: StateDirectory, component: str, *, follow: bool) -> None:
+    """Print the log of a component as 'csctl dev status' names it, e.g. operator or default/prod."""
+    from clusterstacks.devcluster import following
+
+    for text in following.read_log(state, component, follow=follow):
+        click.echo(text, nl=False)
+
+
+@dev.command(
+    short_help="Run kubectl in the environment.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []},
+)
+@environment_options
+@click.option("--cluster", metavar="NAMESPACE/NAME", help="In this workload cluster instead of the management cluster.")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def kubectl(state: StateDirectory, cluster: str | None, arguments: tuple[str, ...]) -> None:
+    """Run kubectl in the environment; options of csctl come first: csctl dev kubectl --name other get clusters."""
+    from clusterstacks.devcluster import binaries
+
+    path = _kubeconfig(state, cluster)
+    program = binaries.resolve(["kubectl"], report=output.progress())["kubectl"].path
+    os.execve(program, [str(program), *arguments], {**os.environ, "KUBECONFIG": str(path)})  # noqa: S606 - no shell
+
+
+@dev.command(name="binaries", short_help="Find, fetch or build the programs.")
+def list_binaries() -> None:
+    """Find, fetch or build the programs the environment is made of, and show where they are."""
+    from clusterstacks.devcluster import binaries, clusterapi
+
+    report = output.progress()
+    found = binaries.resolve(report=report)
+    clusterapi.manifests(report=report)
+    rows = [(binary.name, binary.version, binary.origin, binary.path) for binary in found.values()]
+    output.print_table(("NAME", "VERSION", "ORIGIN", "PATH"), rows)
+
+
+def _kubeconfig(state: StateDirectory, cluster: str | None) -> Path:
+    if state.read() is None:
+        raise _no_environment(state)
+    if cluster is None:
+        return state.kubeconfig
+    namespace, _, name = cluster.rpartition("/")
+    path = state.cluster_kubeconfig(namespace or "default", name)
+    if not path.exists():
+        raise SpecError(
+            "ClusterNotFound",
+            f"there is no workload cluster {namespace or 'default'}/{name} (yet); 'csctl dev status' lists them",
+        )
+    return path
+
+
+def _no_environment(state: StateDirectory) -> SpecError:
+    return SpecError("NoEnvironment", f"there is no environment in {state.root}; start one with 'csctl dev up'")
+
+
+def _row(component: ComponentState) -> tuple[str, ...]:
+    return (
+        component.name,
+        component.version,
+        str(component.port or ""),
+        str(component.pid),
+        output.megabytes(component.memory_bytes) if component.running else "",
+        f"{component.cpu_seconds:.1f} s" if component.running else "",
+        component.state,
+    )
+
+
+def _say_what_next(state: StateDirectory, end: str) -> None:
+    output.say(
+        "\nThe environment runs. To look at it:\n"
+        "  csctl dev status\n"
+        "  csctl dev kubectl get clusters --all-namespaces\n"
+        f"  export KUBECONFIG={state.kubeconfig}\n"
+        f"{end} ends it and removes everything."
+    )
