@@ -124,9 +124,9 @@ class WorkerProcess(asyncio.SubprocessProtocol):
 
     def _input(self) -> asyncio.WriteTransport:
         pipe = self._transport.get_pipe_transport(0) if self._transport is not None else None
-        if not isinstance(pipe, asyncio.WriteTransport):
+        if pipe is None:
             raise WorkerDied("the render worker is gone")
-        return pipe
+        return cast("asyncio.WriteTransport", pipe)  # uvloop's transports have another base class
 
     def _obituary(self, code: int) -> str:
         # Only the runtime's own line is repeated: what libraries log may hold values.
