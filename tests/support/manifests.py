@@ -73,9 +73,7 @@ def addon(prefix: str, namespace: str) -> list[Manifest]:
         named("v1", "Secret", prefix, namespace, stringData={"password": "none"}),
         named("v1", "ServiceAccount", prefix, namespace),
         named("rbac.authorization.k8s.io/v1", "ClusterRole", prefix, rules=[rule]),
-        named(
-            "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", prefix, roleRef=reference, subjects=[account]
-        ),
+        named("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", prefix, roleRef=reference, subjects=[account]),
         named("v1", "Namespace", namespace),
         crd("Widget", group),
         config_map(f"{prefix}-unplaced", key="value"),

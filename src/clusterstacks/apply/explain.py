@@ -43,14 +43,15 @@ def describe_conflicts(conflicts: tuple[FieldConflict, ...]) -> str:
     return ", ".join(shown) + (f" and {more} more fields" if more else "")
 
 
-def fixed_fields(refusal: Invalid) -> tuple[str, ...]:
+def fixed_fields(refusal: Invalid, target: Target) -> tuple[str, ...]:
     """Name the fields that the server refuses to change on an existing object; empty when that is not its reason."""
-    return tuple(cause.field or "the object" for cause in refusal.causes if _is_fixed(cause))
+    is_fixed = _is_fixed_in_secret if target.place.confidential else _is_fixed
+    return tuple(cause.field or "the object" for cause in refusal.causes if is_fixed(cause))
 
 
 def explain(error: ClusterStacksError, target: Target) -> str:
     """Add the way out to a server's words where there is a definite one."""
-    if isinstance(error, Invalid) and (fields := fixed_fields(error)):
+    if isinstance(error, Invalid) and (fields := fixed_fields(error, target)):
         return (
             f"{error.message}; {', '.join(fields[:SHOWN_FIELDS])} cannot be changed: delete {target.id}, or let it be "
             f'deleted and created anew by the annotation {RECREATE_ANNOTATION}: "enabled" in the chart'
@@ -66,3 +67,8 @@ def explain(error: ClusterStacksError, target: Target) -> str:
 
 def _is_fixed(cause: FieldCause) -> bool:
     return _FIXED.search(cause.message) is not None
+
+
+def _is_fixed_in_secret(cause: FieldCause) -> bool:
+    """The server's words are withheld; ValidateSecretUpdate of core/v1 has no other reason for these."""
+    return cause.field == "type" or cause.reason == "FieldValueForbidden"

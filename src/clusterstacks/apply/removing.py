@@ -6,9 +6,9 @@ Every delete carries the uid that was looked at, so what somebody created in its
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import partial
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.apply.concurrently import together

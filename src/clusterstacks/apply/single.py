@@ -115,7 +115,7 @@ class ObjectApplier:
         try:
             return await self._claim(step)
         except Invalid as refusal:
-            if not wants_recreation(step.target.manifest) or not fixed_fields(refusal):
+            if not wants_recreation(step.target.manifest) or not fixed_fields(refusal, step.target):
                 raise
             return _Brought(await self._recreate(step, refusal))
 

@@ -6,13 +6,13 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.requests import Recorder
 
 from clusterstacks.apply.delivery import RECORD_NAMESPACE
 from clusterstacks.apply.recordstore import RECORD_LABEL, SECRETS
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
-from tests.support.requests import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

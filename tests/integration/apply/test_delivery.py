@@ -3,13 +3,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.manifests import addon, config_map, crd, deployment, named
 
 from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.apply.recordstore import SECRETS
 from clusterstacks.domain.applyset import ID_LABEL, KINDS_ANNOTATION, NAMESPACES_ANNOTATION, TOOLING_ANNOTATION
 from clusterstacks.domain.delivery import DeliveryState
 from clusterstacks.domain.ownership import OWNED_LABEL, PART_OF_LABEL
-from tests.support.manifests import addon, config_map, crd, deployment, named
 
 if TYPE_CHECKING:
     from tests.integration.apply.conftest import Cluster

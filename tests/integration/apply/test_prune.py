@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from tests.support.manifests import addon, config_map, crd, named, with_annotation
+
+from clusterstacks.apply.delivery import Delivery, Revision
+from clusterstacks.apply.results import Deadlines
+from clusterstacks.domain.delivery import DeliveryState
+from clusterstacks.domain.ownership import PRUNE_ANNOTATION
+from clusterstacks.domain.pruning import Fate, needs_pruning
+from clusterstacks.kube.errors import KindNotServed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tests.integration.apply.conftest import Cluster
+
+    from clusterstacks.apply.results import PruneReport
+
+AT_ONCE = Deadlines(gone=timedelta(milliseconds=50))
+
+
+def fates(report: PruneReport) -> dict[str, Fate]:
+    return {f"{one.id.kind} {one.id.name}": one.departure.fate for one in report.removals}
+
+
+async def serves(cluster: Cluster, group: str, kind: str, version: str) -> bool:
+    """Tell whether a kind is served in this version first; with an empty one, whether it is not served."""
+    cluster.user.forget_discovery()
+    try:
+        return (await cluster.user.resource(group, kind)).version == version
+    except KindNotServed:
+        return not version
+
+
+async def eventually(happens: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(20):
+        while not await happens():
+            await asyncio.sleep(0.02)
+
+
+async def test_d1_d15_d16_every_upgrade_prunes_exactly_what_the_last_release_had(cluster: Cluster, unique: str) -> None:
+    for number in range(3):
+        delivery = Delivery(cluster.client)
+        manifests = [config_map(f"{unique}-same"), config_map(f"{unique}-{number}")]
+        await delivery.deliver(unique, Revision.of(manifests, str(number)))
+        report = await delivery.prune({unique})
+
+        expected = {f"ConfigMap {unique}-{number - 1}": Fate.GONE} if number else {}
+        assert fates(report) == expected
+        assert report.complete
+        assert not await cluster.live("ConfigMap", f"{unique}-{number - 1}", "kube-system")
+        record = (await delivery.records())[unique]
+        assert record.state is DeliveryState.PRUNED
+        assert [known.id.name for known in record.members] == [f"{unique}-same", f"{unique}-{number}"]
+
+
+async def test_nothing_to_prune_costs_nothing(cluster: Cluster, unique: str) -> None:
+    delivery = Delivery(cluster.client)
+    await delivery.deliver(unique, Revision.of([config_map(unique)], "inputs"))
+    cluster.requests.calls.clear()
+
+    await delivery.prune({unique})
+
+    assert cluster.requests.calls == []
+    assert not needs_pruning(await delivery.records(), {unique})
+
+
+async def test_an_addon_the_release_no_longer_has_goes_with_its_record(cluster: Cluster, unique: str) -> None:
+    delivery = Delivery(cluster.client)
+    await delivery.deliver(unique, Revision.of(addon(unique, unique), "inputs"))
+    await delivery.deliver(f"{unique}-b", Revision.of([config_map(f"{unique}-b")], "inputs"))
+    assert needs_pruning(await delivery.records(), {f"{unique}-b"})
+
+    report = await delivery.prune({f"{unique}-b"})
+
+    assert report.complete, report
+    assert set(fates(report).values()) == {Fate.GONE}
+    assert set(await delivery.records()) == {f"{unique}-b"}
+    assert await cluster.live("ConfigMap", f"{unique}-b", "kube-system")
+    assert not await cluster.live("Deployment", unique, unique, "apps")
+    namespace = await cluster.live("Namespace", unique)
+    assert namespace is None or "deletionTimestamp" in namespace["metadata"]
+
+
+async def test_an_object_that_moved_to_another_addon_is_handed_over(cluster: Cluster, unique: str) -> None:
+    delivery = Delivery(cluster.client)
+    moving, staying = config_map(f"{unique}-moving"), config_map(f"{unique}-staying")
+    await delivery.deliver(f"{unique}-a", Revision.of([moving, staying], "old"))
+    before = await cluster.live("ConfigMap", f"{unique}-moving", "kube-system")
+    await delivery.deliver(f"{unique}-a", Revision.of([staying], "new"))
+    await delivery.deliver(f"{unique}-b", Revision.of([moving], "new"))
+
+    report = await delivery.prune({f"{unique}-a", f"{unique}-b"})
+
+    assert fates(report) == {f"ConfigMap {unique}-moving": Fate.HANDED_OVER}
+    after = await cluster.live("ConfigMap", f"{unique}-moving", "kube-system")
+    assert before is not None
+    assert after is not None
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert not needs_pruning(await delivery.records(), {f"{unique}-a", f"{unique}-b"})
+
+
+async def test_objects_that_two_addons_render_are_reported(cluster: Cluster, unique: str) -> None:
+    delivery = Delivery(cluster.client)
+    for name in ("a", "b"):
+        await delivery.deliver(f"{unique}-{name}", Revision.of([config_map(unique)], "inputs"))
+
+    report = await delivery.prune({f"{unique}-a", f"{unique}-b"})
+
+    assert list(report.shared.values()) == [(f"{unique}-a", f"{unique}-b")]
+
+
+async def test_an_annotation_keeps_an_object_and_the_record_says_why(cluster: Cluster, unique: str) -> None:
+    delivery = Delivery(cluster.client)
+    kept = with_annotation(config_map(f"{unique}-kept"), PRUNE_ANNOTATION, "disabled")
+    await delivery.deliver(unique, Revision.of([kept, config_map(unique)], "old"))
+    await delivery.deliver(unique, Revision.of([config_map(unique)], "new"))
+
+    report = await delivery.prune({unique})
+
+    assert fates(report) == {f"ConfigMap {unique}-kept": Fate.KEPT}
+    assert await cluster.live("ConfigMap", f"{unique}-kept", "kube-system")
+    records = await delivery.records()
+    assert records[unique].state is DeliveryState.PRUNED
+    assert records[unique].stale[0].kept
+    assert not needs_pruning(records, {unique})
+
+
+async def test_what_somebody_recreated_under_the_same_name_stays(cluster: Cluster, unique: str) -> None:
+    delivery = Delivery(cluster.client)
+    await delivery.deliver(unique, Revision.of([config_map(f"{unique}-theirs"), config_map(unique)], "old"))
+    resource = await cluster.user.resource("", "ConfigMap")
+    await cluster.user.delete(resource, f"{unique}-theirs", "kube-system")
+    await cluster.user.create(resource, config_map(f"{unique}-theirs", "kube-system"))
+    await delivery.deliver(unique, Revision.of([config_map(unique)], "new"))
+
+    report = await delivery.prune({unique})
+
+    assert report.complete
+    assert await cluster.live("ConfigMap", f"{unique}-theirs", "kube-system")
+
+
+async def test_a_crd_with_foreign_resources_is_kept(cluster: Cluster, unique: str) -> None:
+    group = f"{unique}.example.org"
+    delivery = Delivery(cluster.client)
+    ours = named(f"{group}/v1", "Widget", "ours")
+    await delivery.deliver(unique, Revision.of([crd("Widget", group), ours, config_map(unique)], "old"))
+    await cluster.user.create(
+        await cluster.user.resource(group, "Widget"), named(f"{group}/v1", "Widget", "theirs", "default")
+    )
+    await delivery.deliver(unique, Revision.of([config_map(unique)], "new"))
+
+    report = await delivery.prune({unique})
+
+    assert fates(report) == {"Widget ours": Fate.GONE, f"CustomResourceDefinition widgets.{group}": Fate.KEPT}
+    (kept,) = [one for one in report.removals if one.departure.fate is Fate.KEPT]
+    assert "Widget default/theirs" in kept.departure.reason
+    assert await cluster.live("Widget", "theirs", "default", group)
+
+
+async def test_a_namespace_with_foreign_content_is_kept(cluster: Cluster, unique: str) -> None:
+    group = f"{unique}.example.org"
+    delivery = Delivery(cluster.client)
+    manifests = [named("v1", "Namespace", unique), named("v1", "Namespace", f"{unique}-empty"), crd("Widget", group)]
+    await delivery.deliver(unique, Revision.of([*manifests, config_map(unique, unique)], "old"))
+    await cluster.user.create(
+        await cluster.user.resource(group, "Widget"), named(f"{group}/v1", "Widget", "theirs", unique)
+    )
+
+    report = await delivery.prune(set())
+
+    assert fates(report)[f"Namespace {unique}"] is Fate.KEPT
+    assert fates(report)[f"Namespace {unique}-empty"] is Fate.GONE
+    # What is kept is remembered by a record that wants nothing else.
+    record = (await delivery.records())[unique]
+    assert record.objects == ()
+    assert not needs_pruning({unique: record}, set())
+
+
+async def test_a_finalizer_holds_back_what_its_controller_needs(cluster: Cluster, unique: str) -> None:
+    group = f"{unique}.example.org"
+    held = named(f"{group}/v1", "Widget", "held")
+    held["metadata"]["finalizers"] = ["example.org/clean-up"]
+    delivery = Delivery(cluster.client, deadlines=AT_ONCE)
+    await delivery.deliver(unique, Revision.of([crd("Widget", group), held, config_map(unique)], "inputs"))
+
+    report = await delivery.prune(set())
+
+    assert not report.complete
+    assert set(fates(report).values()) == {Fate.PENDING}
+    assert await cluster.live("ConfigMap", unique, "kube-system")
+    resource = await cluster.user.resource(group, "Widget")
+    await cluster.user.merge_patch(resource, "held", {"metadata": {"finalizers": None}}, "kube-system")
+    report = await Delivery(cluster.client, deadlines=AT_ONCE).prune(set())
+    assert report.complete
+    assert not await delivery.records()
+
+
+async def test_d14_pruning_uses_a_served_version_and_forgets_kinds_that_are_gone(cluster: Cluster, unique: str) -> None:
+    group = f"{unique}.example.org"
+    old = crd("Widget", group, versions=("v1", "v2"))
+    definition = await cluster.user.create(await cluster.user.resource("apiextensions.k8s.io", old["kind"]), old)
+    gone = crd("Gadget", group)
+    await cluster.user.create(await cluster.user.resource("apiextensions.k8s.io", gone["kind"]), gone)
+    delivery = Delivery(cluster.client)
+    manifests = [named(f"{group}/v1", "Widget", "first"), named(f"{group}/v1", "Gadget", "first"), config_map(unique)]
+    await eventually(lambda: serves(cluster, group, "Gadget", "v1"))
+    await delivery.deliver(unique, Revision.of(manifests, "old"))
+    versions = [
+        {**one, "served": one["name"] == "v2", "storage": one["name"] == "v2"} for one in old["spec"]["versions"]
+    ]
+    crds = await cluster.user.resource("apiextensions.k8s.io", old["kind"])
+    await cluster.user.merge_patch(crds, definition["metadata"]["name"], {"spec": {"versions": versions}})
+    await cluster.user.delete(crds, gone["metadata"]["name"])
+    await eventually(lambda: serves(cluster, group, "Widget", "v2"))
+    await eventually(lambda: serves(cluster, group, "Gadget", ""))
+    cluster.client.forget_discovery()
+
+    again = Delivery(cluster.client)
+    await again.deliver(unique, Revision.of([config_map(unique)], "new"))
+    pruned = await again.prune({unique})
+
+    assert fates(pruned) == {"Widget first": Fate.GONE, "Gadget first": Fate.GONE}
+    cluster.user.forget_discovery()
+    assert not await cluster.live("Widget", "first", "kube-system", group)
