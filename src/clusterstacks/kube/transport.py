@@ -257,15 +257,14 @@ class Transport:
 
 
 async def _refusal(call: Call, response: aiohttp.ClientResponse) -> _Failure:
-    status = response.status
     body = status_of(await _bounded(response, MAX_FAILURE_BYTES) or b"")
-    error = failure(call.about, status, body, confidential=call.confidential)
+    error = failure(call.about, response.status, body, confidential=call.confidential)
     if isinstance(error, TooMany):
         # Refused before anything was done, e.g. by priority and fairness, or "storage is (re)initializing".
         header = response.headers.get("Retry-After", "")
         wait = float(header) if header.isdecimal() else error.retry_after.total_seconds()
         return _Failure(error, again=True, wait=wait)
-    return _Failure(error, again=status >= 500 and call.repeatable)
+    return _Failure(error, again=isinstance(error, Unreachable) and call.repeatable)
 
 
 async def _bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes | None:
