@@ -137,6 +137,18 @@ class Delivery:
         report, self._stored = await pruner.prune(stored, self._unreadable, keep)
         return report
 
+    async def remove(self, name: str) -> PruneReport:
+        """Delete one addon with its record, and nothing of the others: what a stage with action ``delete`` asks for.
+
+        Raises:
+            DependencyError: The cluster cannot be worked with, or another operator wrote a record meanwhile.
+        """
+        stored = await self._known()
+        self._stored = None
+        pruner = Pruner(self._client, self._store, self._deadlines)
+        report, self._stored = await pruner.prune(stored, self._unreadable, stored.keys() - {name}, only=name)
+        return report
+
     async def _known(self) -> dict[str, Stored]:
         if self._stored is None:
             await self.records()

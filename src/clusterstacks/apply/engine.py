@@ -45,6 +45,16 @@ class Applier:
         self._extra_kinds = frozenset(extra_kinds)
         self._deadlines = deadlines or Deadlines()
 
+    def checked(self, manifests: Iterable[Manifest], namespace: str) -> list[Manifest]:
+        """Return the objects of a class, if it holds nothing but what a class may hold.
+
+        Raises:
+            SpecError: A document that is no object, or an object that a class may not hold.
+        """
+        objects = list(documents(manifests))
+        check_class_objects(objects, namespace=namespace, extra_kinds=self._extra_kinds)
+        return objects
+
     async def apply_all(
         self,
         manifests: Iterable[Manifest],
@@ -66,8 +76,7 @@ class Applier:
             SpecError: An object that a class may not hold; nothing is applied then.
             DependencyError: The server answers nobody, or does not know us.
         """
-        objects = list(documents(manifests))
-        check_class_objects(objects, namespace=default_namespace, extra_kinds=self._extra_kinds)
+        objects = self.checked(manifests, default_namespace)
         targets = await resolve(self._client, objects, default_namespace=default_namespace)
         for target in targets:
             if target.resource and not target.resource.namespaced:

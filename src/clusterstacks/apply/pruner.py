@@ -31,15 +31,15 @@ class Pruner:
         self._deadlines = deadlines
 
     async def prune(
-        self, stored: Mapping[str, Stored], unreadable: Mapping[str, str], keep: Collection[str]
+        self, stored: Mapping[str, Stored], unreadable: Mapping[str, str], keep: Collection[str], *, only: str = ""
     ) -> tuple[PruneReport, dict[str, Stored]]:
-        """Delete what no addon of ``keep`` renders; return the records that are left, too.
+        """Delete what no addon of ``keep`` renders, of all addons or ``only`` of one; return the records left, too.
 
         Records whose objects are all gone or kept are written once each; a record of an addon that is not in ``keep``
         is deleted last.
         """
         records = {addon: one.record for addon, one in stored.items()}
-        plans = plan_pruning(records, keep)
+        plans = [plan for plan in plan_pruning(records, keep) if only in ("", plan.record.addon)]
         surveys = await together(self._look, plans)
         fates, doomed = {}, []
         for plan, seen in zip(plans, surveys, strict=True):

@@ -12,12 +12,13 @@ from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.controllers.clusteraddon.inputs import input_digest
 from clusterstacks.domain.delivery import DeliveryState
 from clusterstacks.domain.outcomes import Outcome, Waiting
+from clusterstacks.domain.pruning import Fate
 from clusterstacks.render.renderer import ChartRequest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from clusterstacks.apply.results import ObjectResult
+    from clusterstacks.apply.results import ObjectResult, PruneReport
     from clusterstacks.controllers.base import Draft
     from clusterstacks.controllers.clusteraddon.observing import Seen
     from clusterstacks.domain.delivery import DeliveryRecord
@@ -96,11 +97,12 @@ class Delivering:
             report = await self.delivery.remove(addon)
         self.results.pop(addon, None)
         self.records.pop(addon, None)
-        return None if report.complete else self.undeleted(str(one.id) for one in report.pending)
+        return None if report.complete else self.undeleted(report)
 
-    def undeleted(self, objects: Iterable[str]) -> Outcome:
-        """Wait for objects that refuse to go."""
-        message = f"waiting for {_shown(list(objects))} to be deleted"
+    def undeleted(self, report: PruneReport) -> Outcome:
+        """Wait for objects that refuse to go, or for a record that cannot be read."""
+        pending = [str(one.id) for one in report.removals if one.departure.fate is Fate.PENDING]
+        message = f"waiting for {_shown(pending)} to be deleted" if pending else _shown([*report.unreadable.values()])
         self.draft.false(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS, message)
         return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message)
 

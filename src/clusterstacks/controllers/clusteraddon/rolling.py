@@ -125,8 +125,7 @@ class Rolling:
                 case Prune(keep=keep):
                     report = await self._prune(delivering, keep)
                     if not report.complete:
-                        pending = [str(one.id) for one in report.removals if one.departure.fate is Fate.PENDING]
-                        return rollout, delivering.undeleted([*pending, *report.unreadable.values()])
+                        return rollout, delivering.undeleted(report)
                     rollout = rollout.after_prune()
                 case Done():
                     return rollout, Settled(RESYNC)

@@ -36,7 +36,7 @@ async def apply_class_chart(draft: Draft, release: Release, renderer: Renderer, 
         DependencyError: The API server or a render worker failed.
     """
     with draft.blaming(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
-        manifests = await renderer.chart(
+        rendered = await renderer.chart(
             ChartRequest(
                 chart=release.class_chart(),
                 label=f"cluster class of {release.name}",
@@ -45,6 +45,7 @@ async def apply_class_chart(draft: Draft, release: Release, renderer: Renderer, 
                 kube_version=release.metadata.kubernetes.text,
             )
         )
+        manifests = applier.checked(rendered, draft.key.namespace)
         known = {one.id: one for one in known_objects(draft)}
         await _announce(draft, manifests, known)
         results = await applier.apply_all(manifests, default_namespace=draft.key.namespace, known=known)
