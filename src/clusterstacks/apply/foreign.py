@@ -9,7 +9,7 @@ from clusterstacks.apply.concurrently import together
 from clusterstacks.apply.establishing import CRDS
 from clusterstacks.apply.targets import defined_kinds
 from clusterstacks.domain.objects import Manifest, ObjectKey
-from clusterstacks.domain.ownership import PART_OF_LABEL
+from clusterstacks.domain.ownership import PART_OF_LABEL, refuses_pruning
 from clusterstacks.domain.waves import CRD_KIND, NAMESPACE_KIND
 from clusterstacks.kube.errors import KindNotServed
 
@@ -106,10 +106,11 @@ class ForeignContent:
 
     def _goes_by_itself(self, item: Manifest) -> bool:
         metadata = item["metadata"]
+        leaves_with_us = (metadata.get("labels") or {}).get(PART_OF_LABEL) in self._leaving
         return bool(
             metadata.get("deletionTimestamp")
             or metadata.get("ownerReferences")
-            or (metadata.get("labels") or {}).get(PART_OF_LABEL) in self._leaving
+            or (leaves_with_us and not refuses_pruning(item))
             or (item["kind"], metadata["name"]) in _EVERYWHERE
         )
 

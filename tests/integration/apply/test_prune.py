@@ -4,10 +4,13 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.support.manifests import addon, config_map, crd, named, with_annotation
 
 from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.apply.results import Deadlines
+from clusterstacks.apply.waiting import pauses
 from clusterstacks.domain.delivery import DeliveryState
 from clusterstacks.domain.ownership import PRUNE_ANNOTATION
 from clusterstacks.domain.pruning import Fate, needs_pruning
@@ -37,9 +40,11 @@ async def serves(cluster: Cluster, group: str, kind: str, version: str) -> bool:
 
 
 async def eventually(happens: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
-        while not await happens():
-            await asyncio.sleep(0.02)
+    for pause in pauses(timedelta(seconds=20)):
+        if await happens():
+            return
+        await asyncio.sleep(pause)
+    pytest.fail("it did not happen")
 
 
 async def test_d1_d15_d16_every_upgrade_prunes_exactly_what_the_last_release_had(cluster: Cluster, unique: str) -> None:
@@ -179,6 +184,19 @@ async def test_a_namespace_with_foreign_content_is_kept(cluster: Cluster, unique
     record = (await delivery.records())[unique]
     assert record.objects == ()
     assert not needs_pruning({unique: record}, set())
+
+
+async def test_an_annotated_object_keeps_its_namespace_and_its_crd(cluster: Cluster, unique: str) -> None:
+    group = f"{unique}.example.org"
+    delivery = Delivery(cluster.client)
+    widget = with_annotation(named(f"{group}/v1", "Widget", "first", unique), PRUNE_ANNOTATION, "disabled")
+    manifests = [named("v1", "Namespace", unique), crd("Widget", group), widget]
+    await delivery.deliver(unique, Revision.of(manifests, "inputs"))
+
+    report = await delivery.prune(())
+
+    assert set(fates(report).values()) == {Fate.KEPT}
+    assert report.complete
 
 
 async def test_a_finalizer_holds_back_what_its_controller_needs(cluster: Cluster, unique: str) -> None:

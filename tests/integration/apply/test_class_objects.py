@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.apply.engine import Applier
+from clusterstacks.apply.results import Deadlines
+from clusterstacks.domain.classobjects import GroupKind
+from clusterstacks.domain.delivery import Known
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.objects import ObjectId
+from clusterstacks.domain.ownership import OWNED_LABEL, PART_OF_LABEL
+from clusterstacks.domain.pruning import Fate
+from clusterstacks.kube.errors import AlreadyExists
+from tests.support.manifests import crd, named
+
+if TYPE_CHECKING:
+    from clusterstacks.apply.results import ObjectResult
+    from clusterstacks.domain.objects import Manifest
+    from tests.integration.apply.conftest import Cluster
+
+INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
+CLASSES = "cluster.x-k8s.io"
+
+
+@pytest.fixture
+async def management(cluster: Cluster) -> Cluster:
+    """Play a management cluster: kinds as Cluster API and a provider have them."""
+    definitions = [
+        crd("ClusterClass", CLASSES, plural="clusterclasses", versions=("v1beta2",)),
+        crd("DemoClusterTemplate", INFRASTRUCTURE, versions=("v1beta2",)),
+        crd("DemoMachineTemplate", INFRASTRUCTURE, versions=("v1beta2",)),
+    ]
+    for definition in definitions:
+        for manifest in definition["spec"]["versions"]:
+            manifest["schema"]["openAPIV3Schema"]["x-kubernetes-preserve-unknown-fields"] = True
+        try:
+            await cluster.user.create(
+                await cluster.user.resource("apiextensions.k8s.io", definition["kind"]), definition
+            )
+        except AlreadyExists:
+            continue
+    applier = Applier(cluster.user, deadlines=Deadlines(gone=timedelta(seconds=1)))
+    for _ in range(100):
+        results = await applier.apply_all(chart("ready"), default_namespace="default")
+        if all(one.synced for one in results):
+            break
+        cluster.user.forget_discovery()
+    return cluster
+
+
+def chart(name: str, *, size: int = 1) -> list[Manifest]:
+    return [
+        named(f"{CLASSES}/v1beta2", "ClusterClass", name, spec={"size": size}),
+        named(f"{INFRASTRUCTURE}/v1beta2", "DemoClusterTemplate", name, spec={"size": size}),
+        named(f"{INFRASTRUCTURE}/v1beta2", "DemoMachineTemplate", name, spec={"size": size}),
+    ]
+
+
+def remembered(results: list[ObjectResult]) -> dict[ObjectId, Known]:
+    return {one.id: Known(one.id, one.version, one.uid, one.digest, one.mark) for one in results}
+
+
+async def test_applies_templates_before_the_class_into_the_release_namespace(
+    management: Cluster, unique: str
+) -> None:
+    management.requests.calls.clear()
+
+    results = await Applier(management.client).apply_all(chart(unique), default_namespace="default")
+
+    assert all(one.synced for one in results)
+    assert [one.id.kind for one in results] == ["ClusterClass", "DemoClusterTemplate", "DemoMachineTemplate"]
+    assert management.requests.writes[-1] == f"apply ClusterClass.{CLASSES} default/{unique}"
+    live = await management.live("ClusterClass", unique, "default", CLASSES)
+    assert live is not None
+    assert live["metadata"]["labels"][OWNED_LABEL] == "owned"
+    assert PART_OF_LABEL not in live["metadata"]["labels"]
+
+
+async def test_corrects_what_the_release_had_applied_and_names_the_other_manager(
+    management: Cluster, unique: str
+) -> None:
+    applier = Applier(management.client)
+    results = await applier.apply_all(chart(unique), default_namespace="default")
+    resource = await management.user.resource(CLASSES, "ClusterClass")
+    await management.user.apply(resource, chart(unique, size=5)[0], manager="somebody", namespace="default", force=True)
+
+    again = await applier.apply_all(chart(unique), default_namespace="default", known=remembered(results))
+
+    assert [one.manager for one in again[0].contested] == ["somebody"]
+    live = await management.live("ClusterClass", unique, "default", CLASSES)
+    assert live is not None
+    assert live["spec"] == {"size": 1}
+
+
+async def test_d3_deletes_everything_it_applied_the_class_first(management: Cluster, unique: str) -> None:
+    applier = Applier(management.client)
+    results = await applier.apply_all(chart(unique), default_namespace="default")
+    management.requests.calls.clear()
+
+    fates = await applier.delete_all(remembered(results).values())
+
+    assert {one.fate for one in fates.values()} == {Fate.GONE}
+    deletes = [call for call in management.requests.calls if call.startswith("delete")]
+    assert deletes[0].startswith("delete ClusterClass")
+    assert len(deletes) == 3
+    for one in results:
+        assert not await management.live(one.id.kind, unique, "default", one.id.group)
+
+
+async def test_d3_deletes_what_the_go_operator_applied_and_left_without_uid(
+    management: Cluster, unique: str
+) -> None:
+    manifest = chart(unique)[0]
+    manifest["metadata"] |= {"namespace": "default", "labels": {OWNED_LABEL: "owned"}}
+    resource = await management.user.resource(CLASSES, "ClusterClass")
+    await management.user.apply(resource, manifest, manager="kubectl", force=True)
+    identity = ObjectId(CLASSES, "ClusterClass", "default", unique)
+
+    fates = await Applier(management.client).delete_all([Known(identity, "v1beta2")])
+
+    assert fates[identity].fate is Fate.GONE
+    assert not await management.live("ClusterClass", unique, "default", CLASSES)
+
+
+async def test_keeps_what_is_not_its_own_and_what_another_release_holds(management: Cluster, unique: str) -> None:
+    applier = Applier(management.client)
+    results = await applier.apply_all(chart(unique), default_namespace="default")
+    resource = await management.user.resource(CLASSES, "ClusterClass")
+    theirs = named(f"{CLASSES}/v1beta2", "ClusterClass", f"{unique}-theirs", "default")
+    await management.user.create(resource, theirs)
+    foreign = ObjectId(CLASSES, "ClusterClass", "default", f"{unique}-theirs")
+    shared = results[1].id
+
+    fates = await applier.delete_all(
+        [*remembered(results).values(), Known(foreign, "v1beta2")], wanted_elsewhere={shared}
+    )
+
+    assert fates[foreign].fate is Fate.KEPT
+    assert fates[shared].fate is Fate.HANDED_OVER
+    assert await management.live("ClusterClass", foreign.name, "default", CLASSES)
+    assert await management.live(shared.kind, shared.name, "default", shared.group)
+
+
+async def test_templates_stay_while_their_class_does(management: Cluster, unique: str) -> None:
+    manifests = chart(unique)
+    manifests[0]["metadata"]["finalizers"] = ["example.org/in-use"]
+    applier = Applier(management.client, deadlines=Deadlines(gone=timedelta(milliseconds=30)))
+    results = await applier.apply_all(manifests, default_namespace="default")
+
+    fates = await applier.delete_all(remembered(results).values())
+
+    assert {one.fate for one in fates.values()} == {Fate.PENDING}
+    assert "example.org/in-use" in fates[results[0].id].reason
+    assert await management.live("DemoClusterTemplate", unique, "default", INFRASTRUCTURE)
+
+
+async def test_refuses_a_chart_with_anything_else_before_applying_any_of_it(
+    management: Cluster, unique: str
+) -> None:
+    role = named("rbac.authorization.k8s.io/v1", "ClusterRole", unique, rules=[])
+    extra = GroupKind("rbac.authorization.k8s.io", "ClusterRole")
+
+    with pytest.raises(SpecError, match=r"--class-kinds ClusterRole\.rbac\.authorization\.k8s\.io"):
+        await Applier(management.client).apply_all([*chart(unique), role], default_namespace="default")
+    with pytest.raises(SpecError, match="cluster-wide"):
+        await Applier(management.client, extra_kinds=[extra]).apply_all(
+            [*chart(unique), role], default_namespace="default"
+        )
+
+    assert not await management.live("ClusterClass", unique, "default", CLASSES)
