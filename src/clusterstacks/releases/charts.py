@@ -52,9 +52,12 @@ def read_chart(packed: bytes, archive: str) -> dict[str, bytes]:
         UnsafeArchive: The archive is refused, or is not one chart in one directory.
         YamlError: Chart.yaml is no YAML.
     """
-    charts = _by_directory(read_archive(packed, archive))
+    members = read_archive(packed, archive)
+    charts = _by_directory(members)
     if len(charts) != 1:
         raise UnsafeArchive(archive, "", f"has {len(charts)} top directories where a Helm package has one")
+    if outside := [path for path in members if "/" not in path]:
+        raise UnsafeArchive(archive, outside[0], "lies outside the chart's directory")
     (files,) = charts.values()
     _check_chart(files, archive)
     return files

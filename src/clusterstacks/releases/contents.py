@@ -79,8 +79,11 @@ def _read(release: ReleaseName, root: Path, name: str) -> bytes:
     if not name.isprintable():
         raise ReleaseBroken(release, repr(name), "has an invisible character in its name: rename it")
     handle = os.open(root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(handle, "rb") as file:
+    try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
             raise ReleaseBroken(release, name, f"is no file of at most {MAX_FILE_BYTES} bytes")
-        return file.read(MAX_FILE_BYTES)
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read(MAX_FILE_BYTES)
+    finally:
+        os.close(handle)

@@ -171,7 +171,7 @@ class ReleaseStore:
             return None
         try:
             contents = survey(name, directory)
-        except ReleaseBroken:
+        except (ReleaseBroken, OSError):
             contents = None
         if contents is None or contents.digest != digest:
             log.warning("the stored copy of release %s is damaged; it is fetched again", name)

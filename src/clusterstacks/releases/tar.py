@@ -67,6 +67,8 @@ class TarStream:
         """
         name = ""
         while header := self._read(BLOCK):
+            if len(header) < BLOCK:
+                raise UnsafeArchive(self._archive, "", "is cut off")
             if not any(header):
                 self._expect_padding()
                 return
@@ -153,8 +155,6 @@ class TarStream:
             self._buffer += piece
         taken = bytes(self._buffer[:count])
         del self._buffer[:count]
-        if taken and len(taken) < count:
-            raise UnsafeArchive(self._archive, "", "is cut off")
         return taken
 
 

@@ -1,0 +1,47 @@
+"""D63 and D64: nothing of an archive lands outside, nothing is readable for others, nothing stays for ever."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.releases import STAGED, FakeSource, gzipped, staged_release, tar_of
+
+from clusterstacks.releases.archives import extract_archive
+from clusterstacks.releases.errors import UnsafeArchive
+from clusterstacks.releases.store import ReleaseStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def below(directory: Path) -> list[tuple[str, int]]:
+    return [(path.name, path.stat().st_mode & 0o777) for path in directory.rglob("*")]
+
+
+async def test_a_release_whose_addons_climb_out_is_refused_by_name(tmp_path: Path) -> None:
+    archive = "local-tiny-1-35-cluster-addon-v1.tgz"
+    source = FakeSource({STAGED: staged_release() | {archive: gzipped(tar_of(("../../evil", b"x")))}})
+
+    with pytest.raises(UnsafeArchive, match=rf"release {STAGED}: {archive}: member '\.\./\.\./evil' climbs out"):
+        await ReleaseStore(tmp_path / "store").ensure(STAGED, source)
+    assert not any(name == "evil" for name, _ in below(tmp_path))
+
+
+def test_unpacking_writes_nothing_outside(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+
+    with pytest.raises(UnsafeArchive):
+        extract_archive(gzipped(tar_of(("../evil", b"x"))), "x", inside)
+    assert [path.name for path in tmp_path.iterdir()] == ["inside"]
+
+
+async def test_a_release_nobody_needs_is_removed(tmp_path: Path) -> None:
+    store = ReleaseStore(tmp_path)
+    digest = (await store.ensure(STAGED, FakeSource({STAGED: staged_release()}))).digest
+
+    await store.collect({digest})
+    assert {mode for _, mode in below(tmp_path)} == {0o700, 0o600}
+    await store.collect(set())
+    assert below(tmp_path) == []

@@ -1,0 +1,45 @@
+"""D8 and D55: a failed download holds nobody up; different releases come at the same time, the same one once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.releases import SINGLE, STAGED, FakeSource, single_release, staged_release
+
+from clusterstacks.releases.errors import SourceUnavailable
+from clusterstacks.releases.store import ReleaseStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def source() -> FakeSource:
+    return FakeSource({STAGED: staged_release(), SINGLE: single_release()})
+
+
+async def test_a_failed_download_holds_up_neither_the_next_nor_others(tmp_path: Path, source: FakeSource) -> None:
+    store = ReleaseStore(tmp_path)
+    source.failure = SourceUnavailable("there", "connection reset")
+
+    with pytest.raises(SourceUnavailable):
+        await store.ensure(STAGED, source)
+
+    assert (await store.ensure(SINGLE, source)).name == SINGLE
+    assert (await store.ensure(STAGED, source)).name == STAGED
+
+
+async def test_different_releases_come_at_the_same_time_the_same_one_once(tmp_path: Path, source: FakeSource) -> None:
+    store = ReleaseStore(tmp_path)
+    source.gate.clear()
+    waiting = [asyncio.create_task(store.ensure(name, source)) for name in (STAGED, STAGED, SINGLE, STAGED)]
+    for _ in ("one of each",) * 2:
+        await source.arrived.acquire()
+    source.gate.set()
+
+    releases = await asyncio.gather(*waiting)
+
+    assert [release.name for release in releases] == [STAGED, STAGED, SINGLE, STAGED]
+    assert sorted(source.fetched) == [STAGED, SINGLE]

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.releases import STAGED, read_release, staged_release, write_release
+
+from clusterstacks.releases import directory
+from clusterstacks.releases.directory import DirectorySource
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound, SourceUnavailable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Path:
+    target = tmp_path / "into"
+    target.mkdir()
+    return target
+
+
+async def test_lists_directories_of_both_layouts_without_hidden_ones_and_files(tmp_path: Path) -> None:
+    for name in ("b", "cluster-stacks/a", "cluster-stacks/b", ".hidden"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "b")
+
+    assert await DirectorySource(tmp_path).list() == ("a", "b")
+
+
+async def test_a_missing_directory_is_a_matter_of_time(tmp_path: Path) -> None:
+    with pytest.raises(SourceUnavailable, match=r"none cannot be read: .*No such file"):
+        await DirectorySource(tmp_path / "none").list()
+
+
+@pytest.mark.parametrize("nested", ["", "cluster-stacks/"])
+async def test_fetches_the_files_and_leaves_unpacked_directories_behind(
+    tmp_path: Path, into: Path, nested: str
+) -> None:
+    release = write_release(tmp_path / f"source/{nested}{STAGED}", staged_release())
+    (release / "local-tiny-1-35-cluster-addon-v1/cni").mkdir(parents=True)
+
+    await DirectorySource(tmp_path / "source").fetch(STAGED, into)
+
+    assert read_release(into) == staged_release()
+
+
+@pytest.mark.parametrize("kind", ["nothing", "a file", "a link"])
+async def test_a_release_that_is_not_a_directory_is_not_found(tmp_path: Path, into: Path, kind: str) -> None:
+    place = tmp_path / "source" / STAGED.release
+    place.parent.mkdir()
+    if kind == "a file":
+        place.touch()
+    elif kind == "a link":
+        place.symlink_to(write_release(tmp_path / "elsewhere", staged_release()))
+
+    with pytest.raises(ReleaseNotFound, match="release local-tiny-1-35-v2 is not in"):
+        await DirectorySource(tmp_path / "source").fetch(STAGED, into)
+
+
+async def test_a_link_inside_a_release_is_refused_and_not_read(tmp_path: Path, into: Path) -> None:
+    release = write_release(tmp_path / f"source/{STAGED}", {"metadata.yaml": b""})
+    (tmp_path / "secret").write_text("secret")
+    (release / "hashes.json").symlink_to(tmp_path / "secret")
+
+    with pytest.raises(ReleaseBroken, match=r"release local-tiny-1-35-v2: hashes\.json is a link"):
+        await DirectorySource(tmp_path / "source").fetch(STAGED, into)
+    assert not (into / "hashes.json").exists()
+
+
+async def test_a_pipe_inside_a_release_does_not_hang_the_reader(tmp_path: Path, into: Path) -> None:
+    release = write_release(tmp_path / f"source/{STAGED}", {})
+    os.mkfifo(release / "metadata.yaml")
+
+    with pytest.raises(ReleaseBroken, match="is a link or device"):
+        await DirectorySource(tmp_path / "source").fetch(STAGED, into)
+
+
+@pytest.mark.parametrize(
+    ("bound", "complaint"),
+    [
+        ("MAX_FILES", "is one more than the 2 files"),
+        ("MAX_FILE_BYTES", "b is larger than 2 bytes"),
+        ("MAX_RELEASE_BYTES", "larger than 2 bytes"),
+    ],
+)
+async def test_a_release_beyond_a_bound_is_refused(
+    tmp_path: Path, into: Path, monkeypatch: pytest.MonkeyPatch, bound: str, complaint: str
+) -> None:
+    write_release(tmp_path / f"source/{STAGED}", {"a": b"", "b": b"123", "c": b""})
+    monkeypatch.setattr(directory, bound, 2)
+
+    with pytest.raises(ReleaseBroken, match=complaint):
+        await DirectorySource(tmp_path / "source").fetch(STAGED, into)
+
+
+async def test_a_file_that_cannot_be_read_is_a_matter_of_time(tmp_path: Path, into: Path) -> None:
+    write_release(tmp_path / f"source/{STAGED}", staged_release())
+    (into / "clusteraddon.yaml").touch()  # as good as a full disk: the copy cannot be made
+
+    with pytest.raises(SourceUnavailable, match=r"clusteraddon\.yaml: File exists"):
+        await DirectorySource(tmp_path / "source").fetch(STAGED, into)

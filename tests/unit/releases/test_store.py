@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import stat
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.releases import SINGLE, STAGED, FakeSource, single_release, staged_release
+
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.releases.errors import (
+    DigestMismatch,
+    ReleaseBroken,
+    ReleaseDamaged,
+    ReleaseNotFound,
+    SourceUnavailable,
+    StoreUnavailable,
+)
+from clusterstacks.releases.staging import Staging
+from clusterstacks.releases.store import ReleaseStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLASS = "local-tiny-1-35-cluster-class-v2.tgz"
+OTHER = f"sha256:{'0' * 64}"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "store"
+
+
+@pytest.fixture
+def source() -> FakeSource:
+    return FakeSource({STAGED: staged_release(), SINGLE: single_release()})
+
+
+def stored(root: Path) -> list[str]:
+    return sorted(path.name for path in root.iterdir())
+
+
+def modes(root: Path) -> set[tuple[bool, int]]:
+    return {(path.is_dir(), stat.S_IMODE(path.stat().st_mode)) for path in (root, *root.rglob("*"))}
+
+
+async def test_a_release_is_fetched_once_and_then_opened_from_disk(root: Path, source: FakeSource) -> None:
+    first = await ReleaseStore(root).ensure(STAGED, source)
+    again = ReleaseStore(root)
+
+    opened = await again.ensure(STAGED, source, digest=first.digest)
+
+    assert source.fetched == [STAGED]
+    assert (opened.digest, opened.class_chart()) == (first.digest, staged_release()[CLASS])
+    assert await again.open(STAGED, first.digest) is opened
+    assert stored(root) == [first.digest.replace(":", "-")]
+
+
+async def test_everything_stored_is_private(root: Path, source: FakeSource) -> None:
+    await ReleaseStore(root).ensure(STAGED, source)
+
+    assert modes(root) == {(True, 0o700), (False, 0o600)}
+
+
+async def test_without_a_digest_the_source_is_asked_again(root: Path, source: FakeSource) -> None:
+    store = ReleaseStore(root)
+    first = await store.ensure(STAGED, source)
+    source.releases[STAGED] = staged_release() | {"README.md": b"changed"}
+
+    second = await store.ensure(STAGED, source)
+
+    assert first.digest != second.digest
+    assert len(stored(root)) == 2
+
+
+async def test_a_release_that_moved_under_its_name_is_refused(root: Path, source: FakeSource) -> None:
+    with pytest.raises(DigestMismatch, match=rf"local-tiny-1-35-v2 was pinned to {OTHER}, but its source now has sha"):
+        await ReleaseStore(root).ensure(STAGED, source, digest=OTHER)
+
+
+@pytest.mark.parametrize("digest", ["sha256:abc", "../../etc", f"sha256:{'G' * 64}", f"{OTHER}\n"])
+async def test_a_digest_that_is_none_reaches_no_file(root: Path, source: FakeSource, digest: str) -> None:
+    with pytest.raises(SpecError, match="is no digest"):
+        await ReleaseStore(root).ensure(STAGED, source, digest=digest)
+
+
+async def test_the_digest_of_another_release_is_refused(root: Path, source: FakeSource) -> None:
+    store = ReleaseStore(root)
+    other = await store.ensure(SINGLE, source)
+
+    with pytest.raises(ReleaseBroken, match=r"release local-tiny-1-35-v2: metadata\.yaml is of version v3"):
+        await store.open(STAGED, other.digest)
+
+
+async def test_a_broken_release_leaves_nothing(root: Path, source: FakeSource) -> None:
+    del source.releases[STAGED]["metadata.yaml"]
+
+    with pytest.raises(ReleaseBroken):
+        await ReleaseStore(root).ensure(STAGED, source)
+    assert stored(root) == []
+
+
+async def test_an_unknown_release_is_not_found(root: Path) -> None:
+    with pytest.raises(ReleaseNotFound):
+        await ReleaseStore(root).ensure(STAGED, FakeSource({}))
+
+
+async def test_a_source_that_never_ends_is_given_up(root: Path, source: FakeSource) -> None:
+    source.gate.clear()
+
+    with pytest.raises(SourceUnavailable, match="no whole release after 0 s"):
+        await ReleaseStore(root, deadline=timedelta(milliseconds=10)).ensure(STAGED, source)
+    assert stored(root) == []
+
+
+async def test_a_disk_that_refuses_is_a_matter_of_time(tmp_path: Path, source: FakeSource) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(StoreUnavailable, match="cannot be used: Not a directory; look at"):
+        await ReleaseStore(tmp_path / "file" / "store").ensure(STAGED, source)
+
+
+@pytest.mark.parametrize("damage", ["changed", "missing", "added", "a link", "empty"])
+async def test_a_damaged_copy_is_fetched_again(
+    root: Path, source: FakeSource, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    digest = (await ReleaseStore(root).ensure(STAGED, source)).digest
+    file = root / digest.replace(":", "-") / CLASS
+    if damage == "changed":
+        file.write_bytes(b"other")
+    elif damage == "added":
+        (file.parent / "more").touch()
+    elif damage == "empty":
+        for each in (CLASS, *set(staged_release()) - {CLASS}):
+            (file.parent / each).unlink()
+    else:
+        file.unlink()
+    if damage == "a link":
+        file.symlink_to("metadata.yaml")
+
+    store = ReleaseStore(root)
+    with caplog.at_level(logging.WARNING):
+        assert await store.open(STAGED, digest) is None
+    release = await store.ensure(STAGED, source, digest=digest)
+
+    assert "stored copy of release local-tiny-1-35-v2 is damaged" in caplog.text
+    assert release.class_chart() == staged_release()[CLASS]
+    assert stored(root) == [digest.replace(":", "-")]
+
+
+async def test_damage_after_opening_heals_at_the_next_access(root: Path, source: FakeSource) -> None:
+    store = ReleaseStore(root)
+    release = await store.ensure(STAGED, source)
+    (root / release.digest.replace(":", "-") / CLASS).write_bytes(b"other")
+
+    with pytest.raises(ReleaseDamaged):
+        release.class_chart()
+    healed = await store.ensure(STAGED, source, digest=release.digest)
+
+    assert healed.class_chart() == staged_release()[CLASS]
+
+
+async def test_two_stores_on_one_directory_do_not_disturb_each_other(root: Path, source: FakeSource) -> None:
+    one, two = ReleaseStore(root), ReleaseStore(root)
+    source.gate.clear()
+    first = asyncio.create_task(one.ensure(STAGED, source))
+    await source.arrived.acquire()
+
+    # The second store starts, and sweeps, while the first one is in the middle of a download.
+    second = asyncio.create_task(two.ensure(STAGED, source))
+    await source.arrived.acquire()
+    source.gate.set()
+
+    digests = {release.digest for release in await asyncio.gather(first, second)}
+    assert stored(root) == [digest.replace(":", "-") for digest in digests]
+
+
+async def test_a_caller_that_gives_up_does_not_stop_the_others(root: Path, source: FakeSource) -> None:
+    store = ReleaseStore(root)
+    source.gate.clear()
+    leaving, staying = (asyncio.create_task(store.ensure(STAGED, source)) for _ in range(2))
+    await source.arrived.acquire()
+
+    leaving.cancel()
+    source.gate.set()
+
+    assert (await staying).name == STAGED
+    assert source.fetched == [STAGED]
+
+
+async def test_a_failure_nobody_waits_for_any_more_is_silent(
+    root: Path, source: FakeSource, caplog: pytest.LogCaptureFixture
+) -> None:
+    source.gate.clear()
+    source.failure = SourceUnavailable("there", "broken")
+    store = ReleaseStore(root)
+    leaving = asyncio.create_task(store.ensure(STAGED, source))
+    await source.arrived.acquire()
+    (fetch,) = store._fetching.values()
+    leaving.cancel()
+    source.gate.set()
+    await asyncio.wait([fetch])
+
+    del fetch
+    gc.collect()
+    assert caplog.records == []
+
+
+async def test_a_new_release_outlives_the_first_collection(root: Path, source: FakeSource) -> None:
+    store = ReleaseStore(root)
+    digest = (await store.ensure(STAGED, source)).digest
+
+    assert await store.collect(set()) == []
+    assert await store.collect(set()) == [digest]
+    assert stored(root) == []
+    assert await store.open(STAGED, digest) is None
+
+
+async def test_foreign_files_in_the_directory_are_left_alone(root: Path, source: FakeSource) -> None:
+    store = ReleaseStore(root)
+    await store.ensure(STAGED, source)
+    (root / "lost+found").mkdir()
+
+    await store.collect(set())
+    await store.collect(set())
+
+    assert stored(root) == ["lost+found"]
+
+
+@pytest.fixture
+def crashed(root: Path) -> None:
+    (root / ".staging-crashed").mkdir(parents=True)
+    (root / ".staging-crashed" / "part").write_bytes(b"x")
+    (root / ".staging-file").touch()
+
+
+@pytest.mark.usefixtures("crashed")
+async def test_a_start_sweeps_what_a_crash_left_and_nothing_in_use(root: Path) -> None:
+    used = Staging.create(root)
+
+    await ReleaseStore(root).collect(set())
+
+    assert stored(root) == sorted([used.path.name, ".staging-file"])
+    used.remove()
