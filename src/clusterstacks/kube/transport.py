@@ -58,6 +58,8 @@ class Pool:
                 timeout=aiohttp.ClientTimeout(total=None),
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
+            # aiohttp repeats a DELETE whose connection broke; what may be repeated is decided here, call by call.
+            self._session._retry_connection = False  # noqa: SLF001  # it has no public switch
         return self._session
 
     async def close(self) -> None:

@@ -1,0 +1,56 @@
+"""A server on the loopback address that answers what a test tells it to."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from aiohttp import web
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def says(body: object, status: int = 200, **headers: str) -> Answer:
+    """Answer with JSON."""
+    content = orjson.dumps(body)
+
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        return web.Response(body=content, status=status, headers=headers, content_type="application/json")
+
+    return answer
+
+
+def refuses(status: int, reason: str, message: str = "because", **details: Any) -> Answer:
+    """Answer with a Status."""
+    document = {"kind": "Status", "status": "Failure", "code": status, "reason": reason, "message": message}
+    return says({**document, "details": details}, status)
+
+
+async def hangs_up(request: web.Request) -> web.StreamResponse:
+    """Close the connection without an answer."""
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+class ScriptedServer:
+    """Plays its ``script`` answer by answer, the last one again and again; ``requests`` holds what came."""
+
+    def __init__(self) -> None:
+        self.script: deque[Answer] = deque()
+        self.requests: list[web.Request] = []
+        self.bodies: list[bytes] = []
+        self.url = ""
+
+    def plays(self, *answers: Answer) -> None:
+        self.script = deque(answers)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        self.requests.append(request)
+        self.bodies.append(await request.read())
+        step = self.script.popleft() if len(self.script) > 1 else self.script[0]
+        return await step(request)

@@ -1,0 +1,56 @@
+"""A client of a server that answers what a test tells it to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from aiohttp import web
+from tests.support.scripted_server import ScriptedServer
+
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.connection import Connection
+from clusterstacks.kube.transport import Patience, Pool
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ScriptedServer]:
+    server = ScriptedServer()
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", server.answer)
+    runner = web.AppRunner(application, shutdown_timeout=0)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    server.url = f"http://{host}:{port}"
+    yield server
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def pool() -> AsyncIterator[Pool]:
+    async with Pool() as pool:
+        yield pool
+
+
+@pytest.fixture
+def slept() -> list[float]:
+    """The waits between tries; nobody really waits."""
+    return []
+
+
+@pytest.fixture
+def patience(slept: list[float]) -> Patience:
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    return Patience(sleep=sleep)
+
+
+@pytest.fixture
+def client(server: ScriptedServer, pool: Pool, patience: Patience) -> Client:
+    return Client(Connection(server.url), pool, patience=patience)

@@ -1,0 +1,113 @@
+"""From a Status to a typed error with the server's words, but never a Secret's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterstacks.domain.errors import DependencyError
+from clusterstacks.kube import errors
+from clusterstacks.kube.errors import Conflict, FieldCause, FieldConflict, Invalid
+from clusterstacks.kube.status import MAX_WORDS, failure, status_of
+
+ABOUT = "apply Deployment.apps kube-system/x"
+
+
+def status(reason: str = "", message: str = "because", **details: Any) -> dict[str, Any]:
+    return {"kind": "Status", "reason": reason, "message": message, "details": details}
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "kind"),
+    [
+        (400, status("BadRequest"), errors.ApiError),
+        (401, status("Unauthorized"), errors.Unauthorized),
+        (403, status("Forbidden"), errors.Forbidden),
+        (404, status("NotFound", name="x"), errors.NotFound),
+        (404, status("NotFound"), errors.KindNotServed),
+        (404, {"message": "404 page not found"}, errors.KindNotServed),
+        (409, status("AlreadyExists"), errors.AlreadyExists),
+        (409, status("Conflict"), errors.Conflict),
+        (410, status("Expired"), errors.Expired),
+        (422, status("Invalid"), errors.Invalid),
+        (429, status("TooManyRequests"), errors.TooMany),
+        (500, status("InternalError"), errors.Unreachable),
+        (503, {}, errors.Unreachable),
+    ],
+)
+def test_every_answer_has_its_type(code: int, body: dict[str, Any], kind: type[Exception]) -> None:
+    error = failure(ABOUT, code, body)
+
+    assert type(error) is kind
+    assert str(error).startswith(f"{ABOUT}: {code} ")
+
+
+def test_fields_of_other_managers_are_named() -> None:
+    causes = [
+        {"reason": "FieldManagerConflict", "message": 'conflict with "kubectl" using apps/v1', "field": ".spec.a"},
+        {"reason": "FieldManagerConflict", "message": r'conflict with "a \"b\""', "field": ".spec.b"},
+        {"reason": "Other", "message": "no conflict", "field": ".spec.c"},
+    ]
+
+    error = failure(ABOUT, 409, status("Conflict", causes=causes))
+
+    assert isinstance(error, Conflict)
+    assert error.conflicts == (FieldConflict("kubectl", ".spec.a"), FieldConflict('a "b"', ".spec.b"))
+    assert str(error) == f'{ABOUT}: 409 Conflict: .spec.a is managed by kubectl, .spec.b is managed by a "b"'
+
+
+def test_broken_fields_are_named() -> None:
+    causes = [{"reason": "FieldValueRequired", "message": "Required value", "field": "spec.foo"}]
+
+    error = failure(ABOUT, 422, status("Invalid", 'Deployment.apps "x" is invalid', causes=causes))
+
+    assert isinstance(error, Invalid)
+    assert error.causes == (FieldCause("spec.foo", "FieldValueRequired", "Required value"),)
+    assert str(error) == f"{ABOUT}: 422 Invalid: spec.foo: Required value"
+
+
+def test_schema_mismatches_are_invalid_although_the_server_calls_them_its_own_error() -> None:
+    words = (
+        "failed to create typed patch object (default/x; apps/v1, Kind=Deployment): errors:\n"
+        '  .spec.ports: duplicate entries for key [port=1]\n  .spec.bar: expected string, got &value{"1"}'
+    )
+
+    error = failure(ABOUT, 500, status(message=words))
+
+    assert isinstance(error, Invalid)
+    assert [cause.field for cause in error.causes] == ["spec.ports", "spec.bar"]
+
+
+def test_secrets_are_never_quoted() -> None:
+    causes = [{"reason": "FieldValueInvalid", "message": 'Invalid value: "hunter2"', "field": "data[key]"}]
+    refused = failure("apply Secret a/b", 422, status("Invalid", "hunter2", causes=causes), confidential=True)
+    typed = "failed to create typed patch object (a/b; /v1, Kind=Secret): .data.key: expected string, got hunter2"
+    misfit = failure("apply Secret a/b", 500, status(message=typed), confidential=True)
+    bad = failure("apply Secret a/b", 400, status("BadRequest", "json: hunter2"), confidential=True)
+
+    for error in (refused, misfit, bad):
+        assert "hunter2" not in repr((str(error), vars(error)))
+    assert str(misfit).startswith("apply Secret a/b: 500 Invalid: data.key (")
+
+
+def test_long_words_are_cut() -> None:
+    assert len(str(failure(ABOUT, 403, status("Forbidden", "x" * 100_000)))) < MAX_WORDS + 100
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["message", "details", "causes", "reason"]), inner),
+)
+
+
+@given(st.integers(300, 599), st.dictionaries(st.sampled_from(["reason", "message", "details"]), JSON), st.booleans())
+def test_any_answer_of_any_server_becomes_an_error(code: int, body: dict[str, Any], confidential: bool) -> None:  # noqa: FBT001  # drawn
+    assert isinstance(failure(ABOUT, code, body, confidential=confidential), DependencyError)
+
+
+@given(st.binary())
+def test_any_bytes_are_read_as_a_status(answer: bytes) -> None:
+    assert isinstance(status_of(answer), dict)

@@ -1,0 +1,193 @@
+"""Streams of events: cut into lines here, whatever pieces they come in."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.scripted_server import refuses
+
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.connection import Connection
+from clusterstacks.kube.errors import Expired, Forbidden, TooMany, Unreachable
+from clusterstacks.kube.resources import Resource, WatchEvent
+from clusterstacks.kube.transport import Patience
+from clusterstacks.kube.watching import Broken, lines
+
+if TYPE_CHECKING:
+    from tests.support.scripted_server import Answer, ScriptedServer
+
+    from clusterstacks.kube.transport import Pool
+
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
+
+
+def event(of: str, **content: Any) -> bytes:
+    return orjson.dumps({"type": of, "object": content}) + b"\n"
+
+
+def streams(*pieces: bytes, abort: bool = False) -> Answer:
+    """Send the pieces one by one, then end the stream or break the connection."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for piece in pieces:
+            await response.write(piece)
+            await asyncio.sleep(0)
+        if abort:
+            assert request.transport is not None
+            request.transport.close()
+        return response
+
+    return answer
+
+
+async def collect(client: Client, **options: Any) -> list[WatchEvent]:
+    return [one async for one in client.watch(CONFIG_MAPS, "a", resource_version="7", **options)]
+
+
+async def test_asks_for_bookmarks_selection_and_an_end(server: ScriptedServer, client: Client) -> None:
+    server.plays(streams(event("BOOKMARK", metadata={"resourceVersion": "8"})))
+
+    events = await collect(client, labels="a=b", fields="metadata.name=c")
+
+    assert events == [WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "8"}})]
+    request = server.requests[0]
+    assert request.path == "/api/v1/namespaces/a/configmaps"
+    assert dict(request.query) == {
+        "watch": "1",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": "7",
+        "timeoutSeconds": "60",
+        "labelSelector": "a=b",
+        "fieldSelector": "metadata.name=c",
+    }
+
+
+async def test_event_of_several_megabytes_in_small_pieces_is_one_event(server: ScriptedServer, client: Client) -> None:
+    large = event("ADDED", data="x" * 5_000_000)
+    server.plays(streams(*(large[start : start + 100_000] for start in range(0, len(large), 100_000))))
+
+    (seen,) = await collect(client)
+
+    assert len(seen.object["data"]) == 5_000_000
+
+
+async def test_event_over_the_bound_breaks_the_watch(
+    server: ScriptedServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clusterstacks.kube.watching.MAX_LINE_BYTES", 1000)
+    server.plays(streams(event("ADDED", data="x" * 2000)))
+
+    with pytest.raises(Unreachable, match="an event is larger than 1000 bytes"):
+        await collect(client)
+
+
+async def test_cut_off_last_line_is_a_broken_stream(server: ScriptedServer, client: Client) -> None:
+    server.plays(streams(event("ADDED", a=1) + event("ADDED", a=2)[:-5]))
+    seen = []
+
+    with pytest.raises(Unreachable, match="watch ConfigMap in a: .* the stream ended in the middle of an event"):
+        async for one in client.watch(CONFIG_MAPS, "a", resource_version="7"):
+            seen.append(one.object)  # noqa: PERF401  # what came before the error counts
+    assert seen == [{"a": 1}]
+
+
+async def test_connection_that_breaks_is_no_orderly_end(server: ScriptedServer, client: Client) -> None:
+    server.plays(streams(event("ADDED", a=1), abort=True))
+
+    with pytest.raises(Unreachable, match="the connection broke"):
+        await collect(client)
+
+
+async def test_silent_stream_is_broken(server: ScriptedServer, pool: Pool) -> None:
+    done = asyncio.Event()
+
+    async def silent(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await done.wait()
+        return response
+
+    server.plays(silent)
+    client = Client(Connection(server.url), pool, patience=Patience(silence=timedelta(milliseconds=20)))
+
+    with pytest.raises(Unreachable, match=r"silent for 0\.02 s"):
+        await collect(client)
+    done.set()
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "error"),
+    [(410, "Expired", Expired), (410, "Gone", Expired), (403, "Forbidden", Forbidden), (500, "", Unreachable)],
+)
+async def test_error_in_the_stream_has_its_type(
+    server: ScriptedServer, client: Client, code: int, reason: str, error: type[Exception]
+) -> None:
+    status = {"kind": "Status", "code": code, "reason": reason, "message": "too old resource version: 7 (9)"}
+    server.plays(streams(event("ADDED", a=1), event("ERROR", **status)))
+
+    with pytest.raises(error, match=f"watch ConfigMap in a: {code} .*: too old resource version"):
+        await collect(client)
+
+
+@pytest.mark.parametrize("line", [b"no json\n", b"[]\n", b'{"type": "ADDED"}\n', b"\n"])
+async def test_line_that_is_no_event_breaks_the_watch(server: ScriptedServer, client: Client, line: bytes) -> None:
+    server.plays(streams(line))
+
+    with pytest.raises(Unreachable, match="a line that is no event"):
+        await collect(client)
+
+
+async def test_watch_that_is_refused_says_why(server: ScriptedServer, client: Client) -> None:
+    server.plays(refuses(410, "Expired"))
+    with pytest.raises(Expired):
+        await collect(client)
+
+    server.plays(refuses(429, "TooManyRequests"))
+    with pytest.raises(TooMany):
+        await collect(client)
+
+
+async def test_bare_metadata_comes_under_the_real_kind(server: ScriptedServer, client: Client) -> None:
+    partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "x"}}
+    server.plays(streams(event("ADDED", **partial)))
+
+    (seen,) = await collect(client, metadata_only=True)
+
+    assert seen.object == {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x"}}
+    assert "as=PartialObjectMetadata" in server.requests[0].headers["Accept"]
+
+
+class Pieces:
+    """Stands in for the body of an answer; an empty piece is its end."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.left = iter(pieces)
+
+    async def readany(self) -> bytes:
+        return next(self.left, b"")
+
+
+@given(st.lists(st.binary(min_size=1, max_size=20)))
+def test_lines_are_what_the_newlines_say_however_the_pieces_fall(pieces: list[bytes]) -> None:
+    found: list[bytes] = []
+
+    async def cut() -> bool:
+        try:
+            async for line in lines(Pieces(pieces), timedelta(seconds=5)):  # type: ignore[arg-type]  # stands in
+                found.append(line)  # noqa: PERF401  # what came before the error counts
+        except Broken:
+            return True
+        return False
+
+    *whole, rest = b"".join(pieces).split(b"\n")
+    assert asyncio.run(cut()) == bool(rest)
+    assert found == whole
