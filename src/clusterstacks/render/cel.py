@@ -15,6 +15,7 @@ def holds(expression: str, variables: dict[str, Any]) -> bool:
     Raises:
         CelFailed: the expression does not compile.
         CelUndecided: it fails on these objects.
+        MemoryError: it needs more than this process may take.
     """
     # The library reports failures as RuntimeError, and one kind of value as SystemError (DEPENDENCIES 3).
     try:
@@ -26,6 +27,8 @@ def holds(expression: str, variables: dict[str, Any]) -> bool:
         result = compiled.eval(data=variables)
         kind, value = result.type(), result.value()
     except Exception as error:  # noqa: BLE001 - see above
+        if "bad_alloc" in str(error):
+            raise MemoryError from None
         raise CelUndecided(_words(error)) from None
     if kind == cel.Type.ERROR:
         raise CelUndecided(_words(value))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api import yaml
 from clusterstacks.render import helm
-from clusterstacks.render.errors import RenderFailed
+from clusterstacks.render.errors import RenderFailed, kind_of
 from clusterstacks.render.manifests import manifests
 
 if TYPE_CHECKING:
@@ -32,5 +32,5 @@ def _values(text: str) -> dict[str, Any]:
     if values is None:
         return {}
     if not isinstance(values, dict):
-        raise RenderFailed(f"values must be a mapping, but are a {type(values).__name__}")
+        raise RenderFailed(f"values must be a mapping, not {kind_of(values)}")
     return values

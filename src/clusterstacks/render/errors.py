@@ -66,6 +66,12 @@ class WorkerDied(DependencyError):
         super().__init__(self.CODE, message)
 
 
+def kind_of(value: object) -> str:
+    """Call a value by its kind: what it says may be secret."""
+    kinds = {type(None): "nothing", bool: "a boolean", int: "a number", float: "a number", str: "text", list: "a list"}
+    return kinds.get(type(value), "a mapping")
+
+
 def shortened(text: str, longest: int = LONGEST_MESSAGE) -> str:
     """Put a message on one line and cut out its middle when long: its head says where, its tail says why."""
     line = " ".join(text.split())

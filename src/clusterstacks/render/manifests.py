@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from clusterstacks.api import yaml
-from clusterstacks.render.errors import RenderFailed
+from clusterstacks.render.errors import RenderFailed, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -127,7 +127,7 @@ def _documents(path: str, text: str) -> Iterator[Document]:
             continue
         source = f"{path}, document {number}"
         if not isinstance(document, dict):
-            raise RenderFailed(f"{source}: is a {type(document).__name__} where an object is expected")
+            raise RenderFailed(f"{source}: is {kind_of(document)} where an object is expected")
         yield Document(document, source)
 
 
@@ -158,7 +158,7 @@ def _flattened(document: Document) -> Iterator[Manifest]:
     for number, item in enumerate(items, start=1):
         place = f"{source}, item {number}"
         if not isinstance(item, dict):
-            raise RenderFailed(f"{place}: is a {type(item).__name__} where an object is expected")
+            raise RenderFailed(f"{place}: is {kind_of(item)} where an object is expected")
         yield from _flattened(Document({**implied, **item}, place))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -64,14 +65,20 @@ class WorkerProcess(asyncio.SubprocessProtocol):
 
     @property
     def alive(self) -> bool:
-        """Whether the process has not been seen to end."""
-        return not self.exited.done()
+        """Whether the process still runs; asks the system, as news of its end may still be on their way."""
+        if self.exited.done() or self._transport is None:
+            return False
+        try:
+            # WNOWAIT leaves the exit status to the event loop.
+            return os.waitid(os.P_PID, self._transport.get_pid(), os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        except ChildProcessError:
+            return False
 
     async def ask(self, message: dict[str, Any], blob: bytes = b"") -> dict[str, Any]:
         """Send a request and wait for its reply.
 
         Raises:
-            WorkerDied: the process ended instead.
+            WorkerDied: the process ended instead, or is about to for want of memory.
         """
         self._reply = asyncio.get_running_loop().create_future()
         self._input().write(frames.encode(message, blob))
@@ -79,7 +86,10 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if not self._reply.done():
             raise WorkerDied(self._obituary(self.exited.result()))
-        return self._reply.result().message
+        answer = self._reply.result().message
+        if "exhausted" in answer:
+            raise WorkerDied("needs more memory than a render may take")
+        return answer
 
     def kill(self) -> None:
         """End the process at once; safe to repeat."""
@@ -116,11 +126,11 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         if frame is not None and self._reply is not None and not self._reply.done():
             self._reply.set_result(frame)
 
-    def process_exited(self) -> None:
-        """Wake whoever waits."""
-        code = self._transport.get_returncode() if self._transport is not None else None
-        if not self.exited.done():
-            self.exited.set_result(-1 if code is None else code)
+    def connection_lost(self, _: Exception | None) -> None:
+        """Wake whoever waits: the process has ended and everything it said has been read."""
+        if self._transport is not None and not self.exited.done():
+            self.exited.set_result(self._transport.get_returncode() or 0)
+            self._transport.close()
 
     def _input(self) -> asyncio.WriteTransport:
         pipe = self._transport.get_pipe_transport(0) if self._transport is not None else None

@@ -179,8 +179,6 @@ async def _exchange(worker: WorkerProcess, request: dict[str, Any], chart: bytes
 
 
 def _failure(reply: dict[str, Any], label: str) -> ClusterStacksError | RuntimeError:
-    if "exhausted" in reply:
-        return WorkerDied(f"{label}: needs more memory than a render may take")
     if "bug" in reply:
         return RuntimeError(f"{label}: the render worker failed: {reply['bug']}")
     return _ERRORS[reply["error"]](f"{label}: {reply['message']}")

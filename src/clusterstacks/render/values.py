@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterstacks.api import yaml
-from clusterstacks.render.errors import RenderFailed
+from clusterstacks.render.errors import RenderFailed, kind_of
 
 
 def values_document(text: str) -> str:
@@ -30,5 +30,5 @@ def _mapping(text: str, name: str) -> dict[str, object] | None:
     except yaml.YamlError as error:
         raise RenderFailed(error.message) from None
     if document is not None and not isinstance(document, dict):
-        raise RenderFailed(f"{name} must be a mapping, but are a {type(document).__name__}")
+        raise RenderFailed(f"{name} must be a mapping, not {kind_of(document)}")
     return document

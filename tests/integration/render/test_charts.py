@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.charts import CONFIG_MAP, packed, template
+from tests.support.workers import chart_request
+
+from clusterstacks.render.errors import RenderFailed
+
+if TYPE_CHECKING:
+    from clusterstacks.render.renderer import Renderer
+
+NESTED_CHART = "apiVersion: v2\nname: sub\nversion: 1.0.0\n"
+
+
+def data_of(manifests: list[dict[str, Any]]) -> dict[str, Any]:
+    (manifest,) = manifests
+    return dict(manifest["data"])
+
+
+def map_of(**values: str) -> str:
+    return CONFIG_MAP % "a" + "data:\n" + "".join(f"  {key}: {value}\n" for key, value in values.items())
+
+
+async def test_a_chart_sees_release_values_and_version_but_no_cluster(renderer: Renderer) -> None:
+    chart = template(
+        map_of(
+            release='"{{ .Release.Name }}/{{ .Release.Namespace }}/{{ .Release.IsInstall }}"',
+            version='"{{ .Capabilities.KubeVersion }} {{ .Capabilities.KubeVersion.Minor }}"',
+            value='"{{ .Values.a.b }}"',
+            lookup='\'{{ lookup "v1" "Secret" "kube-system" "x" | toJson }}\'',
+            host='"{{ getHostByName "localhost" }}"',
+            api='"{{ .Capabilities.APIVersions.Has "cilium.io/v2" }}"',
+        )
+    )
+
+    assert data_of(await renderer.chart(chart_request(chart, values="a: {b: yes}"))) == {
+        "release": "cluster-addon/kube-system/true",
+        "version": "v1.35.4 35",
+        "value": "true",
+        "lookup": "{}",
+        "host": "",
+        "api": "false",
+    }
+
+
+async def test_hooks_notes_crds_and_partials_are_treated_as_helm_template_does(renderer: Renderer) -> None:
+    crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x.example.com}\n"
+    hook = 'apiVersion: v1\nkind: Pod\nmetadata: {name: %s, annotations: {"helm.sh/hook": %s}}\n'
+    chart = packed(
+        {
+            "crds/x.yaml": crd,
+            "templates/hook.yaml": hook % ("hook", "pre-install"),
+            "templates/NOTES.txt": "- 1",
+            "templates/_helpers.tpl": '{{ define "name" }}named{{ end }}',
+            "templates/empty.yaml": "{{ if .Values.never }}x{{ end }}",
+            "templates/test.yaml": hook % ("test", "test"),
+            "templates/a.yaml": CONFIG_MAP % '{{ include "name" . }}',
+        }
+    )
+
+    with_crds = await renderer.chart(chart_request(chart, include_crds=True))
+    without = await renderer.chart(chart_request(chart))
+
+    assert [manifest["metadata"]["name"] for manifest in with_crds] == ["x.example.com", "named", "hook", "test"]
+    assert without == with_crds[1:]
+
+
+async def test_a_subchart_disabled_once_comes_back_when_enabled(renderer: Renderer) -> None:
+    chart = packed(
+        {
+            "charts/sub/Chart.yaml": NESTED_CHART,
+            "charts/sub/crds/x.yaml": CONFIG_MAP % "crd",
+            "charts/sub/templates/a.yaml": CONFIG_MAP % "sub",
+            "templates/a.yaml": CONFIG_MAP % "main",
+        },
+        chart="dependencies: [{name: sub, version: 1.0.0, condition: sub.enabled}]\n",
+    )
+
+    found = [
+        [
+            manifest["metadata"]["name"]
+            for manifest in await renderer.chart(
+                chart_request(chart, values=f"sub: {{enabled: {on}}}", include_crds=True)
+            )
+        ]
+        for on in ("true", "false", "true", "false")
+    ]
+
+    assert found == [["crd", "sub", "main"], ["main"], ["crd", "sub", "main"], ["main"]]
+
+
+async def test_numbers_in_values_print_as_helm_prints_them(renderer: Renderer) -> None:
+    chart = packed(
+        {
+            "values.yaml": "own: 2000000\n",
+            "templates/a.yaml": map_of(
+                small='"{{ .Values.small }}"',
+                big='"{{ .Values.big }} {{ .Values.big | int64 }}"',
+                own='"{{ .Values.own }}"',
+                octal='"{{ .Values.octal }}"',
+            ),
+        }
+    )
+
+    read = data_of(await renderer.chart(chart_request(chart, values="small: 6443\nbig: 1000000\noctal: 0644\n")))
+
+    assert read == {"small": "6443", "big": "1e+06 1000000", "own": "2e+06", "octal": "420"}
+
+
+async def test_a_null_value_takes_a_default_away(renderer: Renderer) -> None:
+    chart = packed({"values.yaml": "a: {b: 1}\n", "templates/a.yaml": map_of(a='"{{ hasKey .Values.a "b" }}"')})
+
+    assert data_of(await renderer.chart(chart_request(chart, values="a: {b: null}"))) == {"a": "false"}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('\n{{ fail "no luck" }}', r"all\.yaml:2:3\): no luck"),
+        ('{{ required "a is needed" .Values.a }}', r"all\.yaml:1:3\): a is needed"),
+        ("\n\n{{ .Values.a.b }}", r"all\.yaml:3:\d+ .*<\.Values\.a\.b>.*nil pointer"),
+        ("\n{{ nonsense }}", r"all\.yaml:2\): function \"nonsense\" not defined"),
+        ("\n{{ if }}", r"all\.yaml:2\): missing value for if"),
+        ('{{ env "HOME" }}', r"function \"env\" not defined"),
+        ("a: b: c", r"all\.yaml \(rendered\), line 1: mapping values are not allowed"),
+        ("- 1", r"all\.yaml \(rendered\), document 1: is a list"),
+        ("a: 1\n", r"all\.yaml \(rendered\), document 1: has no apiVersion"),
+        ("a: 1\na: 2\n", r"all\.yaml \(rendered\), line 2: key 'a' is there twice"),
+        ('{{ define "a" }}{{ include "a" . }}{{ end }}{{ include "a" . }}', r"nested reference name: a"),
+        ('{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}', r"exceeded maximum template depth"),
+    ],
+)
+async def test_a_wrong_chart_is_an_error_with_chart_template_and_line(
+    renderer: Renderer, text: str, complaint: str
+) -> None:
+    with pytest.raises(RenderFailed, match=complaint) as caught:
+        await renderer.chart(chart_request(template(text), label="addon cni of openstack-scs-1-35-v2"))
+
+    assert str(caught.value).startswith("addon cni of openstack-scs-1-35-v2: ")
+    assert len(str(caught.value)) < 2000
+
+
+@pytest.mark.parametrize(
+    ("chart", "values", "complaint"),
+    [
+        (b"no archive", "", "addon demo: "),
+        (packed({}, chart="version: broken\n"), "", "addon demo: "),
+        (template(""), "- 1", "values must be a mapping, not a list"),
+        (template(""), "a: b: c", "values, line 1"),
+        (
+            packed({"values.schema.json": '{"properties": {"a": {"type": "string"}}}'}),
+            "a: 1",
+            "a.*got number, want string",
+        ),
+    ],
+)
+async def test_wrong_input_is_an_error(renderer: Renderer, chart: bytes, values: str, complaint: str) -> None:
+    with pytest.raises(RenderFailed, match=complaint):
+        await renderer.chart(chart_request(chart, values=values))
+
+
+async def test_two_renders_at_once_do_not_mix(renderer: Renderer) -> None:
+    charts = {name: template(CONFIG_MAP % f"{name}-{{{{ .Values.number }}}}") for name in ("a", "b", "c")}
+
+    found = await asyncio.gather(
+        *(
+            renderer.chart(chart_request(chart, values=f"number: {number}"))
+            for number in range(10)
+            for chart in charts.values()
+        )
+    )
+
+    assert [manifests[0]["metadata"]["name"] for manifests in found] == [
+        f"{name}-{number}" for number in range(10) for name in charts
+    ]

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.support.charts import CONFIG_MAP, template
+from tests.support.workers import chart_request, until, worker_ids
+
+from clusterstacks.render.errors import RenderTimeout, WorkerDied
+from clusterstacks.render.renderer import Renderer
+
+FINE = chart_request(template(CONFIG_MAP % "a"))
+ENDLESS = chart_request(
+    template("{{ range $i := until 100000 }}{{ range $j := until 100000 }}{{ end }}{{ end }}"), label="addon endless"
+)
+HUNGRY = chart_request(
+    template('{{ $x := "aaaaaaaaaaaaaaaa" }}{{ range until 40 }}{{ $x = cat $x $x }}{{ end }}{{ $x }}'),
+    label="addon hungry",
+)
+
+
+@pytest.fixture(autouse=True)
+async def _no_worker_is_left() -> object:
+    assert worker_ids() == []
+    yield
+    assert worker_ids() == []
+
+
+async def test_workers_start_when_needed_and_end_at_close() -> None:
+    renderer = Renderer()
+    assert worker_ids() == []
+
+    await renderer.chart(FINE)
+    assert len(worker_ids()) == 1
+
+    await renderer.close()
+    assert worker_ids() == []
+    await renderer.close()
+    with pytest.raises(WorkerDied, match="addon demo: rendering has been shut down"):
+        await renderer.chart(FINE)
+
+
+async def test_there_are_never_more_than_asked_for() -> None:
+    renderer = Renderer(workers=2)
+    await asyncio.gather(*(renderer.chart(FINE) for _ in range(20)))
+
+    assert len(worker_ids()) == 2
+    await renderer.close()
+
+
+async def test_idle_workers_end() -> None:
+    renderer = Renderer(idle=timedelta(milliseconds=50))
+    await asyncio.gather(renderer.chart(FINE), renderer.chart(FINE))
+
+    await until(lambda: worker_ids() == [])
+
+    assert (await renderer.chart(FINE))[0]["metadata"]["name"] == "a"
+    await renderer.close()
+
+
+async def test_an_endless_chart_is_stopped_at_its_deadline_and_others_go_on() -> None:
+    renderer = Renderer(workers=2, deadline=timedelta(seconds=2))
+    await asyncio.gather(renderer.chart(FINE), renderer.chart(FINE))
+    started = time.monotonic()
+
+    endless = asyncio.create_task(renderer.chart(ENDLESS))
+    await asyncio.sleep(0)
+    await renderer.chart(FINE)
+    beside = time.monotonic() - started
+    with pytest.raises(RenderTimeout, match="addon endless: took longer than 2 s and was stopped"):
+        await endless
+
+    assert beside < 1
+    assert 2 <= time.monotonic() - started < 4
+    await renderer.chart(FINE)
+    await renderer.close()
+
+
+async def test_a_chart_that_eats_memory_is_stopped_and_named() -> None:
+    renderer = Renderer(workers=1, memory_bytes=400 * 1024**2)
+
+    with pytest.raises(
+        WorkerDied, match=r"addon hungry: the render worker was killed by SIGABRT \((fatal|runtime).*memory"
+    ):
+        await renderer.chart(HUNGRY)
+
+    assert await renderer.chart(FINE)
+    await renderer.close()
+
+
+async def test_a_worker_killed_in_the_middle_is_replaced() -> None:
+    renderer = Renderer(workers=1)
+    await renderer.chart(FINE)
+    endless = asyncio.create_task(renderer.chart(ENDLESS))
+    await asyncio.sleep(0.1)
+
+    os.kill(worker_ids()[0], signal.SIGKILL)
+
+    with pytest.raises(WorkerDied, match="addon endless: the render worker was killed by SIGKILL"):
+        await endless
+    assert await renderer.chart(FINE)
+    await renderer.close()
+
+
+async def test_a_worker_killed_while_idle_is_replaced() -> None:
+    renderer = Renderer(workers=1)
+    await renderer.chart(FINE)
+    os.kill(worker_ids()[0], signal.SIGKILL)
+    await until(lambda: worker_ids() == [])
+
+    assert await renderer.chart(FINE)
+    await renderer.close()
+
+
+async def test_cancelling_a_render_kills_its_worker() -> None:
+    renderer = Renderer(workers=1)
+    await renderer.chart(FINE)
+    (before,) = worker_ids()
+    endless = asyncio.create_task(renderer.chart(ENDLESS))
+    await asyncio.sleep(0.1)
+
+    endless.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await endless
+
+    assert await renderer.chart(FINE)
+    assert before not in worker_ids()
+    await renderer.close()
+
+
+async def test_cancelling_before_the_worker_has_started_leaves_nothing() -> None:
+    renderer = Renderer(workers=1)
+    for delay in (0, 0.001, 0.01, 0.05):
+        render = asyncio.create_task(renderer.chart(FINE))
+        await asyncio.sleep(delay)
+        render.cancel()
+        await asyncio.gather(render, return_exceptions=True)
+
+    await renderer.close()
+
+
+async def test_close_ends_running_renders() -> None:
+    renderer = Renderer(workers=1)
+    endless, waiting = (asyncio.create_task(renderer.chart(request)) for request in (ENDLESS, FINE))
+    await until(lambda: worker_ids() != [])
+    await asyncio.sleep(0.2)
+
+    await renderer.close()
+
+    assert worker_ids() == []
+    for render in (endless, waiting):
+        with pytest.raises(WorkerDied):
+            await render
+
+
+def test_a_cancelled_event_loop_leaves_no_process() -> None:
+    async def main() -> None:
+        renderer = Renderer()
+        try:
+            async with asyncio.timeout(0.5):
+                await renderer.chart(ENDLESS)
+        finally:
+            await renderer.close()
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(main())
+    assert worker_ids() == []
+
+
+def test_a_worker_whose_parent_was_killed_ends() -> None:
+    code = (
+        "import asyncio, sys\n"
+        "from clusterstacks.render.renderer import Renderer\n"
+        "async def main():\n"
+        "    renderer = Renderer()\n"
+        "    await renderer.values('a: 1', label='x')\n"
+        "    print(next(iter(renderer._pool._all))._transport.get_pid(), flush=True)\n"
+        "    await asyncio.sleep(600)\n"
+        "asyncio.run(main())\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        worker = Path("/proc") / parent.stdout.readline().strip()
+        assert worker.exists()
+        parent.kill()
+    for _ in range(500):
+        if not worker.exists() or "Z" in (worker / "stat").read_text().rpartition(")")[2][:3]:
+            return
+        time.sleep(0.01)
+    pytest.fail("the worker outlived its parent")
+
+
+async def test_a_worker_sees_nothing_of_the_parents_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "hidden")
+    renderer = Renderer()
+    await renderer.chart(FINE)
+
+    environment = (Path("/proc") / str(worker_ids()[0]) / "environ").read_bytes()
+
+    assert b"hidden" not in environment
+    assert {entry.partition(b"=")[0] for entry in environment.split(b"\0") if entry} == {
+        b"GOMEMLIMIT",
+        b"LANG",
+        b"HOME",
+    }
+    await renderer.close()
+
+
+async def test_a_chart_is_sent_once_to_a_worker_and_again_when_it_was_dropped() -> None:
+    renderer = Renderer(workers=1)
+    await renderer.chart(FINE)
+    (worker,) = renderer._pool._all
+
+    assert await renderer.chart(FINE)
+    worker.charts.add("0" * 64)
+    assert len(worker.charts) == 2
+    other = chart_request(template(CONFIG_MAP % "b"))
+    worker.charts.add(hashlib.sha256(other.chart).hexdigest())
+    assert (await renderer.chart(other))[0]["metadata"]["name"] == "b"
+    await renderer.close()
+
+
+def test_the_parent_never_loads_helm_cel_or_yaml() -> None:
+    code = (
+        "import sys, clusterstacks.render.renderer\n"
+        "loaded = {name.partition('.')[0] for name in sys.modules}\n"
+        "print(sorted({'helm_python', 'cel_expr_python', 'yaml', 'ctypes'} & loaded))"
+    )
+
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

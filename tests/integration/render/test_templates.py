@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from clusterstacks.render.errors import RenderFailed
+
+if TYPE_CHECKING:
+    from clusterstacks.render.renderer import Renderer
+
+DATA: dict[str, Any] = {
+    "Cluster": {
+        "metadata": {"name": "one", "labels": {"empty": "", "zone": "a"}, "nothing": None, "générique 😀": 1},
+        "spec": {
+            "controlPlaneEndpoint": {"host": "192.0.2.1", "port": 6443},
+            "clusterNetwork": {"pods": {"cidrBlocks": ["10.0.0.0/8"]}},
+            "big": 9007199254740993,
+            "million": 1000000,
+            "ratio": 1.5,
+            "numbers": [1, 2000000, [3000000], {"n": 4000000}],
+            "no": False,
+        },
+    }
+}
+
+
+async def rendered(renderer: Renderer, text: str) -> str:
+    return await renderer.template(text, DATA, label="addon cni", file="overwrite.yaml")
+
+
+class TestWhatWorks:
+    @pytest.mark.parametrize(
+        ("text", "output"),
+        [
+            ("", ""),
+            ("a: {{ .Cluster.metadata.name }}", "a: one"),
+            ("{{ .Cluster.spec.controlPlaneEndpoint.host }}", "192.0.2.1"),
+            ("{{ .Cluster.spec.controlPlaneEndpoint.port }}", "6443"),
+            ("{{ index .Cluster.spec.clusterNetwork.pods.cidrBlocks 0 }}", "10.0.0.0/8"),
+            ("{{ $.Cluster.metadata.name | upper | quote }}", '"ONE"'),
+            (
+                "{{ range .Cluster.spec.clusterNetwork.pods.cidrBlocks }}{{ . }}{{ $.Cluster.metadata.name }}{{ end }}",
+                "10.0.0.0/8one",
+            ),
+            ('{{ define "x" }}<{{ .name }}>{{ end }}{{ template "x" .Cluster.metadata }}', "<one>"),
+            ('{{ include "y" .Cluster.metadata | quote }}{{ define "y" }}{{ .name }}{{ end }}', '"one"'),
+            ("{{ .Cluster.metadata.labels | toJson }}", '{"empty":"","zone":"a"}'),
+            ('{{ index .Cluster.metadata "générique 😀" }}', "1"),
+        ],
+    )
+    async def test_the_template_language(self, renderer: Renderer, text: str, output: str) -> None:
+        assert await rendered(renderer, text) == output
+
+    @pytest.mark.parametrize(
+        ("text", "output"),
+        [
+            ("{{ .Cluster.spec.million }}", "1000000"),
+            ("{{ .Cluster.spec.big }}", "9007199254740993"),
+            ("{{ .Cluster.spec.numbers }}", "[1 2000000 [3000000] map[n:4000000]]"),
+            ("{{ .Cluster.spec.ratio }}", "1.5"),
+            ("{{ if eq .Cluster.spec.controlPlaneEndpoint.port 6443 }}yes{{ end }}", "yes"),
+            ('{{ printf "%d" .Cluster.spec.million }}', "1000000"),
+            ("{{ add .Cluster.spec.million 1 }}", "1000001"),
+        ],
+    )
+    async def test_integers_stay_integers(self, renderer: Renderer, text: str, output: str) -> None:
+        assert await rendered(renderer, text) == output
+
+
+class TestMissingValues:
+    @pytest.mark.parametrize(
+        ("text", "output"),
+        [
+            ("{{ if .Cluster.nope }}x{{ else }}y{{ end }}", "y"),
+            ("{{ with .Cluster.nope }}{{ .deep.er }}{{ end }}", ""),
+            ("{{ range .Cluster.nope }}{{ . }}{{ end }}", ""),
+            ("{{ if and .Cluster.nope .Cluster.nope.x }}x{{ end }}", ""),
+            ('{{ .Cluster.nope | default "d" }}', "d"),
+            ('{{ default "d" .Cluster.nope | quote }}', '"d"'),
+            ('{{ coalesce .Cluster.nope "c" }}', "c"),
+            ('{{ ternary "a" "b" (hasKey .Cluster "nope") }}', "b"),
+            ('{{ dig "nope" "deeper" "d" .Cluster }}', "d"),
+            ("{{ $x := .Cluster.nope }}{{ if $x }}{{ $x }}{{ end }}", ""),
+            ("{{ .Cluster.metadata.labels.empty }}|{{ .Cluster.spec.no }}", "|false"),
+            ('{{ get .Cluster.metadata.labels "empty" | quote }}', '""'),
+            ("{{ if .Cluster.nope }}{{ .Cluster.nope.x | quote }}{{ end }}", ""),
+            ('{{ include "t" (dict "a" .Cluster.nope) }}{{ define "t" }}{{ if .a }}{{ .a }}{{ end }}{{ end }}', ""),
+        ],
+    )
+    async def test_asking_for_them_is_fine(self, renderer: Renderer, text: str, output: str) -> None:
+        assert await rendered(renderer, text) == output
+
+    @pytest.mark.parametrize(
+        ("action", "value"),
+        [
+            ("{{ .Cluster.nope }}", ".Cluster.nope"),
+            ("{{- .Cluster.nope -}}", ".Cluster.nope"),
+            ("{{ .Cluster.metadata.nothing }}", ".Cluster.metadata.nothing"),
+            ("{{ .Cluster.nope | quote }}", ".Cluster.nope"),
+            ("{{ .Cluster.nope | toYaml }}", ".Cluster.nope"),
+            ("{{ .Cluster.nope | toString }}", ".Cluster.nope"),
+            ('{{ printf "%s" .Cluster.nope }}', ".Cluster.nope"),
+            ("{{ print .Cluster.nope }}", ".Cluster.nope"),
+            ('{{ cat "a" .Cluster.nope }}', ".Cluster.nope"),
+            ("{{ .Cluster.nope | int }}", ".Cluster.nope"),
+            ('{{ index .Cluster "nope" }}', 'index .Cluster "nope"'),
+            ('{{ get .Cluster "nope" }}', 'get .Cluster "nope"'),
+            ('{{ "nope" | get .Cluster }}', '"nope" | get .Cluster'),
+            ("{{ (.Cluster.nope).x }}", "(.Cluster.nope).x"),
+            ('{{ dict "a" .Cluster.nope | toYaml }}', ".Cluster.nope"),
+            ("{{ default .Cluster.nope .Cluster.nope }}", "default .Cluster.nope .Cluster.nope"),
+            ("{{ first list }}", "first list"),
+            ("{{ .Release.Name | default .Files }}", None),
+            ("{{ .Release }}", ".Release"),
+            ("{{ .Files }}", ".Files"),
+            ("{{ .Values }}", ".Values"),
+            ("{{ .Capabilities }}", ".Capabilities"),
+            ("{{ .ControlPlane | toJson }}", ".ControlPlane"),
+        ],
+    )
+    async def test_printing_them_is_an_error_with_file_line_and_expression(
+        self, renderer: Renderer, action: str, value: str | None
+    ) -> None:
+        with pytest.raises(RenderFailed) as caught:
+            await rendered(renderer, f"a: 1\n{{{{/* c\n */}}}}b: {action}\n")
+
+        message = str(caught.value)
+        assert message.startswith("addon cni: overwrite.yaml:3")
+        if value is not None:
+            assert f"{value} has no value" in message
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '{{ define "t" }}\n{{ .nope }}{{ end }}{{ template "t" .Cluster }}',
+            "{{ range .Cluster.spec.clusterNetwork.pods.cidrBlocks }}\n{{ $.Cluster.nope }}{{ end }}",
+            "{{ with .Cluster }}\n{{ .nope }}{{ end }}",
+            "{{ $x := .Cluster.nope }}\n{{ $x }}",
+            "{{ $x := 1 }}\n{{ $x = .Cluster.nope | quote }}{{ $x }}",
+        ],
+    )
+    async def test_they_are_found_wherever_they_hide(self, renderer: Renderer, text: str) -> None:
+        with pytest.raises(RenderFailed, match=r"overwrite\.yaml:2: .* has no value"):
+            await rendered(renderer, text)
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("text", "complaint"),
+        [
+            ("\n{{ .Cluster.nope.x }}", r"overwrite\.yaml:2:11 .*<\.Cluster\.nope\.x>"),
+            ("\n{{ if .Cluster.nope.x }}{{ end }}", r"overwrite\.yaml:2:14 .*<\.Cluster\.nope\.x>"),
+            ("\n{{ nonsense }}", r"overwrite\.yaml:2\): function \"nonsense\" not defined"),
+            ("\n{{ .Cluster", r"overwrite\.yaml:2\): unclosed action"),
+            ("\n{{ index .Cluster.spec.numbers 9 }}", r"overwrite\.yaml:2:3: .*index out of range"),
+            ('\n{{ fail "because" }}', r"overwrite\.yaml:2:3\): because"),
+            ('\n{{ required "a host" .Cluster.nope }}', r"overwrite\.yaml:2:3\): a host"),
+            ("\n{{ tpl .Cluster.metadata.name . }}", r"overwrite\.yaml:2: tpl is not available here"),
+            ('\n{{ env "HOME" }}', r"function \"env\" not defined"),
+            ("\n{{ .Files.Get `x` }}", r"overwrite\.yaml:2:"),
+        ],
+    )
+    async def test_a_wrong_expression_is_named_with_file_and_line(
+        self, renderer: Renderer, text: str, complaint: str
+    ) -> None:
+        with pytest.raises(RenderFailed, match=complaint):
+            await rendered(renderer, text)
+
+
+async def test_the_values_document_is_taken_out_of_what_was_rendered(renderer: Renderer) -> None:
+    text = await rendered(renderer, "values: |\n  host: {{ .Cluster.spec.controlPlaneEndpoint.host }}\n  n: 1000000\n")
+
+    assert await renderer.values(text, label="addon cni") == "host: 192.0.2.1\nn: 1000000\n"
+    with pytest.raises(RenderFailed, match="addon cni: the rendered values must be a mapping, not a list"):
+        await renderer.values("[]", label="addon cni")

@@ -1,0 +1,51 @@
+"""Render workers as the system sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusterstacks.render.renderer import ChartRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def chart_request(
+    chart: bytes, *, values: str = "", include_crds: bool = False, label: str = "addon demo"
+) -> ChartRequest:
+    """Return a request with the settings tests do not care about."""
+    return ChartRequest(
+        chart=chart,
+        label=label,
+        release_name="cluster-addon",
+        namespace="kube-system",
+        values=values,
+        kube_version="v1.35.4",
+        include_crds=include_crds,
+    )
+
+
+def worker_ids() -> list[int]:
+    """Return the process ids of this process's render workers, zombies too."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            # "pid (name) state parent …"; a name may hold spaces.
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            command = (entry / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parent == os.getpid() and (b"clusterstacks.render.worker" in command or not command):
+            found.append(int(entry.name))
+    return found
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until it holds; the test's own timeout ends a wait in vain."""
+    while not condition():  # noqa: ASYNC110 - the end of a process is no event of this loop
+        await asyncio.sleep(0.01)

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import contextlib
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterstacks.render.missing import RefusedFunctionError, described, with_checks
+from clusterstacks.render.templatesyntax import UnreadableActionError, actions
+
+
+def examined(text: str) -> list[str]:
+    """Return the expressions that are looked at."""
+    return [check.value for check in with_checks(text)[1]]
+
+
+class TestWhatIsLookedAt:
+    """A value is looked at where it is printed, or where a function does something with it."""
+
+    @pytest.mark.parametrize(
+        ("text", "values"),
+        [
+            ("a: 1", []),
+            ("{{ .a.b }}", [".a.b"]),
+            ("{{- $x.b -}}", ["$x.b"]),
+            ("{{ . }}", ["."]),
+            ("{{ .a | quote }}", [".a", ".a | quote"]),
+            ("{{ quote .a }}", [".a", "quote .a"]),
+            ('{{ index .a "b" | quote }}', [".a", 'index .a "b"', 'index .a "b" | quote']),
+            ("{{ (.a).b }}", ["(.a).b"]),
+            ("{{ (first .a) }}", [".a", "first .a"]),
+            ('{{ printf "%s" .a }}', [".a", 'printf "%s" .a']),
+            ('{{ dict "k" .a | toYaml }}', [".a", 'dict "k" .a', 'dict "k" .a | toYaml']),
+            ('{{ get .a "k" }}', [".a", 'get .a "k"']),
+            ("{{ if .a }}{{ .b }}{{ else if .c }}{{ .d }}{{ end }}", [".b", ".d"]),
+            ("{{ with .a }}{{ . }}{{ end }}", ["."]),
+            ("{{ range $k, $v := .a }}{{ $v }}{{ end }}", ["$v"]),
+            ("{{ .a | default 1 }}", [".a | default 1"]),
+            ("{{ default .b .a }}", ["default .b .a"]),
+            ("{{ coalesce .a .b | quote }}", ["coalesce .a .b", "coalesce .a .b | quote"]),
+            ("{{ and .a .a.b }}", ["and .a .a.b"]),
+            ("{{ eq .a 1 }}", ["eq .a 1"]),
+            ("{{ $x := .a }}", []),
+            ("{{ $x = .a | quote }}", [".a"]),
+            ('{{ $_ := set .a "k" .b }}', []),
+            ('{{ include "t" .a }}', ['include "t" .a']),
+            ('{{ include "t" (dict "a" .a) }}', ['include "t" (dict "a" .a)']),
+            ('{{ template "t" .a }}', []),
+            ('{{ block "t" .a }}{{ .b }}{{ end }}', [".b"]),
+            ('{{ define "t" }}{{ .b }}{{ end }}', [".b"]),
+            ("{{/* .a */}}{{- /* }} .b */ -}}", []),
+            ('{{ "}} .a" }}{{ `{{ .b }}` }}', []),
+            ("{{ break }}{{ continue }}{{ else }}{{ end }}", []),
+            ("{{ .a   -}}  x", [".a"]),
+            ("{{ 1 }}{{ -2 }}{{- 3 -}}{{ 0x1F }}{{ 'x' }}{{ true }}", ["true"]),
+            ("{{ .a.b\n  | quote\n}}", [".a.b", ".a.b\n  | quote"]),
+        ],
+    )  # fmt: skip
+    def test_expressions(self, text: str, values: list[str]) -> None:
+        assert examined(text) == values
+
+    def test_missing_keys_of_get_are_found_though_it_answers_an_empty_text(self) -> None:
+        assert 'if not (hasKey .a "k")' in with_checks('{{ get .a "k" }}')[0]
+        assert 'if not (hasKey .a ("k"))' in with_checks('{{ "k" | get .a }}')[0]
+
+    def test_tpl_is_refused_wherever_it_stands(self) -> None:
+        for text in ("\n{{ tpl .a . }}", "\n{{ if (tpl .a . | quote) }}{{ end }}", "\n{{ .a | tpl }}"):
+            with pytest.raises(RefusedFunctionError) as caught:
+                with_checks(text)
+            assert caught.value.line == 2
+
+    def test_a_field_called_tpl_is_fine(self) -> None:
+        assert examined("{{ .tpl }}") == [".tpl"]
+
+
+class TestTheCheckedTemplate:
+    @given(
+        st.lists(
+            st.sampled_from(["{{ .a | quote }}", "\n", "x", "{{- $y -}}", "{{ if .z }}", "{{ end }}", "{{/* c */}}"])
+        )
+    )
+    def test_it_is_the_template_with_checks_put_in(self, parts: list[str]) -> None:
+        text = "".join(parts)
+
+        checked, checks = with_checks(text)
+
+        inserted = re.compile(
+            r'\{\{ if kindIs "invalid" \([^)]*\) \}\}\{\{ fail "missing-value-\d+\." \}\}\{\{ end \}\}'
+        )
+        assert inserted.sub("", checked) == text
+        assert len(inserted.findall(checked)) == len(checks)
+
+    def test_a_check_knows_its_line_and_says_what_to_do(self) -> None:
+        _, checks = with_checks("a: 1\n{{/* two\nlines */}}\nhost: {{ .Cluster.spec.host | quote }}\n")
+
+        assert described(checks[0], "overwrite.yaml") == (
+            "overwrite.yaml:4: {{ .Cluster.spec.host | quote }}: .Cluster.spec.host has no value; "
+            'put it behind {{ if }}, or write {{ .Cluster.spec.host | default "..." }}'
+        )
+
+    @pytest.mark.parametrize(
+        "text", ["{{ .a", "{{ ( }}", "{{ ) }}", "{{ .a | }}", "{{ | }}", "{{ ; }}", "{{/* c }}", "{{ (.a }}"]
+    )
+    def test_what_go_would_refuse_is_never_passed_over(self, text: str) -> None:
+        with pytest.raises(UnreadableActionError):
+            with_checks(f"\n{text}")
+
+    @given(st.text(alphabet='{} .a|()"`$:=-/*\n', max_size=30))
+    def test_any_text_is_read_or_refused(self, text: str) -> None:
+        with contextlib.suppress(UnreadableActionError):
+            assert all(action.start < action.end <= len(text) for action in actions(text))

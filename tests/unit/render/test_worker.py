@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from clusterstacks.render import frames
+from clusterstacks.render.errors import CelFailed, RenderFailed, shortened
+from clusterstacks.render.worker import ChartCache, Worker, encode_reply, read_frame
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.errors import ClusterStacksError
+
+
+def worker_that(raises: BaseException) -> Worker:
+    worker = Worker()
+
+    def operation(_: dict[str, Any], __: bytes) -> dict[str, Any]:
+        raise raises
+
+    worker._operations["probe"] = operation
+    return worker
+
+
+class TestAnswers:
+    @pytest.mark.parametrize("error", [RenderFailed("why"), CelFailed("why")])
+    def test_an_error_of_the_input_is_named(self, error: ClusterStacksError) -> None:
+        assert worker_that(error).answer({"operation": "probe"}, b"") == {
+            "error": type(error).__name__,
+            "message": "why",
+        }
+
+    def test_a_bug_is_told_by_place_and_never_by_content(self) -> None:
+        reply = worker_that(KeyError("a secret value")).answer({"operation": "probe"}, b"")
+
+        assert reply["bug"].startswith("KeyError at answer:")
+        assert "secret" not in reply["bug"]
+
+    def test_memory_that_ran_out_is_told(self) -> None:
+        assert worker_that(MemoryError()).answer({"operation": "probe"}, b"") == {"exhausted": True}
+
+    def test_a_chart_it_was_never_given_is_asked_for(self) -> None:
+        assert Worker().answer({"operation": "chart", "digest": "d"}, b"") == {"wanted": True}
+
+    def test_a_reply_that_is_too_large_becomes_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(frames, "MAX_PART", 200)
+
+        reply = frames.FrameBuffer().feed(encode_reply({"result": "x" * 300}))
+
+        assert reply is not None
+        assert reply.message["error"] == "RenderFailed"
+
+    def test_the_end_of_the_input_is_no_frame(self) -> None:
+        assert read_frame(io.BytesIO()) is None
+        assert read_frame(io.BytesIO(frames.encode({"a": 1}, b"x"))) == frames.Frame({"a": 1}, b"x")
+
+
+class TestChartCache:
+    def test_it_keeps_what_was_sent(self) -> None:
+        cache = ChartCache()
+
+        assert cache.chart("d", b"chart") == b"chart"
+        assert cache.chart("d", b"") == b"chart"
+
+    def test_it_drops_what_was_used_longest_ago(self) -> None:
+        cache = ChartCache(limit=2)
+        for digest in ("a", "b"):
+            cache.chart(digest, b"x")
+        cache.chart("a", b"")
+        cache.chart("c", b"x")
+
+        assert [cache.chart(digest, b"") for digest in ("a", "b", "c")] == [b"x", None, b"x"]
+
+    def test_a_chart_larger_than_the_limit_is_kept_until_the_next(self) -> None:
+        cache = ChartCache(limit=1)
+
+        assert cache.chart("big", b"xx") == b"xx"
+        assert cache.chart("big", b"") == b"xx"
+
+
+def test_a_long_message_keeps_head_and_tail_on_one_line() -> None:
+    text = shortened("head\n  " + "x" * 5000 + "\n tail", 100)
+
+    assert text.startswith("head x")
+    assert text.endswith("x tail")
+    assert len(text) < 110
+    assert shortened("a\n  b") == "a b"
