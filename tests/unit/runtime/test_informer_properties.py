@@ -85,6 +85,14 @@ class InformerMachine(RuleBasedStateMachine):
         if self.exists(name):
             self.run(self.api.delete(WIDGETS, name, "ns"))
 
+    @rule(name=NAMES, color=COLORS)
+    def another_object_takes_the_name_in_a_gap(self, name: str, color: str) -> None:
+        self.api.end_watches(unreachable())
+        self.run(asyncio.sleep(0.1))
+        self.delete(name)
+        self.write(name, color)
+        self.api.compact()
+
     @rule(faults=st.lists(FAULTS, min_size=1, max_size=3), verb=st.sampled_from(["list", "watch", "resource"]))
     def calls_will_fail(self, faults: list[Exception], verb: str) -> None:
         self.api.fail(verb, *faults)
