@@ -43,7 +43,9 @@ def cron_job(name: str, namespace: str = "") -> Manifest:
     return named("batch/v1", "CronJob", name, namespace, spec=spec)
 
 
-def crd(kind: str, group: str, *, scope: str = "Namespaced", versions: tuple[str, ...] = ("v1",), plural: str = "") -> Manifest:
+def crd(
+    kind: str, group: str, *, scope: str = "Namespaced", versions: tuple[str, ...] = ("v1",), plural: str = ""
+) -> Manifest:
     plural = plural or f"{kind.lower()}s"
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     spec = {

@@ -112,7 +112,7 @@ class Delivery:
         """
         stored = (await self._known()).get(name)
         if secret := self._unreadable.get(record_name(name)):
-            raise RecordUnreadable("RecordUnreadable", secret)
+            raise RecordUnreadable(secret)
         if stored and stored.record.holds(revision.digest, revision.input_digest):
             return _report(stored.record, [_in_place(known) for known in stored.record.objects])
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from clusterstacks.domain.delivery import DeliveryRecord, DeliveryState, Known, Mark
+from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectId
 
@@ -39,6 +40,9 @@ _TEXT = re.compile(r"[^\x00-\x1f\x7f]{0,1024}")
 class RecordUnreadable(SpecError):
     """Somebody edited a delivery record, or a newer operator wrote it."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__("RecordUnreadable", message)
+
 
 def pack_record(record: DeliveryRecord) -> bytes:
     """Write a record; equal records give equal bytes."""
@@ -63,16 +67,16 @@ def unpack_record(packed: bytes) -> DeliveryRecord:
     """
     document = _loaded(packed, MAX_RECORD_BYTES)
     if not isinstance(document, dict):
-        raise RecordUnreadable("RecordUnreadable", "it is no mapping")
+        raise RecordUnreadable("it is no mapping")
     version = document.get("format")
     if version != FORMAT:
-        raise RecordUnreadable("RecordUnreadable", f"it has format {version!r:.20}, this operator knows {FORMAT}")
+        raise RecordUnreadable(f"it has format {shown(version)}, this operator knows {FORMAT}")
     objects, stale = _entries(document, "objects"), _entries(document, "stale")
     if len({known.id for known in objects + stale}) != len(objects) + len(stale):
-        raise RecordUnreadable("RecordUnreadable", "it lists an object twice")
+        raise RecordUnreadable("it lists an object twice")
     state = document.get("state")
-    if state not in set(DeliveryState):
-        raise RecordUnreadable("RecordUnreadable", "its state is unknown")
+    if not isinstance(state, str) or state not in set(DeliveryState):
+        raise RecordUnreadable("its state is unknown")
     return DeliveryRecord(
         _text(document, "addon", _NAME),
         _text(document, "digest", _WORD),
@@ -97,7 +101,7 @@ def unpack_revision(packed: bytes) -> list[Manifest]:
     """
     manifests = _loaded(packed, MAX_REVISION_BYTES)
     if not isinstance(manifests, list) or not all(isinstance(one, dict) for one in manifests):
-        raise RecordUnreadable("RecordUnreadable", "its revision is no list of objects")
+        raise RecordUnreadable("its revision is no list of objects")
     return manifests
 
 
@@ -126,13 +130,13 @@ def _entry(known: Known) -> dict[str, Any]:
 def _entries(document: Mapping[str, Any], key: str) -> tuple[Known, ...]:
     entries = document.get(key)
     if not isinstance(entries, list) or len(entries) > MAX_OBJECTS:
-        raise RecordUnreadable("RecordUnreadable", f"its {key} are no list of at most {MAX_OBJECTS}")
+        raise RecordUnreadable(f"its {key} are no list of at most {MAX_OBJECTS}")
     return tuple(_known(entry) for entry in entries)
 
 
 def _known(entry: object) -> Known:
     if not isinstance(entry, dict):
-        raise RecordUnreadable("RecordUnreadable", "an entry is no mapping")
+        raise RecordUnreadable("an entry is no mapping")
     identity = ObjectId(
         _text(entry, "group", _GROUP),
         _text(entry, "kind", _KIND),
@@ -153,14 +157,14 @@ def _mark(mark: object) -> Mark | None:
     if mark is None:
         return None
     if not isinstance(mark, dict) or type(mark.get("generation")) is not int:
-        raise RecordUnreadable("RecordUnreadable", "a mark is not as we write it")
+        raise RecordUnreadable("a mark is not as we write it")
     return Mark(mark["generation"], _text(mark, "resourceVersion", _WORD), _text(mark, "texts", _WORD))
 
 
 def _text(entry: Mapping[str, Any], key: str, pattern: re.Pattern[str]) -> str:
     value = entry.get(key, "")
     if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise RecordUnreadable("RecordUnreadable", f"its field {key} is {value!r:.80}")
+        raise RecordUnreadable(f"its field {key} is {shown(value)}")
     return value
 
 
@@ -169,7 +173,7 @@ def _loaded(packed: bytes, limit: int) -> Any:  # noqa: ANN401  # any JSON value
     try:
         text = unpacker.decompress(packed, limit)
         if not unpacker.eof:
-            raise RecordUnreadable("RecordUnreadable", f"it is cut off, or larger than {limit} bytes")
+            raise RecordUnreadable(f"it is cut off, or larger than {limit} bytes")
         return orjson.loads(text)
     except (zlib.error, orjson.JSONDecodeError) as error:
-        raise RecordUnreadable("RecordUnreadable", f"it is no compressed JSON: {error}") from None
+        raise RecordUnreadable(f"it is no compressed JSON: {error}") from None

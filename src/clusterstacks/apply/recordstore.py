@@ -144,7 +144,7 @@ def _read(secret: Manifest) -> Stored:
     values = secret.get("data") or {}
     record = unpack_record(_value(values, _RECORD))
     if record_name(record.addon) != secret["metadata"]["name"]:
-        raise RecordUnreadable("RecordUnreadable", f"it is about the addon {record.addon}, which has another Secret")
+        raise RecordUnreadable(f"it is about the addon {record.addon}, which has another Secret")
     revision = _value(values, _REVISION) if _REVISION in values else b""
     return Stored(record, revision, secret["metadata"]["resourceVersion"])
 
@@ -153,4 +153,4 @@ def _value(values: dict[str, Any], key: str) -> bytes:
     try:
         return b64decode(values[key] or "", validate=True)
     except (KeyError, TypeError, binascii.Error):
-        raise RecordUnreadable("RecordUnreadable", f"it has no {key}") from None
+        raise RecordUnreadable(f"it has no {key}") from None

@@ -24,7 +24,7 @@ TOOLING: Final = "cluster-stack-operator/v1"
 """Never changes with our version: a tool must leave the sets of another tool alone."""
 
 NAME_PREFIX: Final = "cluster-stack-addon-"
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 MAX_NAME: Final = 253 - len(NAME_PREFIX)
 """Longest addon name that fits into a Secret's name (DNS subdomain, 253 characters)."""
 
@@ -50,7 +50,7 @@ def parent_annotations(members: Iterable[ObjectId], namespace: str) -> dict[str,
 
 
 def record_name(addon: str) -> str:
-    """Name the Secret of an addon's delivery record; names that no Secret can have are replaced by their digest."""
+    """Name the Secret of an addon's delivery record; a name that is no DNS label is replaced by its digest."""
     if len(addon) <= MAX_NAME and _NAME.fullmatch(addon):
         return f"{NAME_PREFIX}{addon}"
     return f"{NAME_PREFIX}x.{hashlib.sha256(addon.encode()).hexdigest()[:40]}"

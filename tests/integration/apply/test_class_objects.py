@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.manifests import crd, named
 
 from clusterstacks.apply.engine import Applier
 from clusterstacks.apply.results import Deadlines
@@ -14,12 +15,12 @@ from clusterstacks.domain.objects import ObjectId
 from clusterstacks.domain.ownership import OWNED_LABEL, PART_OF_LABEL
 from clusterstacks.domain.pruning import Fate
 from clusterstacks.kube.errors import AlreadyExists
-from tests.support.manifests import crd, named
 
 if TYPE_CHECKING:
+    from tests.integration.apply.conftest import Cluster
+
     from clusterstacks.apply.results import ObjectResult
     from clusterstacks.domain.objects import Manifest
-    from tests.integration.apply.conftest import Cluster
 
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
 CLASSES = "cluster.x-k8s.io"
@@ -63,9 +64,7 @@ def remembered(results: list[ObjectResult]) -> dict[ObjectId, Known]:
     return {one.id: Known(one.id, one.version, one.uid, one.digest, one.mark) for one in results}
 
 
-async def test_applies_templates_before_the_class_into_the_release_namespace(
-    management: Cluster, unique: str
-) -> None:
+async def test_applies_templates_before_the_class_into_the_release_namespace(management: Cluster, unique: str) -> None:
     management.requests.calls.clear()
 
     results = await Applier(management.client).apply_all(chart(unique), default_namespace="default")
@@ -110,9 +109,7 @@ async def test_d3_deletes_everything_it_applied_the_class_first(management: Clus
         assert not await management.live(one.id.kind, unique, "default", one.id.group)
 
 
-async def test_d3_deletes_what_the_go_operator_applied_and_left_without_uid(
-    management: Cluster, unique: str
-) -> None:
+async def test_d3_deletes_what_the_go_operator_applied_and_left_without_uid(management: Cluster, unique: str) -> None:
     manifest = chart(unique)[0]
     manifest["metadata"] |= {"namespace": "default", "labels": {OWNED_LABEL: "owned"}}
     resource = await management.user.resource(CLASSES, "ClusterClass")
@@ -157,9 +154,7 @@ async def test_templates_stay_while_their_class_does(management: Cluster, unique
     assert await management.live("DemoClusterTemplate", unique, "default", INFRASTRUCTURE)
 
 
-async def test_refuses_a_chart_with_anything_else_before_applying_any_of_it(
-    management: Cluster, unique: str
-) -> None:
+async def test_refuses_a_chart_with_anything_else_before_applying_any_of_it(management: Cluster, unique: str) -> None:
     role = named("rbac.authorization.k8s.io/v1", "ClusterRole", unique, rules=[])
     extra = GroupKind("rbac.authorization.k8s.io", "ClusterRole")
 

@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.support.manifests import addon, config_map, crd, named, with_annotation
 
 from clusterstacks.apply.delivery import Delivery, Revision

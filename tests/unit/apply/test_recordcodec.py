@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.documents import JSON, damaged
+from tests.support.manifests import addon
+
+from clusterstacks.apply import recordcodec
+from clusterstacks.apply.recordcodec import (
+    RecordUnreadable,
+    pack_record,
+    pack_revision,
+    unpack_record,
+    unpack_revision,
+)
+from clusterstacks.domain.delivery import DeliveryRecord, DeliveryState, Known, Mark
+from clusterstacks.domain.objects import ObjectId
+
+NAMES = st.from_regex(r"[a-z0-9][a-z0-9.:-]{0,20}", fullmatch=True)
+WORDS = st.from_regex(r"[a-z0-9:]{0,20}", fullmatch=True)
+IDS = st.builds(
+    ObjectId,
+    st.sampled_from(["", "apps", "example.org"]),
+    st.sampled_from(["Secret", "Deployment", "Widget"]),
+    st.from_regex(r"[a-z0-9-]{0,10}", fullmatch=True),
+    NAMES,
+)
+MARKS = st.builds(Mark, st.integers(0, 2**40), WORDS, WORDS)
+ENTRIES = st.builds(
+    Known, IDS, st.sampled_from(["v1", "v1beta1"]), WORDS, WORDS, st.none() | MARKS, st.sampled_from(["", "its why"])
+)
+RECORDS = st.lists(ENTRIES, max_size=8, unique_by=lambda known: known.id).flatmap(
+    lambda entries: st.builds(
+        DeliveryRecord,
+        NAMES,
+        WORDS,
+        WORDS,
+        st.sampled_from(DeliveryState),
+        st.just(tuple(entries[::2])),
+        st.just(tuple(entries[1::2])),
+        st.booleans(),
+    )
+)
+SOUND = DeliveryRecord(
+    "cni",
+    "sha256:00",
+    "sha256:11",
+    DeliveryState.DELIVERED,
+    (Known(ObjectId("apps", "Deployment", "n", "a"), "v1", "uid", "d", Mark(1, "", "t")),),
+    (Known(ObjectId("", "ConfigMap", "n", "b"), "v1", "uid", "d", Mark(0, "5", "t"), "kept"),),
+)
+
+
+def packed(document: Any) -> bytes:
+    return gzip.compress(orjson.dumps(document))
+
+
+def sound() -> Any:
+    return orjson.loads(gzip.decompress(pack_record(SOUND)))
+
+
+@given(RECORDS)
+def test_a_record_reads_back_as_it_was_written(record: DeliveryRecord) -> None:
+    assert unpack_record(pack_record(record)) == record
+
+
+def test_equal_records_are_equal_bytes() -> None:
+    assert pack_record(SOUND) == pack_record(unpack_record(pack_record(SOUND)))
+
+
+@given(damaged(sound()))
+def test_a_damaged_record_is_refused_or_read_but_never_fails_otherwise(document: Any) -> None:
+    try:
+        packed_document = packed(document)
+    except TypeError:
+        return
+    try:
+        record = unpack_record(packed_document)
+    except RecordUnreadable:
+        return
+    assert pack_record(record)
+
+
+@given(st.binary(max_size=100) | st.builds(lambda cut: pack_record(SOUND)[:cut], st.integers(0, 200)))
+def test_bytes_of_any_kind_are_refused_or_read(junk: bytes) -> None:
+    try:
+        record = unpack_record(junk)
+    except RecordUnreadable:
+        return
+    assert record == SOUND
+
+
+@pytest.mark.parametrize(
+    ("entry", "complaint"),
+    [
+        ({"name": "../../secrets"}, "field name"),
+        ({"name": ".."}, "field name"),
+        ({"name": ""}, "field name"),
+        ({"name": "a%2f"}, "field name"),
+        ({"name": "a" * 254}, "field name"),
+        ({"namespace": "a/b"}, "field namespace"),
+        ({"kind": "a b"}, "field kind"),
+        ({"group": "a/b"}, "field group"),
+        ({"version": "v1/../.."}, "field version"),
+        ({"uid": "a b"}, "field uid"),
+        ({"mark": {"generation": True}}, "mark"),
+        ({"mark": {"generation": "1"}}, "mark"),
+        ({"mark": []}, "mark"),
+    ],
+)
+def test_an_entry_that_could_lead_a_request_astray_is_refused(entry: dict[str, Any], complaint: str) -> None:
+    document = sound()
+    document["objects"][0] |= entry
+
+    with pytest.raises(RecordUnreadable, match=complaint):
+        unpack_record(packed(document))
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"format": 2}, "format 2, this operator knows 1"),
+        ({"format": None}, "format"),
+        ({"state": "unheard of"}, "state"),
+        ({"state": []}, "state"),
+        ({"objects": {}}, "objects"),
+        ({"stale": sound()["objects"]}, "twice"),
+    ],
+)
+def test_a_record_of_another_shape_is_refused(change: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(RecordUnreadable, match=complaint):
+        unpack_record(packed(sound() | change))
+
+
+def test_a_record_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recordcodec, "MAX_RECORD_BYTES", 1000)
+
+    with pytest.raises(RecordUnreadable, match="larger than 1000 bytes"):
+        unpack_record(packed(["a" * 2000]))
+
+
+def test_too_many_objects_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recordcodec, "MAX_OBJECTS", 0)
+
+    with pytest.raises(RecordUnreadable, match="at most 0"):
+        unpack_record(pack_record(SOUND))
+
+
+def test_a_revision_reads_back_as_it_was_written() -> None:
+    assert unpack_revision(pack_revision(addon("a", "b"))) == addon("a", "b")
+
+
+@given(JSON.filter(lambda value: not isinstance(value, list)))
+def test_a_revision_of_another_shape_is_refused(value: Any) -> None:
+    try:
+        content = packed(value)
+    except TypeError:
+        return
+    with pytest.raises(RecordUnreadable):
+        unpack_revision(content)
