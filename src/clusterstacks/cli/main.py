@@ -7,6 +7,7 @@ import sys
 import click
 
 from clusterstacks.cli import output
+from clusterstacks.cli.demo import demo
 from clusterstacks.cli.dev import dev
 
 
@@ -16,6 +17,7 @@ def csctl() -> None:
     """Build, try and deliver cluster stacks for Cluster API."""
 
 
+csctl.add_command(demo)
 csctl.add_command(dev)
 
 

@@ -63,7 +63,6 @@ class Environment:
         self._state = settings.state
         self._report = report
         self._processes: list[Process] = []
-        self._began = time.monotonic()
 
     def start(self) -> None:
         """Start everything; on failure nothing is left running.
@@ -88,8 +87,8 @@ class Environment:
             for process in self._processes:
                 if process.exit_code is not None and process.name not in told:
                     told.add(process.name)
-                    how = describe_exit(process.exit_code)
-                    self._note_end(process, f"{how} at {time.strftime('%H:%M:%S')}")
+                    how = f"{describe_exit(process.exit_code)} at {time.strftime('%H:%M:%S')}"
+                    self._note_end(process, how)
                     self._report(f"{process.name} {how}; see 'csctl dev logs {process.name}'")
 
     def stop(self) -> None:
@@ -122,7 +121,7 @@ class Environment:
         self._start_cluster_api(bench, server, manifests)
         self._started(self._launched(components.provider(bench, server, etcd.port)), found["kube-apiserver"].version, 0)
         if self.settings.operator:
-            releases = self.settings.releases or private_directory(self._state.root / "releases")
+            releases = self.settings.releases or private_directory(self._state.releases)
             self._launch(lambda port: components.operator(bench, server, port, releases), "")
 
     def _management(self, bench: components.Workbench, etcd: Etcd, port: int) -> ApiServerSettings:
@@ -177,10 +176,7 @@ class Environment:
         )
         records.write(self._state.records, record)
         where = f" on port {port}" if port else ""
-        self._report(f"{process.name} {version}".rstrip() + f" is ready{where} ({self._elapsed()})")
-
-    def _elapsed(self) -> str:
-        return f"{time.monotonic() - self._began:.1f} s"
+        self._report(f"{process.name} {version}".rstrip() + f" is ready{where}")
 
     def _note_end(self, process: Process, how: str) -> None:
         record = records.read(self._state.records, process.name)

@@ -12,6 +12,7 @@ from clusterstacks.api.yaml import load_all
 from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.objects import object_id, split_api_version
 from clusterstacks.kube.client import Client
+from clusterstacks.kube.errors import Invalid
 from clusterstacks.kube.kubeconfig import load_kubeconfig
 from clusterstacks.kube.transport import Pool
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
 MANAGER = "csctl-dev"
-PATIENCE = timedelta(seconds=30)
+PATIENCE = timedelta(seconds=10)
 """For what a new API server and a new manager need a moment for: a kind to be served, a webhook to answer."""
 RETRY_SECONDS = 0.2
 POLL_SECONDS = 0.02
@@ -69,8 +70,13 @@ async def _install(kubeconfig: Path, manifests: list[Manifest]) -> None:
 
 async def _install_in_order(kubeconfig: Path, manifests: list[Manifest]) -> None:
     async with _client(kubeconfig) as client:
-        for manifest in manifests:
-            await _apply(client, manifest)
+        await apply_in_order(client, manifests)
+
+
+async def apply_in_order(client: Client, manifests: Iterable[Manifest]) -> None:
+    """Apply manifests one after the other, as ``install_in_order`` does, through a client that is there already."""
+    for manifest in manifests:
+        await _apply(client, manifest)
 
 
 async def _apply(client: Client, manifest: Manifest) -> None:
@@ -85,6 +91,8 @@ async def _apply(client: Client, manifest: Manifest) -> None:
                 while not _established(applied):
                     await asyncio.sleep(POLL_SECONDS)
                     applied = await client.get(resource, manifest["metadata"]["name"])
+        except Invalid:
+            raise
         except DependencyError:
             if time.monotonic() > until:
                 raise

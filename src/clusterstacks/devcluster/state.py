@@ -82,6 +82,11 @@ class StateDirectory:
         return self.management / "kubeconfig"
 
     @property
+    def releases(self) -> Path:
+        """Where the operator takes releases from unless told otherwise."""
+        return self.root / "releases"
+
+    @property
     def clusters(self) -> Path:
         """``<namespace>/<cluster>``: keys, kubeconfig and log of each workload API server."""
         return self.root / "clusters"

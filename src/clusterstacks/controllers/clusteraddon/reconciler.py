@@ -19,6 +19,7 @@ from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 from clusterstacks.domain.progress import Progress, read_progress
 
 if TYPE_CHECKING:
+    from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.controllers.base import Draft
     from clusterstacks.controllers.clusteraddon.offers import Offers
     from clusterstacks.controllers.clusteraddon.rolling import Rolling
@@ -88,8 +89,9 @@ class AddonReconciler:
             return Settled(RESYNC)
         if recorded != wanted:
             await self._check_offer(draft, seen)
-        if not seen.cluster.control_plane_initialized:
-            message = f"the control plane of Cluster {seen.cluster.key} is not initialized yet"
+        missing = _missing(seen.cluster)
+        if missing:
+            message = f"the {missing} of Cluster {seen.cluster.key} is not there yet"
             draft.false(AddonCondition.CLUSTER_READY, Reason.CONTROL_PLANE_NOT_READY, message)
             return Waiting(Reason.CONTROL_PLANE_NOT_READY, message, GATE_RETRY)
         with draft.blaming(AddonCondition.CLUSTER_READY):
@@ -102,3 +104,10 @@ class AddonReconciler:
         if refusal:
             draft.false(AddonCondition.CLUSTER_READY, CLASS_NOT_OFFERED, refusal)
             raise SpecError(CLASS_NOT_OFFERED, refusal)
+
+
+def _missing(cluster: ClusterView) -> str:
+    """What Cluster API has not finished; templates of values read the endpoint, which comes with the infrastructure."""
+    if not cluster.control_plane_initialized:
+        return "control plane"
+    return "" if cluster.infrastructure_provisioned else "infrastructure"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster.kubeconfig import to_bytes
@@ -18,7 +19,7 @@ from clusterstacks.devcluster.provider.writing import (
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.versions import KubernetesVersion
-from clusterstacks.kube.errors import NotFound
+from clusterstacks.kube.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -54,6 +55,7 @@ class ControlPlaneReconciler:
         resource = self._control_planes.resource
         if seen["metadata"].get("deletionTimestamp"):
             await self._servers.remove(cluster, seen["metadata"]["uid"])
+            await self._withdraw(cluster, seen)
             await remove_finalizer(self._client, resource, seen)
             return None
         try:
@@ -80,6 +82,23 @@ class ControlPlaneReconciler:
         now = await self._client.get(resource, seen["metadata"]["name"], seen["metadata"]["namespace"])
         await write_status(self._client, resource, now, _ready(now, version))
 
+    async def _withdraw(self, cluster: ObjectKey, seen: Manifest) -> None:
+        """Delete the kubeconfig now: a new cluster of that name must not be reached by the old one's.
+
+        The garbage collector would do it too, but it learns of new kinds only every 30 s.
+        """
+        secrets = await self._client.resource("", "Secret")
+        secret = await self._client.find(secrets, _secret_name(cluster), cluster.namespace)
+        owners = (secret or {"metadata": {}})["metadata"].get("ownerReferences") or []
+        if secret and any(owner["uid"] == seen["metadata"]["uid"] for owner in owners):
+            with contextlib.suppress(NotFound, Conflict):
+                uid = secret["metadata"]["uid"]
+                await self._client.delete(secrets, _secret_name(cluster), cluster.namespace, uid=uid)
+
+
+def _secret_name(cluster: ObjectKey) -> str:
+    return f"{cluster.name}-kubeconfig"
+
 
 def _ready(seen: Manifest, version: str) -> Manifest:
     return {
@@ -98,7 +117,7 @@ def _secret(cluster: ObjectKey, owner: Manifest, server: ApiServer) -> Manifest:
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {
-            "name": f"{cluster.name}-kubeconfig",
+            "name": _secret_name(cluster),
             "namespace": cluster.namespace,
             "labels": {CLUSTER_NAME_LABEL: cluster.name},
             "ownerReferences": [

@@ -1,0 +1,90 @@
+"""A picture that changes: redrawn in place on a terminal, line by line in a file or a pipe."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Self
+
+import click
+
+from clusterstacks.devcluster.demo.tree import Node, State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from rich.live import Live
+    from rich.tree import Tree
+
+_SIGNS = {State.DONE: "✓", State.WORKING: "…", State.FAILED: "✗"}
+_STYLES = {State.DONE: "green", State.WORKING: "yellow", State.FAILED: "red"}
+
+
+class LivePicture:
+    """Shows a tree of nodes as it changes; used as a context manager.
+
+    On a terminal the tree is redrawn in place. Elsewhere a node is printed when it appears, gets ready or fails.
+    """
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._printed: dict[str, State] = {}
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        if sys.stdout.isatty():
+            from rich.live import Live
+
+            self._live = Live(refresh_per_second=8)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def say(self, text: str) -> None:
+        """Print a sentence that stays."""
+        if self._live is not None:
+            self._live.console.print(f"\n[bold]{text}[/bold]", highlight=False)
+        else:
+            click.echo(f"\n{text}")
+
+    def show(self, nodes: Sequence[Node]) -> None:
+        """Show the picture as it is now."""
+        if self._live is not None:
+            self._live.update(_tree(nodes))
+        else:
+            self._print_changes(nodes)
+
+    def _print_changes(self, nodes: Sequence[Node]) -> None:
+        for root in nodes:
+            for depth, node in root.lines():
+                place = f"{root.title}/{node.title}"
+                if self._printed.get(place) is not node.state:
+                    self._printed[place] = node.state
+                    elapsed = time.monotonic() - self._began
+                    click.echo(
+                        f"{elapsed:6.1f} s  {'  ' * depth}{_SIGNS[node.state]} {node.title}  {node.detail}".rstrip()
+                    )
+
+
+def _tree(nodes: Sequence[Node]) -> Tree:
+    from rich.tree import Tree
+
+    tree = Tree("", hide_root=True)
+    for node in nodes:
+        _grow(tree, node)
+    return tree
+
+
+def _grow(tree: Tree, node: Node) -> None:
+    from rich.text import Text
+
+    style = _STYLES[node.state]
+    branch = tree.add(Text.assemble((_SIGNS[node.state], style), " ", node.title, "  ", (node.detail, "dim")))
+    for child in node.children:
+        _grow(branch, child)

@@ -1,0 +1,210 @@
+"""The story of the demo, step by step, each ending when it is true in the clusters."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
+from clusterstacks.api.reading import at, text
+from clusterstacks.devcluster.demo.observing import LiveObject, read_back, snapshot
+from clusterstacks.devcluster.demo.tree import Node, Snapshot, picture
+from clusterstacks.devcluster.installing import apply_in_order, read_manifests
+from clusterstacks.domain.errors import DependencyError
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.kubeconfig import load_kubeconfig
+from clusterstacks.kube.transport import Pool
+from clusterstacks.releases.packaging import build_release
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from clusterstacks.devcluster.state import StateDirectory
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest, ObjectId
+
+NAMESPACE = "default"
+CLUSTER = "first"
+"""The Cluster of examples/cluster.yaml."""
+
+POLL_SECONDS = 0.25
+PATIENCE = timedelta(minutes=3)
+"""For one step of the demo; the longest takes a few seconds. Arbitrary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What an upgrade did to the addons' objects in the workload cluster."""
+
+    created: tuple[ObjectId, ...]
+    changed: tuple[ObjectId, ...]
+    removed: tuple[ObjectId, ...]
+    untouched: tuple[ObjectId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What the demo has shown.
+
+    Args:
+        objects: Addon objects read back from the workload API server before the upgrade.
+        first: Class the cluster began with.
+        second: Class it was upgraded to.
+        changes: What the upgrade did.
+        seconds: Time of each step, by its name.
+    """
+
+    objects: int
+    first: str
+    second: str
+    changes: Changes
+    seconds: dict[str, float]
+
+
+@dataclass(slots=True)
+class Scenario:
+    """Plays the story on a running environment.
+
+    Args:
+        state: The environment.
+        releases: The directory its operator takes releases from.
+        say: Called with a sentence at the beginning of each step.
+        show: Called with the picture whenever it may have changed.
+    """
+
+    state: StateDirectory
+    releases: Path
+    say: Callable[[str], None]
+    show: Callable[[Sequence[Node]], None]
+    _seconds: dict[str, float] = field(default_factory=dict)
+
+    async def play(self) -> Story:
+        """Play it.
+
+        Raises:
+            ClusterStacksError: A step did not become true in time; the message says which and why.
+        """
+        async with Pool() as pool:
+            client = Client(load_kubeconfig([self.state.kubeconfig]), pool)
+            first = await self._offer(client)
+            await self._create_cluster(client, first)
+            before = await self._read_back(client, pool)
+            second = await self._offer_next(client)
+            await self._upgrade(client, second)
+            after = await self._read_back(client, pool)
+        return Story(len(before), first.class_name, second.class_name, compare(before, after), self._seconds)
+
+    async def _offer(self, client: Client) -> ReleaseName:
+        self.say("A provider offers a stack: kubectl apply -f examples/clusterstack.yaml")
+        first = build_first(self.releases)
+        await apply_in_order(client, read_manifests(examples() / "clusterstack.yaml"))
+        await self._until(client, "release ready", lambda seen: _release_ready(seen, first))
+        return first
+
+    async def _create_cluster(self, client: Client, release: ReleaseName) -> None:
+        self.say("A user creates one object: kubectl apply -f examples/cluster.yaml")
+        await apply_in_order(client, read_manifests(examples() / "cluster.yaml"))
+        await self._until(client, "cluster with addons", lambda seen: _delivered(seen, release))
+
+    async def _offer_next(self, client: Client) -> ReleaseName:
+        self.say("The stack's authors publish a second release for the same Kubernetes minor")
+        second = build_second(self.releases)
+        await self._until(client, "second release ready", lambda seen: _release_ready(seen, second))
+        return second
+
+    async def _upgrade(self, client: Client, release: ReleaseName) -> None:
+        patch = {"spec": {"topology": {"classRef": {"name": release.class_name}}}}
+        self.say(f"The user names it in the Cluster: spec.topology.classRef.name: {release.class_name}")
+        clusters = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
+        await client.merge_patch(clusters, CLUSTER, patch, NAMESPACE)
+        await self._until(client, "upgrade", lambda seen: _delivered(seen, release))
+
+    async def _until(self, client: Client, step: str, happened: Callable[[Snapshot], bool]) -> None:
+        began = time.monotonic()
+        while True:
+            seen = await snapshot(client, NAMESPACE)
+            drawn = picture(seen)
+            self.show(drawn)
+            if happened(seen):
+                self._seconds[step] = time.monotonic() - began
+                return
+            if time.monotonic() - began > PATIENCE.total_seconds():
+                raise DependencyError("DemoStuck", _stuck(step, drawn))
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _read_back(self, client: Client, pool: Pool) -> dict[ObjectId, LiveObject]:
+        seen = await snapshot(client, NAMESPACE)
+        workload = Client(load_kubeconfig([self.state.cluster_kubeconfig(NAMESPACE, CLUSTER)]), pool)
+        found = await read_back(workload, seen.addons[0])
+        missing = [str(identity) for identity, live in found.items() if live is None]
+        if missing:
+            raise DependencyError("ObjectsMissing", f"the workload cluster has no {', '.join(missing)}")
+        return {identity: live for identity, live in found.items() if live is not None}
+
+
+def compare(before: dict[ObjectId, LiveObject], after: dict[ObjectId, LiveObject]) -> Changes:
+    """Compare two readings of the addons' objects; an object of another uid was created anew."""
+    same = {one for one in after if one in before and before[one].uid == after[one].uid}
+    return Changes(
+        created=tuple(sorted(after.keys() - same)),
+        changed=tuple(sorted(one for one in same if before[one] != after[one])),
+        removed=tuple(sorted(before.keys() - after.keys())),
+        untouched=tuple(sorted(one for one in same if before[one] == after[one])),
+    )
+
+
+def build_first(releases: Path) -> ReleaseName:
+    """Build the first release of the example stack."""
+    return build_release(_stacks() / "demo/1-35", releases, cluster_stack="v1", cluster_addon="v1", node_image="v1")
+
+
+def build_second(releases: Path) -> ReleaseName:
+    """Build the second release for the same Kubernetes minor: another network addon, everything else as it was."""
+    return build_release(
+        _stacks() / "demo/1-35",
+        releases,
+        cluster_stack="v2",
+        cluster_addon="v2",
+        node_image="v1",
+        changes=_stacks() / "demo-next/1-35",
+    )
+
+
+def examples() -> Path:
+    """The examples: beside the installed package, or in the checkout."""
+    here = Path(__file__).resolve()
+    installed = here.parents[1] / "examples"
+    return installed if installed.is_dir() else here.parents[4] / "examples"
+
+
+def _stacks() -> Path:
+    return examples() / "stacks" / "local"
+
+
+def _release_ready(seen: Snapshot, release: ReleaseName) -> bool:
+    return any(
+        text(found, "metadata", "name") == release.release and at(found, "status", "ready") is True
+        for found in seen.releases
+    )
+
+
+def _delivered(seen: Snapshot, release: ReleaseName) -> bool:
+    return any(_has(addon, release) for addon in seen.addons)
+
+
+def _has(addon: Manifest, release: ReleaseName) -> bool:
+    return (
+        text(addon, "spec", "clusterRef", "name") == CLUSTER
+        and text(addon, "spec", "clusterStack") == release.class_name
+        and at(addon, "status", "ready") is True
+    )
+
+
+def _stuck(step: str, drawn: Sequence[Node]) -> str:
+    unfinished = [node for root in drawn for _, node in root.lines() if node.state.value != "done"]
+    lines = [f"  {node.title}: {node.detail}" for node in unfinished]
+    return "\n".join([f"'{step}' did not happen within {PATIENCE}; not done yet:", *lines])
