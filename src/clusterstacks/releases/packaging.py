@@ -142,7 +142,7 @@ def _store(name: ReleaseName, files: Mapping[str, bytes], into: Path) -> None:
         open_release(built, ChartCache())
         target = into / name.release
         try:
-            staging.publish(target)
+            staging.publish(target, readable=True)
         except FileExistsError:
             if survey(name, target).digest != built.digest:
                 way_out = "choose another version, or remove it"

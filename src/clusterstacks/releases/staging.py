@@ -48,15 +48,20 @@ class Staging:
             raise
         return cls(path, lock)
 
-    def publish(self, target: Path) -> None:
+    def publish(self, target: Path, *, readable: bool = False) -> None:
         """Make the directory, whole and on disk, appear as ``target``.
+
+        Args:
+            target: Its new name, on the same file system.
+            readable: Whether other users may read it.
 
         Raises:
             FileExistsError: ``target`` is there already.
             OSError: The disk refuses.
         """
         for file in sorted(self.path.iterdir()):
-            _seal(file)
+            _seal(file, 0o644 if readable else 0o600)
+        os.fchmod(self.lock, 0o755 if readable else 0o700)
         os.fsync(self.lock)
         try:
             self.path.rename(target)
@@ -120,10 +125,10 @@ def _fresh_path(root: Path) -> Path:
     return root / f"{PREFIX}{secrets.token_hex(8)}"
 
 
-def _seal(file: Path) -> None:
+def _seal(file: Path, mode: int) -> None:
     handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        os.fchmod(handle, 0o600)
+        os.fchmod(handle, mode)
         os.fsync(handle)
     finally:
         os.close(handle)

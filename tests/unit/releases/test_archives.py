@@ -10,7 +10,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.releases import GZIP, gzipped, tar_of
 
@@ -48,6 +48,7 @@ def test_what_was_packed_comes_out() -> None:
     assert read_archive(write_archive(FILES), "x") == FILES
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(PART, min_size=1, max_size=4), max_size=8).map(single_paths), st.binary(max_size=700))
 def test_any_sound_names_come_back(paths: list[str], content: bytes) -> None:
     files = dict.fromkeys(paths, content)
@@ -215,6 +216,7 @@ def test_a_damaged_gzip_file_is_refused(damage: bytes) -> None:
         read_archive(damage, "x")
 
 
+@settings(deadline=None)
 @given(st.integers(0, 20_000), st.binary(min_size=1, max_size=600))
 def test_no_damage_to_the_tar_gives_another_error(at: int, damage: bytes) -> None:
     tar = bytearray(tar_of(*FILES.items()))
@@ -224,6 +226,7 @@ def test_no_damage_to_the_tar_gives_another_error(at: int, damage: bytes) -> Non
         read_archive(gzipped(bytes(tar)), "x")
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=2000))
 def test_no_bytes_at_all_give_another_error(noise: bytes) -> None:
     for packed in (noise, gzipped(noise), zlib.compress(noise)):

@@ -238,7 +238,7 @@ def test_too_many_files_are_refused(tmp_path: Path) -> None:
         survey(STAGED, write_release(tmp_path / "r", {f"f{number:03}": b"" for number in range(101)}))
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(file=st.sampled_from(sorted(staged_release())), at=st.integers(0, 3000), damage=st.binary(max_size=30))
 def test_no_damage_to_a_file_gives_another_error(
     tmp_path_factory: pytest.TempPathFactory, file: str, at: int, damage: bytes

@@ -90,6 +90,12 @@ def test_a_stack_with_stages_becomes_a_release_that_opens(tmp_path: Path, source
     assert yaml.load((directory / "metadata.yaml").read_bytes())["versions"]["components"]["nodeImage"] == "v0-sha.abc"
 
 
+def test_a_built_release_is_for_everybody_to_read(tmp_path: Path, source: Path) -> None:
+    directory = tmp_path / "out" / build(source, tmp_path / "out").release
+
+    assert {path.stat().st_mode & 0o777 for path in (directory, *directory.iterdir())} == {0o755, 0o644}
+
+
 def test_known_tags_are_filled_and_others_stay(tmp_path: Path, source: Path) -> None:
     build(source, tmp_path / "out")
     directory = tmp_path / "out" / "local-tiny-1-35-v2"
