@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.cli import output
+from clusterstacks.cli.main import csctl
+from clusterstacks.devcluster import records
+from clusterstacks.devcluster.state import Phase, StateDirectory, Summary, state_directory
+from clusterstacks.devcluster.tools import TOOLS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAVY = ("aiohttp", "cryptography", "orjson", "pydantic", "rich", "yaml")
+
+
+def run(*arguments: str) -> int:
+    return output.run(lambda: csctl.main(list(arguments), prog_name="csctl", standalone_mode=False))
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return state_directory()
+
+
+@pytest.fixture
+def running(state: StateDirectory) -> StateDirectory:
+    pid = os.getpid()
+    state.write(Summary(phase=Phase.RUNNING, pid=pid, identity=records.identity_of(pid)))
+    record = records.Record(name="etcd", pid=pid, identity=records.identity_of(pid), version="v3.6.14", port=20_001)
+    records.write(state.records, record)
+    return state
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = f"import sys, clusterstacks.cli.main; print([name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("verb", ["up", "down", "status", "kubeconfig", "logs", "binaries"])
+def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("dev", verb, "--help") == 0
+    assert f"Usage: csctl dev {verb}" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize("verb", [["status"], ["kubeconfig"], ["kubectl", "get", "pods"]])
+def test_without_an_environment_the_way_out_is_said(verb: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("dev", *verb) == 2
+    assert "there is no environment in " in (shown := capsys.readouterr().err)
+    assert "start one with 'csctl dev up'" in shown
+
+
+@pytest.mark.usefixtures("state")
+def test_down_without_an_environment_is_fine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("dev", "down") == 0
+    assert "there is no environment" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("running")
+def test_status_shows_each_process_and_the_open_port(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("dev", "status") == 0
+    shown = capsys.readouterr().out
+    assert "COMPONENT" in shown
+    assert "v3.6.14   20001" in shown
+    assert "Cluster API's webhook port listens on all interfaces" in shown
+
+
+@pytest.mark.usefixtures("running")
+def test_status_is_there_for_programs_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("dev", "status", "--output", "json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["healthy"] is True
+    assert [component["name"] for component in document["components"]] == ["supervisor", "etcd"]
+
+
+def test_status_fails_when_something_does_not_run(running: StateDirectory, capsys: pytest.CaptureFixture[str]) -> None:
+    records.write(running.records, records.Record(name="provider", pid=1, identity="x:1", ended="exited with code 1"))
+
+    assert run("dev", "status") == 1
+    assert "provider exited with code 1; 'csctl dev logs COMPONENT' says why" in capsys.readouterr().out
+
+
+def test_kubeconfig_is_printed_for_the_management_or_a_workload_cluster(
+    running: StateDirectory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path, text in ((running.kubeconfig, "mgmt"), (running.cluster_kubeconfig("default", "prod"), "prod")):
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+
+    assert run("dev", "kubeconfig") == run("dev", "kubeconfig", "--cluster", "default/prod") == 0
+    assert capsys.readouterr().out == "mgmtprod"
+    assert run("dev", "kubeconfig", "--cluster", "default/other") == 2
+    assert "there is no workload cluster default/other (yet)" in capsys.readouterr().err
+
+
+def test_kubectl_gets_every_argument_after_ours(running: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    assets = running.root / "assets"
+    assets.mkdir()
+    fake = assets / "kubectl"
+    fake.write_text(f"#!/bin/sh\necho Client Version: {TOOLS['kubectl'].version}\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("CLUSTERSTACKS_ASSETS", str(assets))
+    called: list[tuple[object, ...]] = []
+    monkeypatch.setattr(os, "execve", lambda *arguments: called.append(arguments))
+
+    assert run("dev", "kubectl", "--name", "default", "get", "pods", "--name", "x", "-o=yaml", "--help") == 0
+    (program, arguments, environ), *_ = called
+    assert program == fake
+    assert arguments == [str(fake), "get", "pods", "--name", "x", "-o=yaml", "--help"]
+    assert isinstance(environ, dict)
+    assert environ["KUBECONFIG"] == str(running.kubeconfig)
+
+
+def test_a_second_environment_in_the_same_place_is_refused(
+    running: StateDirectory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("dev", "up", "--detach") == 2
+    assert f"an environment is running in {running.root}" in capsys.readouterr().err

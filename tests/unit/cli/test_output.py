@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import click
+import pytest
+
+from clusterstacks.cli import output
+from clusterstacks.domain.errors import DependencyError, SpecError
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "shown"),
+    [
+        (SpecError("X", "a is wrong; change b\nevidence"), 2, "Error: a is wrong; change b\n  evidence\n"),
+        (DependencyError("X", "a is away"), 1, "Error: a is away\n"),
+        (click.UsageError("no such option"), 2, "Error: no such option\n"),
+        (click.exceptions.Exit(3), 3, ""),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+        (click.Abort(), 130, "interrupted\n"),
+        (KeyError("x"), 70, "csctl has a bug: KeyError: 'x'; please report it with the output of CSCTL_TRACEBACK=1\n"),
+    ],
+)
+def test_every_end_has_its_code_and_its_words(
+    error: BaseException, code: int, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command() -> None:
+        raise error
+
+    assert output.run(command) == code
+    assert capsys.readouterr() == ("", shown)
+
+
+def test_a_result_that_is_a_number_is_the_exit_code() -> None:
+    assert output.run(lambda: 1) == 1
+    assert output.run(lambda: None) == 0
+
+
+def test_the_trace_is_shown_on_request(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("CSCTL_TRACEBACK", "1")
+
+    assert output.run(lambda: [][1]) == 70
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_columns_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_table(("NAME", "PORT"), [("etcd", 1), ("management", "")])
+
+    assert capsys.readouterr().out == "NAME         PORT\netcd         1\nmanagement\n"

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from clusterstacks.devcluster import following, inspection, records, supervisor, teardown
+from clusterstacks.devcluster.binaries import silent
+from clusterstacks.devcluster.environment import EnvironmentSettings
+from clusterstacks.devcluster.installing import read_manifests
+from clusterstacks.devcluster.state import Phase, StateDirectory, Summary, state_directory
+from clusterstacks.domain.errors import SpecError
+
+
+def test_state_lies_below_the_home_of_states() -> None:
+    assert state_directory("two", {"XDG_STATE_HOME": "/s"}).root == Path("/s/cluster-stacks/two")
+    assert state_directory(environ={"HOME": "/h"}).root == Path("/h/.local/state/cluster-stacks/default")
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "Ä", "-a", "a" * 41])
+def test_a_name_that_is_no_directory_name_is_refused(name: str) -> None:
+    with pytest.raises(SpecError, match="cannot name an environment"):
+        state_directory(name, {"HOME": "/h"})
+
+
+def test_a_directory_with_something_else_in_it_is_never_taken_nor_removed(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    state = StateDirectory(tmp_path)
+
+    with pytest.raises(SpecError, match="holds files that are not of a local environment"):
+        supervisor.run(EnvironmentSettings(state=state), silent, lambda: None)
+    assert not teardown.down(state, silent)
+    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_the_summary_is_read_back(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path / "new")
+    assert state.read() is None
+    written = Summary(phase=Phase.FAILED, message="because", pid=1, identity="x")
+    state.write(written)
+    assert state.read() == written
+    state.marker.write_text('{"phase": "Unheard"}')
+    assert state.read() is None
+
+
+def test_the_detached_supervisor_gets_all_settings() -> None:
+    settings = EnvironmentSettings(
+        state=StateDirectory(Path("/s")),
+        operator=False,
+        releases=Path("/r"),
+        clusters_from=(Path("/a"), Path("/b")),
+        rate_limits=True,
+    )
+
+    assert supervisor._parse(supervisor._arguments(settings)) == settings
+    plain = EnvironmentSettings(state=StateDirectory(Path("/s")))
+    assert supervisor._parse(supervisor._arguments(plain)) == plain
+
+
+def environment(tmp_path: Path, *, supervised: bool) -> StateDirectory:
+    state = StateDirectory(tmp_path / "env")
+    identity = records.identity_of(os.getpid()) if supervised else "gone"
+    state.write(Summary(phase=Phase.RUNNING, pid=os.getpid(), identity=identity))
+    return state
+
+
+def test_a_component_that_ended_is_said(tmp_path: Path) -> None:
+    state = environment(tmp_path, supervised=True)
+    etcd = records.Record(name="etcd", pid=0, identity="x:1", ended="was ended by SIGKILL at 12:00:00")
+    records.write(state.records, etcd)
+
+    seen = inspection.inspect(state)
+
+    assert seen is not None
+    assert not seen.healthy
+    assert seen.message.startswith("etcd was ended by SIGKILL at 12:00:00; 'csctl dev logs")
+    assert [component.running for component in seen.components] == [True, False]
+
+
+def test_a_supervisor_that_is_gone_is_said(tmp_path: Path) -> None:
+    seen = inspection.inspect(environment(tmp_path, supervised=False))
+
+    assert seen is not None
+    assert seen.message.startswith("the supervisor is gone")
+    assert inspection.inspect(StateDirectory(tmp_path / "none")) is None
+
+
+def test_down_removes_the_files_and_the_parent_when_it_is_empty(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path / "cluster-stacks" / "default")
+    state.write(Summary(phase=Phase.RUNNING, pid=0, identity="gone"))
+
+    assert teardown.down(state, silent)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("component", ["nope", "../../etc/passwd", "a/../../../x"])
+def test_an_unknown_log_is_refused_with_those_there_are(tmp_path: Path, component: str) -> None:
+    state = environment(tmp_path, supervised=True)
+    state.log("etcd").parent.mkdir()
+    state.log("etcd").write_text("hello\n")
+
+    with pytest.raises(SpecError, match=r"there are: etcd$"):
+        "".join(following.read_log(state, component))
+    assert "".join(following.read_log(state, "etcd")) == "hello\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: X", "document 1 is no Kubernetes object"),
+        ("- a\n", "document 1 is no Kubernetes object"),
+        ("apiVersion: v1\nkind: X\nmetadata: {}\n", "document 1 is no Kubernetes object"),
+        ("apiVersion: v1\nkind: X\nmetadata: []\n", "document 1 is no Kubernetes object"),
+        ("a: [", r"clusters\.yaml"),
+    ],
+)
+def test_a_file_that_holds_no_objects_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "clusters.yaml"
+    path.write_text(text)
+
+    with pytest.raises(SpecError, match=message):
+        read_manifests(path)
+
+
+def test_empty_documents_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "clusters.yaml"
+    path.write_text("---\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n---\n")
+
+    assert [manifest["metadata"]["name"] for manifest in read_manifests(path)] == ["a"]
+    with pytest.raises(SpecError, match="cannot be read: No such file"):
+        read_manifests(tmp_path / "none.yaml")
