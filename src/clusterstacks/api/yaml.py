@@ -84,7 +84,9 @@ class K8sLoader(yaml.CSafeLoader):
         """See ``descend_resolver``."""
 
 
-def load_all(text: str | bytes, *, name: str = "YAML", max_bytes: int = MAX_BYTES) -> list[Any]:
+def load_all(
+    text: str | bytes, *, name: str = "YAML", max_bytes: int = MAX_BYTES, unique_keys: bool = True
+) -> list[Any]:
     """Read every document of ``text``; an empty document is None.
 
     Mappings have string keys only and hold no shared parts, so aliases behave as copies.
@@ -93,6 +95,7 @@ def load_all(text: str | bytes, *, name: str = "YAML", max_bytes: int = MAX_BYTE
         text: The documents; bytes must be UTF-8.
         name: How messages call the text, e.g. ``metadata.yaml``.
         max_bytes: Longest text taken.
+        unique_keys: False lets the last of several equal keys win, as Helm and kubectl do; published charts rely on it.
 
     Raises:
         YamlError: not YAML; a duplicate or null key; infinity or not-a-number; a tag Kubernetes does not know;
@@ -103,7 +106,7 @@ def load_all(text: str | bytes, *, name: str = "YAML", max_bytes: int = MAX_BYTE
         _refuse_bombs(source, name)
         loader = K8sLoader(source)
         try:
-            return _documents(loader)
+            return _documents(loader, _Builder(unique_keys=unique_keys))
         finally:
             loader.dispose()
     except _NotKubernetesError as error:
@@ -153,8 +156,7 @@ def _refuse_bombs(source: str, name: str) -> None:
             raise YamlError(name, f"has more than {MAX_ALIASES} aliases", _line_of(event.start_mark))
 
 
-def _documents(loader: K8sLoader) -> list[Any]:
-    builder = _Builder()
+def _documents(loader: K8sLoader, builder: _Builder) -> list[Any]:
     documents = []
     while loader.check_node():
         node = loader.get_node()
@@ -165,8 +167,9 @@ def _documents(loader: K8sLoader) -> list[Any]:
 class _Builder:
     """Turns composed nodes into JSON values, within ``MAX_VALUES`` and ``MAX_DEPTH``."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, unique_keys: bool) -> None:
         self._budget = MAX_VALUES
+        self._unique_keys = unique_keys
 
     def value(self, node: yaml.Node, depth: int) -> Any:  # noqa: ANN401 - any JSON value
         self._budget -= 1
@@ -190,7 +193,7 @@ class _Builder:
                 merged = self._merged(value_node, depth) | merged
                 continue
             key = _key(key_node)
-            if key in own:
+            if key in own and self._unique_keys:
                 raise _NotKubernetesError(key_node, f"key {key!r} is there twice")
             own[key] = self.value(value_node, depth)
         return merged | own if merged else own

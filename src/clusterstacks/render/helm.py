@@ -37,9 +37,20 @@ def render(chart: bytes, values: object, options: dict[str, str]) -> Rendered:
     """
     try:
         with Chart.load_archive(chart) as handle:
+            _check_dependencies(handle)
             text = _native.call_string("helm_render", handle._raw(), orjson.dumps(values).decode(), json.dumps(options))  # noqa: SLF001 - Chart.render() leaves out kube_version
             # Read after the render, which takes disabled subcharts away, and their CRDs with them.
             crds = tuple((crd["filename"], crd["data"]) for crd in handle.crds)
     except HelmError as error:
         raise RenderFailed(shortened(error.detail)) from None
     return Rendered(orjson.loads(text), crds)
+
+
+def _check_dependencies(chart: Chart) -> None:
+    """Refuse a chart without its subcharts, as the command line does; the engine would render the rest of it."""
+    there = {subchart["name"] for subchart in chart.dependencies}
+    wanted = [dependency["name"] for dependency in chart.metadata.get("dependencies") or ()]
+    if missing := [name for name in wanted if name not in there]:
+        raise RenderFailed(
+            f"chart {chart.name} lacks its dependencies {', '.join(missing)}; vendor them into its charts/ directory"
+        )

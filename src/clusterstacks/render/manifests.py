@@ -119,7 +119,7 @@ def _is_output(path: str) -> bool:
 
 def _documents(path: str, text: str) -> Iterator[Document]:
     try:
-        documents = yaml.load_all(text, name=path)
+        documents = yaml.load_all(text, name=path, unique_keys=False)
     except yaml.YamlError as error:
         raise RenderFailed(error.message) from None
     for number, document in enumerate(documents, start=1):

@@ -92,6 +92,28 @@ async def test_a_subchart_disabled_once_comes_back_when_enabled(renderer: Render
     assert found == [["crd", "sub", "main"], ["main"], ["crd", "sub", "main"], ["main"]]
 
 
+@pytest.mark.parametrize("condition", ["", ", condition: sub.enabled"])
+async def test_a_chart_without_its_subcharts_is_an_error(renderer: Renderer, condition: str) -> None:
+    chart = packed(
+        {"templates/a.yaml": CONFIG_MAP % "main"},
+        chart=f"dependencies: [{{name: sub, version: 1.0.0, repository: https://charts.example.com{condition}}}]\n",
+    )
+
+    with pytest.raises(RenderFailed, match="addon demo: chart demo lacks its dependencies sub; vendor them"):
+        await renderer.chart(chart_request(chart))
+
+
+async def test_a_subchart_with_an_alias_is_there(renderer: Renderer) -> None:
+    chart = packed(
+        {"charts/sub/Chart.yaml": NESTED_CHART, "charts/sub/templates/a.yaml": CONFIG_MAP % "{{ .Chart.Name }}"},
+        chart="dependencies: [{name: sub, alias: one, version: 1.0.0}, {name: sub, alias: two, version: 1.0.0}]\n",
+    )
+
+    found = await renderer.chart(chart_request(chart))
+
+    assert [manifest["metadata"]["name"] for manifest in found] == ["one", "two"]
+
+
 async def test_numbers_in_values_print_as_helm_prints_them(renderer: Renderer) -> None:
     chart = packed(
         {
@@ -128,7 +150,6 @@ async def test_a_null_value_takes_a_default_away(renderer: Renderer) -> None:
         ("a: b: c", r"all\.yaml \(rendered\), line 1: mapping values are not allowed"),
         ("- 1", r"all\.yaml \(rendered\), document 1: is a list"),
         ("a: 1\n", r"all\.yaml \(rendered\), document 1: has no apiVersion"),
-        ("a: 1\na: 2\n", r"all\.yaml \(rendered\), line 2: key 'a' is there twice"),
         ('{{ define "a" }}{{ include "a" . }}{{ end }}{{ include "a" . }}', r"nested reference name: a"),
         ('{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}', r"exceeded maximum template depth"),
     ],

@@ -134,6 +134,9 @@ class TestKeys:
         with pytest.raises(YamlError, match=r"line 3: key '.*' is there twice"):
             load(text)
 
+    def test_the_last_duplicate_wins_where_that_is_asked_for(self) -> None:
+        assert load_all("a: 1\nb: 2\na: 3", unique_keys=False) == [{"a": 3, "b": 2}]
+
     def test_own_keys_win_over_merged_ones_and_the_first_merged_mapping_wins(self) -> None:
         read = load("base: &b {x: 1, v: 1}\nmore: &m {v: 2, z: 2}\nall: {<<: [*b, *m], x: 3}\n")
 
