@@ -11,6 +11,7 @@ from clusterstacks.controllers.clusterstackrelease.classes import class_outcome
 from clusterstacks.controllers.clusterstackrelease.deletion import delete_release
 from clusterstacks.controllers.clusterstackrelease.objects import apply_class_chart
 from clusterstacks.controllers.finalizers import hold
+from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.objects import split_api_version
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
     from clusterstacks.releases.sources import ReleaseSource
     from clusterstacks.releases.store import ReleaseStore
     from clusterstacks.render.renderer import Renderer
+
+
+class ReleaseUnusable(DependencyError):
+    """What the source has cannot be used. Its author must mend it, but nothing tells when: so it is looked at again."""
+
+    def __init__(self, cause: SpecError) -> None:
+        super().__init__(cause.code, cause.message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +76,10 @@ class ReleaseReconciler:
         pinned = draft.annotation(DIGEST_ANNOTATION)
         draft.status["ready"] = False
         with draft.blaming(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
-            release = await self.store.ensure(name, self.source, digest=pinned)
+            try:
+                release = await self.store.ensure(name, self.source, digest=pinned)
+            except SpecError as error:
+                raise ReleaseUnusable(error) from error
         if not pinned:
             await self._pin(draft, release.digest)
         draft.true(ReleaseCondition.DOWNLOADED)
