@@ -1,0 +1,9 @@
+"""Hypothesis profiles: tests must not depend on how fast a machine is; `make fuzz` looks a hundred times longer."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+settings.register_profile("default", deadline=None)
+settings.register_profile("fuzz", deadline=None, max_examples=10_000)
+settings.load_profile("default")
