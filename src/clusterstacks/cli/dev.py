@@ -74,7 +74,7 @@ def up(
     )
     if detach:
         supervisor.detach(settings, output.progress())
-        _say_what_next(state, "csctl dev down")
+        _say_what_next(state, f"'csctl dev down{_option(state)}'")
     else:
         supervisor.run(settings, output.progress(), lambda: _say_what_next(state, "Ctrl-C"))
 
@@ -196,10 +196,21 @@ def _row(component: ComponentState) -> tuple[str, ...]:
 
 
 def _say_what_next(state: StateDirectory, end: str) -> None:
+    option = _option(state)
     output.say(
         "\nThe environment runs. To look at it:\n"
-        "  csctl dev status\n"
-        "  csctl dev kubectl get clusters --all-namespaces\n"
+        f"  csctl dev status{option}\n"
+        f"  csctl dev kubectl{option} get clusters --all-namespaces\n"
         f"  export KUBECONFIG={state.kubeconfig}\n"
         f"{end} ends it and removes everything."
     )
+
+
+def _option(state: StateDirectory) -> str:
+    """Return what to add to a command so that it means this environment."""
+    from clusterstacks.devcluster.state import state_directory
+
+    if state == state_directory():
+        return ""
+    beside = state.root.parent == state_directory().root.parent
+    return f" --name {state.root.name}" if beside else f" --state-dir {state.root}"

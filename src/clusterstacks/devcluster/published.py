@@ -15,8 +15,7 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from clusterstacks.api.yaml import YamlError, load
 from clusterstacks.devcluster.tools import TOOLS, version_of
 
 if TYPE_CHECKING:
@@ -26,9 +25,10 @@ INDEX = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD
 CONTAINED = ("etcd", "kube-apiserver", "kubectl")
 DEADLINE_SECONDS = 4.0
 """For each connection and each silence; without an answer the binaries are built, which always works."""
+INDEX_BYTES = 8 << 20
 ARCHIVE_BYTES = 512 << 20
 MEMBER_BYTES = 512 << 20
-"""Bounds on what is accepted; the archives have about 70 MB, their largest member about 110 MB."""
+"""Bounds on what is accepted; the index has 0.2 MB, the archives about 70 MB, their largest member about 110 MB."""
 SUFFIX = ".published"
 
 
@@ -38,13 +38,13 @@ def fetch_published(cache: Path, report: Callable[[str], None]) -> None:
     Every failure means only that they are built instead: it is reported in one line, never raised.
     """
     try:
-        found = newest_fitting(yaml.safe_load(_read(INDEX, 16 << 20)), _platform())
+        found = newest_fitting(load(_read(INDEX, INDEX_BYTES), name=INDEX), _platform())
         if found is None:
             return
         address, digest = found
         report(f"fetching {address.rpartition('/')[2]}")
         unpack(_read(address, ARCHIVE_BYTES), digest, cache)
-    except (OSError, ValueError, tarfile.TarError, yaml.YAMLError) as error:
+    except (OSError, ValueError, tarfile.TarError, YamlError) as error:
         report(f"no published binaries from {INDEX.split('/')[2]} ({_first_line(error)}): building instead")
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from clusterstacks.devcluster.environment import Environment, EnvironmentSetting
 from clusterstacks.devcluster.files import private_directory
 from clusterstacks.devcluster.processes import log_tail
 from clusterstacks.devcluster.state import MARKER_VARIABLE, Phase, StateDirectory, Summary
-from clusterstacks.devcluster.teardown import down, marked
+from clusterstacks.devcluster.teardown import down, marked, remove_files
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def run(settings: EnvironmentSettings, report: Callable[[str], None], ready: Cal
         state.write(_summary(Phase.STOPPING))
         environment.stop()
         records.end(marked(state.root))  # the API servers of a provider that was killed
-        shutil.rmtree(state.root, ignore_errors=True)
+        remove_files(state)
 
 
 def detach(settings: EnvironmentSettings, report: Callable[[str], None]) -> None:

@@ -46,7 +46,7 @@ def down(state: StateDirectory, report: Callable[[str], None]) -> bool:
         raise DependencyError("ProcessLeft", f"cannot end {named}; end them by hand and run this again")
     found = summary is not None or bool(left)
     if summary is not None:
-        _remove(state)
+        remove_files(state)
     return found
 
 
@@ -67,7 +67,12 @@ def _command(entry: Path) -> str:
     return (entry / "comm").read_text().strip()
 
 
-def _remove(state: StateDirectory) -> None:
+def remove_files(state: StateDirectory) -> None:
+    """Remove the state directory, and its parent when no other environment lives there.
+
+    Raises:
+        DependencyError: something in it cannot be removed.
+    """
     shutil.rmtree(state.root, ignore_errors=True)
     if state.root.exists():
         raise DependencyError("FilesLeft", f"{state.root} cannot be removed; remove it by hand")

@@ -10,7 +10,7 @@ import pytest
 
 from clusterstacks.cli import output
 from clusterstacks.cli.main import csctl
-from clusterstacks.devcluster import records
+from clusterstacks.devcluster import records, supervisor
 from clusterstacks.devcluster.state import Phase, StateDirectory, Summary, state_directory
 from clusterstacks.devcluster.tools import TOOLS
 
@@ -126,3 +126,22 @@ def test_a_second_environment_in_the_same_place_is_refused(
 ) -> None:
     assert run("dev", "up", "--detach") == 2
     assert f"an environment is running in {running.root}" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [((), ""), (("--name", "two"), " --name two"), (("--state-dir", "/srv/env"), " --state-dir /srv/env")],
+)
+def test_hints_name_the_environment_they_are_about(
+    arguments: tuple[str, ...],
+    option: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(supervisor, "detach", lambda *_: None)
+
+    assert run("dev", "up", "-d", *arguments) == 0
+    shown = capsys.readouterr().out
+    assert f"csctl dev status{option}\n" in shown
+    assert f"'csctl dev down{option}' ends it" in shown

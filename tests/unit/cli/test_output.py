@@ -37,7 +37,7 @@ def test_a_result_that_is_a_number_is_the_exit_code() -> None:
 def test_the_trace_is_shown_on_request(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("CSCTL_TRACEBACK", "1")
 
-    assert output.run(lambda: [][1]) == 70
+    assert output.run(lambda: int("x")) == 70
     assert "Traceback" in capsys.readouterr().err
 
 
