@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,11 +27,13 @@ from clusterstacks.domain.delivery import (
 )
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.ownership import PART_OF_LABEL
+from clusterstacks.domain.pruning import Fate, plan_pruning, shared_objects
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from clusterstacks.domain.objects import Manifest, ObjectId
+    from clusterstacks.domain.pruning import PrunePlan
     from clusterstacks.kube.client import Client
 
 RECORD_NAMESPACE = "kube-system"
@@ -78,7 +81,7 @@ class Delivery:
     async def records(self) -> dict[str, DeliveryRecord]:
         """Read what the cluster holds, by addon: one request, always."""
         self._stored, self._unreadable = await self._store.read()
-        return {addon: stored.record for addon, stored in self._stored.items()}
+        return _records(self._stored)
 
     async def manifests(self, name: str) -> list[Manifest] | None:
         """Return what an addon was last rendered to; None when the cluster holds no (readable) revision of it.
@@ -131,23 +134,26 @@ class Delivery:
         Raises:
             DependencyError: The cluster cannot be worked with, or another operator wrote a record meanwhile.
         """
-        stored = await self._known()
-        self._stored = None
-        pruner = Pruner(self._client, self._store, self._deadlines)
-        report, self._stored = await pruner.prune(stored, self._unreadable, keep)
-        return report
+        records = _records(await self._known())
+        return await self._prune(records, plan_pruning(records, keep), keep)
 
     async def remove(self, name: str) -> PruneReport:
-        """Delete one addon with its record, and nothing of the others: what a stage with action ``delete`` asks for.
+        """Delete one addon with its record, e.g. in a stage that asks for it; all others stay as they are.
 
         Raises:
-            DependencyError: The cluster cannot be worked with, or another operator wrote a record meanwhile.
+            DependencyError: As ``prune``.
         """
-        stored = await self._known()
-        self._stored = None
-        pruner = Pruner(self._client, self._store, self._deadlines)
-        report, self._stored = await pruner.prune(stored, self._unreadable, stored.keys() - {name}, only=name)
-        return report
+        records = _records(await self._known())
+        keep = records.keys() - {name}
+        return await self._prune(records, [plan for plan in plan_pruning(records, keep) if plan.whole], keep)
+
+    async def _prune(
+        self, records: Mapping[str, DeliveryRecord], plans: Sequence[PrunePlan], keep: Collection[str]
+    ) -> PruneReport:
+        stored, self._stored = await self._known(), None
+        removals, self._stored = await Pruner(self._client, self._store, self._deadlines).prune(stored, plans)
+        complete = not self._unreadable and all(one.departure.fate is not Fate.PENDING for one in removals)
+        return PruneReport(removals, shared_objects(records, keep), dict(self._unreadable), complete)
 
     async def _known(self) -> dict[str, Stored]:
         if self._stored is None:
@@ -163,7 +169,8 @@ class Delivery:
         seen = await self._seen(before, targets, set_id)
         aim = DeliveryRecord(name, revision.digest, revision.input_digest, DeliveryState.DELIVERING)
         plan = begin(before, aim, [target.wanted for target in targets], seen)
-        packed = pack_revision(revision.manifests)
+        # Compressing megabytes would hold up everybody else's requests.
+        packed = await asyncio.to_thread(pack_revision, revision.manifests)
         known = {one.id: one for one in plan.record.objects}
         steps = [
             Step(target, known[target.id], ours=target.id in seen)
@@ -201,6 +208,10 @@ class Delivery:
         if self._stored is not None:
             self._stored[record.addon] = stored
         return stored
+
+
+def _records(stored: Mapping[str, Stored]) -> dict[str, DeliveryRecord]:
+    return {addon: one.record for addon, one in stored.items()}
 
 
 def _known(result: ObjectResult) -> Known:

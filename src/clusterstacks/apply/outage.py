@@ -21,6 +21,6 @@ async def raise_outage(client: Client, error: ClusterStacksError) -> None:
     """
     if isinstance(error, (CredentialsFailed, Unauthorized)):
         raise error
-    # A webhook may keep one object past the deadline, or answer 5xx in the server's name.
-    if isinstance(error, Unreachable) and not error.status:
+    # A webhook may keep one object past the deadline, or make the server answer 5xx.
+    if isinstance(error, Unreachable):
         await client.ready()

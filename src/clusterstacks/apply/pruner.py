@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from clusterstacks.apply.concurrently import together
 from clusterstacks.apply.foreign import ForeignContent
 from clusterstacks.apply.removing import Doomed, Remover
-from clusterstacks.apply.results import Deadlines, PruneReport, Removal
+from clusterstacks.apply.results import Deadlines, Removal
 from clusterstacks.apply.surveying import Survey, survey
 from clusterstacks.domain.ownership import PART_OF_LABEL, refuses_pruning
-from clusterstacks.domain.pruning import Departure, Fate, PrunePlan, plan_pruning, pruned, shared_objects
+from clusterstacks.domain.pruning import Departure, Fate, PrunePlan, pruned
 from clusterstacks.domain.waves import Wave, wave_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping, Sequence
 
     from clusterstacks.apply.recordstore import RecordStore, Stored
     from clusterstacks.domain.delivery import Known
@@ -31,20 +31,17 @@ class Pruner:
         self._deadlines = deadlines
 
     async def prune(
-        self, stored: Mapping[str, Stored], unreadable: Mapping[str, str], keep: Collection[str], *, only: str = ""
-    ) -> tuple[PruneReport, dict[str, Stored]]:
-        """Delete what no addon of ``keep`` renders, of all addons or ``only`` of one; return the records left, too.
+        self, stored: Mapping[str, Stored], plans: Sequence[PrunePlan]
+    ) -> tuple[tuple[Removal, ...], dict[str, Stored]]:
+        """Carry out plans; return what became of every object, and the records that are left.
 
-        Records whose objects are all gone or kept are written once each; a record of an addon that is not in ``keep``
-        is deleted last.
+        A record is written once, after its objects; one that nothing is left of is deleted last.
         """
-        records = {addon: one.record for addon, one in stored.items()}
-        plans = [plan for plan in plan_pruning(records, keep) if only in ("", plan.record.addon)]
         surveys = await together(self._look, plans)
-        fates, doomed = {}, []
+        fates: dict[str, dict[ObjectId, Departure]] = {}
+        doomed: list[Doomed] = []
         for plan, seen in zip(plans, surveys, strict=True):
-            settled, going = _sort_out(plan, seen)
-            fates[plan.record.addon] = settled
+            fates[plan.record.addon], going = _sort_out(plan, seen)
             doomed += going
         guard = ForeignContent(self._client, {self._store.set_id(plan.record.addon) for plan in plans if plan.whole})
         removed = await Remover(self._client, self._deadlines, guard).remove(doomed)
@@ -53,13 +50,8 @@ class Pruner:
             addon = plan.record.addon
             fates[addon] |= {known.id: removed[known.id] for known in plan.candidates if known.id in removed}
             await self._note(left, plan, fates[addon])
-        removals = tuple(
-            Removal(addon, identity, departure)
-            for addon, found in fates.items()
-            for identity, departure in found.items()
-        )
-        complete = not unreadable and all(one.departure.fate is not Fate.PENDING for one in removals)
-        return PruneReport(removals, shared_objects(records, keep), dict(unreadable), complete), left
+        removals = (Removal(addon, *fate) for addon, found in fates.items() for fate in found.items())
+        return tuple(removals), left
 
     async def _look(self, plan: PrunePlan) -> Survey:
         labels = f"{PART_OF_LABEL}={self._store.set_id(plan.record.addon)}"

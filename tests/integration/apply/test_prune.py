@@ -90,6 +90,21 @@ async def test_an_addon_the_release_no_longer_has_goes_with_its_record(cluster: 
     assert namespace is None or "deletionTimestamp" in namespace["metadata"]
 
 
+async def test_one_addon_can_go_alone(cluster: Cluster, unique: str) -> None:
+    delivery = Delivery(cluster.client)
+    await delivery.deliver(f"{unique}-a", Revision.of([config_map(f"{unique}-a"), config_map(unique)], "inputs"))
+    await delivery.deliver(f"{unique}-b", Revision.of([config_map(f"{unique}-b"), config_map(f"{unique}-x")], "old"))
+    await delivery.deliver(f"{unique}-b", Revision.of([config_map(f"{unique}-b"), config_map(unique)], "new"))
+
+    report = await delivery.remove(f"{unique}-a")
+    again = await delivery.remove(f"{unique}-a")
+
+    assert fates(report) == {f"ConfigMap {unique}-a": Fate.GONE, f"ConfigMap {unique}": Fate.HANDED_OVER}
+    assert again.removals == ()
+    assert await cluster.live("ConfigMap", f"{unique}-x", "kube-system")
+    assert set(await delivery.records()) == {f"{unique}-b"}
+
+
 async def test_an_object_that_moved_to_another_addon_is_handed_over(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
     moving, staying = config_map(f"{unique}-moving"), config_map(f"{unique}-staying")
