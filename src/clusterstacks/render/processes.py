@@ -152,6 +152,7 @@ class WorkerPool:
     def __init__(self, size: int, memory_bytes: int, idle: timedelta) -> None:
         self._memory_bytes = max(memory_bytes, SMALLEST_MEMORY)
         self._idle_seconds = idle.total_seconds()
+        self._size = size
         self._slots = asyncio.Semaphore(size)
         self._all: set[WorkerProcess] = set()
         self._idle: list[WorkerProcess] = []
@@ -183,7 +184,11 @@ class WorkerPool:
             for worker in self._all.difference(idle):
                 worker.kill()
             await asyncio.gather(*(self._retire(worker) for worker in idle), *self._stopping)
-            await asyncio.gather(*(asyncio.shield(worker.exited) for worker in self._all))
+            async with contextlib.AsyncExitStack() as slots:
+                # With every slot taken, no request is left that may just be starting a worker.
+                for _ in range(self._size):
+                    await slots.enter_async_context(self._slots)
+                await asyncio.gather(*(asyncio.shield(worker.exited) for worker in self._all))
         finally:
             for worker in self._all:
                 worker.kill()
