@@ -36,11 +36,13 @@ def worker_ids() -> list[int]:
             continue
         try:
             # "pid (name) state parent …"; a name may hold spaces.
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            name, _, fields = (entry / "stat").read_text().partition("(")[2].rpartition(")")
             command = (entry / "cmdline").read_bytes()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if parent == os.getpid() and (b"clusterstacks.render.worker" in command or not command):
+        is_worker = b"clusterstacks.render.worker" in command
+        is_zombie = not command and name.startswith("python")
+        if int(fields.split()[1]) == os.getpid() and (is_worker or is_zombie):
             found.append(int(entry.name))
     return found
 

@@ -4,10 +4,10 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.charts import CONFIG_MAP, packed, template
-from tests.support.workers import chart_request
 
 from clusterstacks.render.errors import RenderFailed
+from tests.support.charts import CONFIG_MAP, packed, template
+from tests.support.workers import chart_request
 
 if TYPE_CHECKING:
     from clusterstacks.render.renderer import Renderer

@@ -11,11 +11,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.support.charts import CONFIG_MAP, template
-from tests.support.workers import chart_request, until, worker_ids
 
 from clusterstacks.render.errors import RenderTimeout, WorkerDied
 from clusterstacks.render.renderer import Renderer
+from tests.support.charts import CONFIG_MAP, template
+from tests.support.workers import chart_request, until, worker_ids
 
 FINE = chart_request(template(CONFIG_MAP % "a"))
 ENDLESS = chart_request(
@@ -74,11 +74,10 @@ async def test_an_endless_chart_is_stopped_at_its_deadline_and_others_go_on() ->
     endless = asyncio.create_task(renderer.chart(ENDLESS))
     await asyncio.sleep(0)
     await renderer.chart(FINE)
-    beside = time.monotonic() - started
+    assert not endless.done()
     with pytest.raises(RenderTimeout, match="addon endless: took longer than 2 s and was stopped"):
         await endless
 
-    assert beside < 1
     assert 2 <= time.monotonic() - started < 4
     await renderer.chart(FINE)
     await renderer.close()
