@@ -104,7 +104,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
             self._input().close()
             async with asyncio.timeout(_STOP_SECONDS):
                 await asyncio.shield(self.exited)
-        except TimeoutError:
+        except (TimeoutError, WorkerDied):
             pass
         finally:
             self.kill()
