@@ -62,6 +62,11 @@ async def _follow(client: Client, crds: Mapping[str, Manifest], states: dict[str
         return
 
 
+def is_established(crd: Manifest) -> bool:
+    """Tell whether a CRD is served."""
+    return _state(crd) == ""
+
+
 def _state(crd: Manifest) -> str | None:
     """Empty once established, a reason when it will not be, None while that is open."""
     conditions = {one.get("type"): one for one in (crd.get("status") or {}).get("conditions") or []}

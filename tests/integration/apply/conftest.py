@@ -6,13 +6,13 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.requests import Recorder
 
 from clusterstacks.apply.delivery import RECORD_NAMESPACE
 from clusterstacks.apply.recordstore import RECORD_LABEL, SECRETS
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
+from tests.support.requests import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,8 +32,8 @@ class Cluster:
         self.client = self.new_client()
         self.requests = Recorder.on(self.client)
 
-    def new_client(self) -> Client:
-        return Client(self._connection, self._pool)
+    def new_client(self, **settings: Any) -> Client:
+        return Client(self._connection, self._pool, **settings)
 
     async def live(self, kind: str, name: str, namespace: str = "", group: str = "") -> dict[str, Any] | None:
         return await self.user.find(await self.user.resource(group, kind), name, namespace)

@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.manifests import crd, named
 
 from clusterstacks.apply.engine import Applier
 from clusterstacks.apply.results import Deadlines
@@ -15,12 +14,12 @@ from clusterstacks.domain.objects import ObjectId
 from clusterstacks.domain.ownership import OWNED_LABEL, PART_OF_LABEL
 from clusterstacks.domain.pruning import Fate
 from clusterstacks.kube.errors import AlreadyExists
+from tests.support.manifests import crd, named
 
 if TYPE_CHECKING:
-    from tests.integration.apply.conftest import Cluster
-
     from clusterstacks.apply.results import ObjectResult
     from clusterstacks.domain.objects import Manifest
+    from tests.integration.apply.conftest import Cluster
 
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
 CLASSES = "cluster.x-k8s.io"

@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.manifests import config_map, crd, deployment, named
-from tests.support.requests import Killed, Recorder
 
 from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.domain.delivery import DeliveryState
 from clusterstacks.domain.ownership import OWNED_LABEL, PART_OF_LABEL
 from clusterstacks.kube.resources import Resource
+from tests.support.manifests import config_map, crd, deployment, named
+from tests.support.requests import Killed, Recorder
 
 if TYPE_CHECKING:
-    from tests.integration.apply.conftest import Cluster
-
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
+    from tests.integration.apply.conftest import Cluster
 
 MOST_REQUESTS = 60
 """More than any run here makes; a run that is not killed ends the loop."""

@@ -3,13 +3,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.manifests import addon, config_map, crd, deployment, named
 
 from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.apply.recordstore import SECRETS
 from clusterstacks.domain.applyset import ID_LABEL, KINDS_ANNOTATION, NAMESPACES_ANNOTATION, TOOLING_ANNOTATION
 from clusterstacks.domain.delivery import DeliveryState
 from clusterstacks.domain.ownership import OWNED_LABEL, PART_OF_LABEL
+from tests.support.manifests import addon, config_map, crd, deployment, named
 
 if TYPE_CHECKING:
     from tests.integration.apply.conftest import Cluster
@@ -58,14 +58,14 @@ async def test_the_record_is_the_parent_of_a_standard_applyset(cluster: Cluster,
     )
 
 
-async def test_installs_with_one_request_an_object_and_seven_more(cluster: Cluster, unique: str) -> None:
+async def test_installs_with_one_request_an_object_and_eight_more(cluster: Cluster, unique: str) -> None:
     manifests = addon(unique, unique) + [config_map(f"{unique}-{number}", unique) for number in range(188)]
 
     await Delivery(cluster.client).deliver(unique, Revision.of(manifests, "inputs"))
 
     others = [call for call in cluster.requests.calls if not call.startswith("apply ")]
     assert len(cluster.requests.calls) - len(others) == len(manifests) == 200
-    assert sorted(call.split()[0] for call in others) == ["create", "get", "get", "list", "patch", "watch"], others
+    assert sorted(call.split()[0] for call in others) == ["create", *["get"] * 4, "list", "patch", "watch"], others
 
 
 async def test_the_same_revision_costs_a_list_of_the_records_and_no_write(cluster: Cluster, unique: str) -> None:
@@ -166,6 +166,26 @@ async def test_custom_resources_wait_for_a_crd_that_is_refused(cluster: Cluster,
     assert [one.synced for one in report.objects] == [False, False, True]
     assert report.objects[0].code == "Blocked"
     assert "CustomResourceDefinition" in report.objects[0].error
+
+
+async def test_the_next_addon_may_use_the_kinds_of_the_one_before(cluster: Cluster, unique: str) -> None:
+    group = f"{unique}.example.org"
+    delivery = Delivery(cluster.client)
+
+    await delivery.deliver(f"{unique}-a", Revision.of([crd("Widget", group)], "inputs"))
+    report = await delivery.deliver(f"{unique}-b", Revision.of([named(f"{group}/v1", "Widget", "first")], "inputs"))
+
+    assert [one.error for one in report.objects] == [""]
+
+
+async def test_objects_wait_for_a_namespace_that_is_refused(cluster: Cluster, unique: str) -> None:
+    refused = named("v1", "Namespace", f"{unique}.dotted")
+
+    report = await Delivery(cluster.client).deliver(
+        unique, Revision.of([config_map(unique, f"{unique}.dotted"), refused, config_map(unique)], "inputs")
+    )
+
+    assert [(one.synced, one.code) for one in report.objects] == [(False, "Blocked"), (False, "Invalid"), (True, "")]
 
 
 async def test_an_unknown_kind_fails_alone(cluster: Cluster, unique: str) -> None:

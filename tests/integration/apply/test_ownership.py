@@ -2,15 +2,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.support.manifests import config_map, deployment, named, with_annotation
-
 from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.domain.ownership import OWNED_LABEL, PART_OF_LABEL, RECREATE_ANNOTATION
+from tests.support.manifests import config_map, deployment, named, with_annotation
 
 if TYPE_CHECKING:
-    from tests.integration.apply.conftest import Cluster
-
     from clusterstacks.domain.objects import Manifest
+    from tests.integration.apply.conftest import Cluster
 
 
 async def apply_as(cluster: Cluster, manager: str, manifest: Manifest, *, labels: dict[str, str] | None = None) -> Any:

@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.manifests import addon, config_map, crd, named, with_annotation
 
 from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.apply.results import Deadlines
@@ -14,13 +13,13 @@ from clusterstacks.domain.delivery import DeliveryState
 from clusterstacks.domain.ownership import PRUNE_ANNOTATION
 from clusterstacks.domain.pruning import Fate, needs_pruning
 from clusterstacks.kube.errors import KindNotServed
+from tests.support.manifests import addon, config_map, crd, named, with_annotation
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tests.integration.apply.conftest import Cluster
-
     from clusterstacks.apply.results import PruneReport
+    from tests.integration.apply.conftest import Cluster
 
 AT_ONCE = Deadlines(gone=timedelta(milliseconds=50))
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.manifests import config_map, deployment
 
 from clusterstacks.apply.fingerprints import digest_of, mark_of
+from tests.support.manifests import config_map, deployment
 
 SENT: dict[str, Any] = {"metadata": {"name": "a", "labels": {"ours": "1"}, "annotations": {"ours": "2"}}}
 

@@ -7,8 +7,6 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.documents import JSON, damaged
-from tests.support.manifests import addon
 
 from clusterstacks.apply import recordcodec
 from clusterstacks.apply.recordcodec import (
@@ -20,6 +18,8 @@ from clusterstacks.apply.recordcodec import (
 )
 from clusterstacks.domain.delivery import DeliveryRecord, DeliveryState, Known, Mark
 from clusterstacks.domain.objects import ObjectId
+from tests.support.documents import JSON, damaged
+from tests.support.manifests import addon
 
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9.:-]{0,20}", fullmatch=True)
 WORDS = st.from_regex(r"[a-z0-9:]{0,20}", fullmatch=True)

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.manifests import config_map
 
 from clusterstacks.apply.concurrently import AT_ONCE, together
 from clusterstacks.apply.results import Deadlines
@@ -18,6 +17,7 @@ from clusterstacks.apply.waiting import pauses
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import Forbidden, Unauthorized, Unreachable
 from clusterstacks.kube.resources import Resource
+from tests.support.manifests import config_map
 
 if TYPE_CHECKING:
     from clusterstacks.apply.results import ObjectResult

@@ -3,12 +3,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.manifests import config_map, crd, named
 
 from clusterstacks.apply.targets import defined_kinds, resolve
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.kube.resources import Resource
+from tests.support.manifests import config_map, crd, named
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.manifests import Manifest, config_map, named
 
 from clusterstacks.domain.classobjects import GroupKind, check_class_objects
 from clusterstacks.domain.errors import SpecError
+from tests.support.manifests import Manifest, config_map, named
 
 LOCAL = GroupKind("local.clusterstack.x-k8s.io", "LocalClusterTemplate")
 

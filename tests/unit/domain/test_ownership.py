@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.documents import JSON
 
 from clusterstacks.domain.ownership import (
     FIELD_MANAGER,
@@ -19,6 +18,7 @@ from clusterstacks.domain.ownership import (
     standing,
     wants_recreation,
 )
+from tests.support.documents import JSON
 
 LABELLED: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{OWNED_LABEL}": {}}}}
 TRIES: st.SearchStrategy[dict[str, Any]] = st.recursive(

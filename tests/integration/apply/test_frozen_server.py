@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import signal
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from clusterstacks.apply.delivery import Delivery, Revision
+from clusterstacks.kube.errors import Unreachable
+from tests.support.manifests import config_map
+
+if TYPE_CHECKING:
+    from clusterstacks.devcluster.apiserver import ApiServer
+    from tests.integration.apply.conftest import Cluster
+
+
+async def test_a_server_that_freezes_in_the_middle_ends_the_delivery_and_a_later_one_completes_it(
+    cluster: Cluster, workload_server: ApiServer, unique: str
+) -> None:
+    """One deadline for the calls under way and one for the question whether it is the server; not one per object."""
+    client = cluster.new_client(deadline=timedelta(seconds=1))
+    revision = Revision.of([config_map(f"{unique}-{number}") for number in range(200)], "inputs")
+    apply, calls = client.apply, 0
+
+    async def freezing(*call: Any, **settings: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 50:
+            workload_server.process.send(signal.SIGSTOP)
+        return await apply(*call, **settings)
+
+    client.apply = freezing  # type: ignore[method-assign]  # the process stops right between two requests
+    begun = time.monotonic()
+    try:
+        with pytest.raises(Unreachable):
+            await Delivery(client).deliver(unique, revision)
+        assert time.monotonic() - begun < 10
+    finally:
+        workload_server.process.send(signal.SIGCONT)
+
+    report = await Delivery(cluster.client).deliver(unique, revision)
+
+    assert report.synced
