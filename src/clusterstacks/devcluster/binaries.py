@@ -78,8 +78,9 @@ def find(tool: Tool, environ: Mapping[str, str], report: Callable[[str], None] =
         version = version_of(tool, path)
         if tool.fits(version):
             return Binary(tool.name, version, origin, path)
-        told = version or "an unknown version"
-        report(f"{path} ({origin}) is {told}, not {tool.version} or another patch of it: not used")
+        if origin in ASSET_VARIABLES:  # somebody pointed at it; what else is on PATH is nobody's concern
+            told = version or "an unknown version"
+            report(f"{path} ({origin}) is {told}, not {tool.version} or another patch of it: not used")
     return _cached(tool, cache_directory(environ))
 
 

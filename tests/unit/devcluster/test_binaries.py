@@ -96,13 +96,15 @@ def test_the_assets_directory_comes_before_path_and_cache(tmp_path: Path, enviro
 
 
 def test_a_program_of_another_minor_is_passed_over_and_said(tmp_path: Path, environ: dict[str, str]) -> None:
-    fake(tmp_path / "path", "etcd", "etcd Version: 2.0.1")
+    fake(tmp_path / "path", "etcd", "etcd Version: 2.0.0")
+    fake(tmp_path / "assets", "etcd", "etcd Version: 2.0.1")
+    environ["CLUSTERSTACKS_ASSETS"] = str(tmp_path / "assets")
     cached = fake(tmp_path / "cache/cluster-stacks/bin", f"etcd-{ETCD.version}", "")
     lines: list[str] = []
 
     assert binaries.find(ETCD, environ, lines.append) == binaries.Binary("etcd", ETCD.version, "cache", cached)
     assert lines == [
-        f"{tmp_path}/path/etcd (PATH) is v2.0.1, not {ETCD.version} or another patch of it: not used",
+        f"{tmp_path}/assets/etcd (CLUSTERSTACKS_ASSETS) is v2.0.1, not {ETCD.version} or another patch of it: not used",
     ]
 
 
