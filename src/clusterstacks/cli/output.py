@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.domain.errors import ClusterStacksError, DependencyError
+from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,6 +60,9 @@ def _exit_code(error: BaseException) -> int:
             # The reader (head, less) has enough. What is still buffered must not fail again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 0
+        case OSError(filename=str() | os.PathLike()):  # a full disk, a directory that is not ours
+            show_error(SpecError("FileFailed", f"{error.filename}: {error.strerror}"))
+            code = FAILED
         case _:
             _show_bug(error)
     return code

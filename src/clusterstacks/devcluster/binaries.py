@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster import golang, published
 from clusterstacks.devcluster.locks import exclusive
-from clusterstacks.devcluster.tools import TOOLS, Tool, version_of
+from clusterstacks.devcluster.programs import TOOLS, Tool, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.yaml import load, load_all
 from clusterstacks.devcluster import binaries, golang
-from clusterstacks.devcluster.tools import CLUSTER_API
+from clusterstacks.devcluster.programs import CLUSTER_API
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

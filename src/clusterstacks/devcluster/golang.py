@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster.processes import log_tail
-from clusterstacks.devcluster.tools import CLUSTER_API, KUBERNETES, Tool, required_version, tool_modules
+from clusterstacks.devcluster.programs import CLUSTER_API, KUBERNETES, Tool, required_version, tool_modules
 from clusterstacks.domain.errors import DependencyError
 
 if TYPE_CHECKING:

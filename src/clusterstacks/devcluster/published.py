@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.yaml import YamlError, load
-from clusterstacks.devcluster.tools import TOOLS, version_of
+from clusterstacks.devcluster.programs import TOOLS, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ import pytest
 from clusterstacks.cli import output
 from clusterstacks.cli.main import csctl
 from clusterstacks.devcluster import records, supervisor
+from clusterstacks.devcluster.programs import TOOLS
 from clusterstacks.devcluster.state import Phase, StateDirectory, Summary, state_directory
-from clusterstacks.devcluster.tools import TOOLS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,6 +14,12 @@ from clusterstacks.domain.errors import DependencyError, SpecError
         (DependencyError("X", "a is away"), 1, "Error: a is away\n"),
         (click.UsageError("no such option"), 2, "Error: no such option\n"),
         (click.exceptions.Exit(3), 3, ""),
+        (PermissionError(13, "Permission denied", "/srv/x"), 1, "Error: /srv/x: Permission denied\n"),
+        (
+            ConnectionResetError("reset"),
+            70,
+            "csctl has a bug: ConnectionResetError: reset; please report it with the output of CSCTL_TRACEBACK=1\n",
+        ),
         (KeyboardInterrupt(), 130, "interrupted\n"),
         (click.Abort(), 130, "interrupted\n"),
         (KeyError("x"), 70, "csctl has a bug: KeyError: 'x'; please report it with the output of CSCTL_TRACEBACK=1\n"),

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.devcluster import binaries, golang, published
-from clusterstacks.devcluster.tools import TOOLS, required_version, version_of
+from clusterstacks.devcluster.programs import TOOLS, required_version, version_of
 from clusterstacks.domain.errors import DependencyError, SpecError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.devcluster.tools import Tool
+    from clusterstacks.devcluster.programs import Tool
 
 ETCD = TOOLS["etcd"]
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.devcluster import clusterapi, golang
-from clusterstacks.devcluster.tools import CLUSTER_API
+from clusterstacks.devcluster.programs import CLUSTER_API
 
 if TYPE_CHECKING:
     from pathlib import Path

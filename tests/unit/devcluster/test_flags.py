@@ -8,8 +8,8 @@ from clusterstacks.devcluster import components
 from clusterstacks.devcluster.apiserver import ApiServer, ApiServerSettings
 from clusterstacks.devcluster.binaries import Binary
 from clusterstacks.devcluster.etcd import Etcd
+from clusterstacks.devcluster.programs import TOOLS
 from clusterstacks.devcluster.state import StateDirectory
-from clusterstacks.devcluster.tools import TOOLS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.devcluster import published
-from clusterstacks.devcluster.tools import TOOLS
+from clusterstacks.devcluster.programs import TOOLS
 
 if TYPE_CHECKING:
     from pathlib import Path
