@@ -36,6 +36,10 @@ MAX_FAILURE_BYTES = 1024 * 1024
 IDLE_SECONDS = 60.0
 """How long an unused connection stays open: as long as the drift interval, so that a sweep opens none."""
 
+GOODBYE_SECONDS = 0.2
+"""How long the TLS end of a connection may take. asyncio's 30 s would keep the sockets of a frozen server for as long;
+nothing is lost by a shorter one, as every answer has its length."""
+
 
 class Pool:
     """One aiohttp session for all clusters; clients share its connector, not their settings (INCUMBENT D32).
@@ -52,9 +56,11 @@ class Pool:
     def session(self) -> aiohttp.ClientSession:
         """The session, opened at the first request (it needs the running loop)."""
         if self._session is None:
+            # Each client has its own budget, so the connector sets no limit.
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS)
+            connector._ssl_shutdown_timeout = GOODBYE_SECONDS  # noqa: SLF001  # its parameter is deprecated
             self._session = aiohttp.ClientSession(
-                # Each client has its own budget, so the connector sets no limit.
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS),
+                connector=connector,
                 timeout=aiohttp.ClientTimeout(total=None),
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
@@ -65,6 +71,9 @@ class Pool:
     async def close(self) -> None:
         """Close all connections; calls under way fail."""
         if self._session is not None:
+            connector = self._session.connector
+            if isinstance(connector, aiohttp.TCPConnector):
+                await connector.close(abort_ssl=True)
             await self._session.close()
 
     async def __aenter__(self) -> Self:

@@ -19,7 +19,7 @@ from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import Unreachable
 from clusterstacks.kube.kubeconfig import load_kubeconfig, parse_kubeconfig, parse_secret_kubeconfig
 from clusterstacks.kube.resources import Resource
-from clusterstacks.kube.transport import Patience, Pool
+from clusterstacks.kube.transport import GOODBYE_SECONDS, Patience, Pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +47,11 @@ def frozen(server: ApiServer) -> Iterator[None]:
         server.process.wait_ready()
 
 
+async def goodbyes() -> None:
+    """Wait until the connections to the frozen server are gone, so that the loop may end."""
+    await asyncio.sleep(2 * GOODBYE_SECONDS)
+
+
 async def test_frozen_server_is_unreachable_by_the_deadline_and_delays_nobody(
     workload_server: ApiServer, client: Client, pool: Pool
 ) -> None:
@@ -71,6 +76,7 @@ async def test_frozen_server_is_unreachable_by_the_deadline_and_delays_nobody(
     assert {type(error) for error in errors} == {Unreachable}
     assert str(errors[0]).endswith("gave no answer within 1 s")
     await victim.apply(CONFIG_MAPS, config_map, manager="tests")
+    await goodbyes()
 
 
 async def test_watch_of_a_frozen_server_ends(workload_server: ApiServer, pool: Pool) -> None:
@@ -82,6 +88,7 @@ async def test_watch_of_a_frozen_server_ends(workload_server: ApiServer, pool: P
 
     with frozen(workload_server), pytest.raises(Unreachable, match=r"silent for 0\.5 s"):
         await event
+    await goodbyes()
 
 
 async def test_stopped_server_is_unreachable_and_comes_back(workload_server: ApiServer, pool: Pool) -> None:

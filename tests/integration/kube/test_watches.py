@@ -136,7 +136,7 @@ async def test_version_that_is_compacted_away_is_expired(cacheless: Manifest, et
     await client.apply(CONFIG_MAPS, config_map("later"), manager="tests")
     compact(etcd)
 
-    with pytest.raises(Expired, match="watch ConfigMap in default: 410 Expired: The resourceVersion .* is too old"):
+    with pytest.raises(Expired, match=r"watch ConfigMap in default: 410 Expired: The resourceVersion .* is too old"):
         await first_events(client, 1, version)
 
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
-from tests.support.scripted_server import ScriptedServer
 
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
 from clusterstacks.kube.transport import Patience, Pool
+from tests.support.scripted_server import ScriptedServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

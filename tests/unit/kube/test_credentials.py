@@ -26,9 +26,8 @@ from clusterstacks.kube.resources import Resource
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.scripted_server import ScriptedServer
-
     from clusterstacks.kube.transport import Pool
+    from tests.support.scripted_server import ScriptedServer
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
 V1 = "client.authentication.k8s.io/v1"

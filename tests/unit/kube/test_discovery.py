@@ -87,7 +87,7 @@ async def test_unknown_kind_asks_again_at_most_every_few_seconds() -> None:
     server = Server()
     discovery = server.discovery()
     for _ in range(5):
-        with pytest.raises(KindNotServed, match="does not serve Deployment.apps"):
+        with pytest.raises(KindNotServed, match=r"does not serve Deployment\.apps"):
             await discovery.resource("apps", "Deployment", "v1")
     assert server.rounds == 1
 

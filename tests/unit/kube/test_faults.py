@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 from aiohttp import web
-from tests.support.scripted_server import hangs_up, refuses, says
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
 from clusterstacks.kube.errors import ApiError, Conflict, TooMany, Unreachable
 from clusterstacks.kube.resources import Resource
+from tests.support.scripted_server import hangs_up, refuses, says
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tests.support.scripted_server import ScriptedServer
-
     from clusterstacks.kube.transport import Patience, Pool
+    from tests.support.scripted_server import ScriptedServer
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
 OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "a"}}
 
-Verb = "Callable[[Client], Awaitable[object]]"
+Verb: TypeAlias = "Callable[[Client], Awaitable[object]]"
 
 REPEATABLE: dict[str, Verb] = {
     "get": lambda client: client.get(CONFIG_MAPS, "x", "a"),

@@ -11,7 +11,6 @@ import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.scripted_server import refuses
 
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
@@ -19,11 +18,11 @@ from clusterstacks.kube.errors import Expired, Forbidden, TooMany, Unreachable
 from clusterstacks.kube.resources import Resource, WatchEvent
 from clusterstacks.kube.transport import Patience
 from clusterstacks.kube.watching import Broken, lines
+from tests.support.scripted_server import refuses
 
 if TYPE_CHECKING:
-    from tests.support.scripted_server import Answer, ScriptedServer
-
     from clusterstacks.kube.transport import Pool
+    from tests.support.scripted_server import Answer, ScriptedServer
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
 
@@ -49,8 +48,12 @@ def streams(*pieces: bytes, abort: bool = False) -> Answer:
     return answer
 
 
-async def collect(client: Client, **options: Any) -> list[WatchEvent]:
-    return [one async for one in client.watch(CONFIG_MAPS, "a", resource_version="7", **options)]
+async def collect(client: Client, into: list[WatchEvent] | None = None, **options: Any) -> list[WatchEvent]:
+    """Watch to the end; what came before an error is in ``into``."""
+    seen = [] if into is None else into
+    async for one in client.watch(CONFIG_MAPS, "a", resource_version="7", **options):
+        seen.append(one)  # a comprehension loses them at an error
+    return seen
 
 
 async def test_asks_for_bookmarks_selection_and_an_end(server: ScriptedServer, client: Client) -> None:
@@ -92,12 +95,11 @@ async def test_event_over_the_bound_breaks_the_watch(
 
 async def test_cut_off_last_line_is_a_broken_stream(server: ScriptedServer, client: Client) -> None:
     server.plays(streams(event("ADDED", a=1) + event("ADDED", a=2)[:-5]))
-    seen = []
+    seen: list[WatchEvent] = []
 
-    with pytest.raises(Unreachable, match="watch ConfigMap in a: .* the stream ended in the middle of an event"):
-        async for one in client.watch(CONFIG_MAPS, "a", resource_version="7"):
-            seen.append(one.object)  # noqa: PERF401  # what came before the error counts
-    assert seen == [{"a": 1}]
+    with pytest.raises(Unreachable, match=r"watch ConfigMap in a: .* the stream ended in the middle of an event"):
+        await collect(client, into=seen)
+    assert [one.object for one in seen] == [{"a": 1}]
 
 
 async def test_connection_that_breaks_is_no_orderly_end(server: ScriptedServer, client: Client) -> None:
