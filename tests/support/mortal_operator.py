@@ -1,0 +1,43 @@
+"""The operator as it is, but dead by kill -9 right after the API server did its n-th write.
+
+Run as ``python -m tests.support.mortal_operator N <operator's arguments>``. The answer to that write never reaches the
+operator's own code, which is the worst moment: the server did it, the operator does not know.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from clusterstacks.kube import transport
+from clusterstacks.operator.main import main
+
+if TYPE_CHECKING:
+    from clusterstacks.kube.transport import Call, Transport
+
+WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+def run(lives: int) -> None:
+    """Run until the ``lives``-th write."""
+    left = lives
+    send = transport.Transport.send
+
+    async def mortal(self: Transport, call: Call) -> bytes:
+        nonlocal left
+        answer = await send(self, call)
+        if call.method in WRITES:
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return answer
+
+    transport.Transport.send = mortal  # type: ignore[method-assign]  # the point of this program
+    main()
+
+
+if __name__ == "__main__":
+    lives = int(sys.argv.pop(1))
+    run(lives)

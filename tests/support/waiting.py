@@ -1,0 +1,28 @@
+"""Wait until something is true, with a deadline and a message that shows what was there instead."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+T = TypeVar("T")
+POLL_SECONDS = 0.1
+
+
+async def eventually(look: Callable[[], Awaitable[T | None]], *, seconds: float = 60, about: str = "") -> T:
+    """Look again and again until there is something, and give it; an AssertionError in ``look`` counts as not yet."""
+    until = time.monotonic() + seconds
+    last = "nothing"
+    while True:
+        try:
+            found = await look()
+        except AssertionError as error:
+            found, last = None, str(error)
+        if found:
+            return found
+        assert time.monotonic() < until, f"{about or 'it'} did not happen within {seconds} s; last seen: {last}"
+        await asyncio.sleep(POLL_SECONDS)
