@@ -15,6 +15,7 @@ from tests.support.writes import writes
 
 if TYPE_CHECKING:
     import subprocess
+    from collections import Counter
     from collections.abc import Awaitable, Callable
 
     from clusterstacks.domain.objects import Manifest, ObjectId
@@ -95,6 +96,10 @@ async def silence_after_a_restart(local: Local, client: Client, pool: Pool) -> N
 
 async def quiet(servers: list[Client]) -> None:
     """Let the operator run until nothing was written for five seconds."""
-    before = None
-    while before != (before := [await writes(server) for server in servers]):
+    before: list[Counter[str]] = []
+    while True:
+        now = [await writes(server) for server in servers]
+        if now == before:
+            return
+        before = now
         await asyncio.sleep(5)
