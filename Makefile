@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.synced
 UV_VERSION := 0.13.9
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries demo test test-unit test-integration test-e2e check format bench fuzz clean
+.PHONY: help setup binaries demo test test-unit test-integration test-e2e check format docs bench fuzz clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ check: setup ## Format, lint, types, imports, unit tests
 format: setup ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
+
+docs: setup ## Write the reference pages that follow from the code
+	$(BIN)/python docs/generate.py
 
 bench: binaries ## Measure (by hand; the results are in docs/benchmarks.md)
 	$(BIN)/python -m benchmarks

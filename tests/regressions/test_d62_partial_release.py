@@ -7,9 +7,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.releases import STAGED, FakeSource, read_release, staged_release
 
 from clusterstacks.releases.store import ReleaseStore
+from tests.support.releases import STAGED, FakeSource, read_release, staged_release
 
 if TYPE_CHECKING:
     from pathlib import Path

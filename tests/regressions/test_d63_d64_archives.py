@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.releases import STAGED, FakeSource, gzipped, staged_release, tar_of
 
 from clusterstacks.releases.archives import extract_archive
 from clusterstacks.releases.errors import UnsafeArchive
 from clusterstacks.releases.store import ReleaseStore
+from tests.support.releases import STAGED, FakeSource, gzipped, staged_release, tar_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,9 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
-from tests.support.releases import read_release
-
 from clusterstacks.releases.packaging import build_release
+from tests.support.releases import read_release
 
 SOURCE = Path(__file__).parents[2] / "examples/stacks/local/demo/1-35"
 

@@ -6,10 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.releases import SINGLE, STAGED, FakeSource, single_release, staged_release
 
 from clusterstacks.releases.errors import SourceUnavailable
 from clusterstacks.releases.store import ReleaseStore
+from tests.support.releases import SINGLE, STAGED, FakeSource, single_release, staged_release
 
 if TYPE_CHECKING:
     from pathlib import Path

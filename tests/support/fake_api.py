@@ -14,7 +14,7 @@ from clusterstacks.kube.errors import AlreadyExists, Conflict, Expired, KindNotS
 from clusterstacks.kube.resources import Listing, Resource, WatchEvent
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, Mapping
     from datetime import timedelta
 
 SILENCE_SECONDS: Final = 70.0
@@ -196,7 +196,7 @@ class FakeApi(Client):
         labels: str = "",
         fields: str = "",
         metadata_only: bool = False,
-    ) -> AsyncIterator[WatchEvent]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         await self._meet(
             "watch",
             resource=resource,
@@ -219,7 +219,7 @@ class FakeApi(Client):
         finally:
             self._streams.discard(stream)
 
-    async def _stream(self, stream: _Stream) -> AsyncIterator[WatchEvent]:
+    async def _stream(self, stream: _Stream) -> AsyncGenerator[WatchEvent, None]:
         while True:
             if stream.silent:
                 await asyncio.sleep(SILENCE_SECONDS)

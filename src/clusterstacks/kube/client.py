@@ -18,7 +18,7 @@ from clusterstacks.kube.transport import JSON, MAX_ANSWER_BYTES, Call, Patience,
 from clusterstacks.kube.watching import Broken, bare, event, lines
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.connection import Connection
@@ -242,7 +242,7 @@ class Client:
         labels: str = "",
         fields: str = "",
         metadata_only: bool = False,
-    ) -> AsyncIterator[WatchEvent]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         """Yield changes since ``resource_version`` until the server ends the stream; wrap it in ``aclosing``.
 
         The server is asked to end it after a minute. A server says nothing while nothing changes, not even by a

@@ -45,7 +45,7 @@ class Settings:
 
 def parse_settings(arguments: Sequence[str]) -> Settings:
     """Read the command line; exits with status 2 and a usage message when it is wrong."""
-    found = _parser().parse_args(arguments)
+    found = option_parser().parse_args(arguments)
     return Settings(
         kubeconfig=found.kubeconfig,
         release_dir=found.release_dir,
@@ -69,7 +69,8 @@ def parse_settings(arguments: Sequence[str]) -> Settings:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+def option_parser() -> argparse.ArgumentParser:
+    """The options, also for the reference page that is generated from them."""
     parser = argparse.ArgumentParser(prog="cluster-stack-operator", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--kubeconfig", default="", help="management cluster; default: KUBECONFIG, then the pod's service account")
@@ -111,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--clusterstack-concurrency", type=_positive, default=8, metavar="N", help="ClusterStacks handled at a time")
     add("--clusterstackrelease-concurrency", type=_positive, default=8, metavar="N", help="releases handled at a time")
     add("--clusteraddon-concurrency", type=_positive, default=64, metavar="N", help="clusters handled at a time")
-    add("--log-level", choices=["debug", "info", "warning", "error"], default="info")
+    add("--log-level", choices=["debug", "info", "warning", "error"], default="info", help="least level logged")
     for name in DEPRECATED:
         add(f"--{name}", nargs="?", const="true", default=None, help=argparse.SUPPRESS)
     return parser

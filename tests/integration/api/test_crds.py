@@ -6,12 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.kubectl import Kubectl
 
 from clusterstacks.api.clusteraddon import ClusterAddon, ClusterAddonStatus, DeliveredAddon
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.crds import all_crds
 from clusterstacks.api.meta import Condition
+from tests.support.kubectl import Kubectl
 
 if TYPE_CHECKING:
     from clusterstacks.devcluster.apiserver import ApiServer

@@ -40,7 +40,7 @@ def config_map(name: str, text: str = "") -> Manifest:
 async def first_events(client: Client, count: int, version: str, **options: Any) -> list[WatchEvent]:
     events: list[WatchEvent] = []
     stream = client.watch(CONFIG_MAPS, "default", resource_version=version, labels="test=watch", **options)
-    async with aclosing(stream) as watch:  # type: ignore[type-var]  # an async generator behind an iterator's type
+    async with aclosing(stream) as watch:
         async for event in watch:
             events.append(event)
             if len(events) == count:

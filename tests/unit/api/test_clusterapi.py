@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from tests.support.documents import damaged
 
 from clusterstacks.api.clusterapi import (
     ClusterView,
@@ -21,6 +20,7 @@ from clusterstacks.api.clusterapi import (
 )
 from clusterstacks.api.clusterconditions import ConditionView
 from clusterstacks.domain.objects import ObjectKey
+from tests.support.documents import damaged
 
 METADATA = {
     "name": "a",

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.documents import damaged
 
 from clusterstacks.api.clusteraddon import ClusterAddon, ClusterAddonStatus, DeliveredAddon, StageStatus
 from clusterstacks.api.clusterstack import Channel, ClusterStack, ClusterStackStatus, ReleaseSummary
@@ -17,6 +16,7 @@ from clusterstacks.api.meta import Condition, Resource
 from clusterstacks.api.names import ResourceStatus, StagePhase
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
+from tests.support.documents import damaged
 
 STACK: dict[str, Any] = {
     "apiVersion": "clusterstack.x-k8s.io/v1alpha1",

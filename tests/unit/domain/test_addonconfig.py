@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.documents import JSON, damaged
 
 from clusterstacks.domain.addonconfig import (
     Action,
@@ -17,6 +16,7 @@ from clusterstacks.domain.addonconfig import (
     parse_addon_config,
 )
 from clusterstacks.domain.documents import DocumentError
+from tests.support.documents import JSON, damaged
 
 WATCHED = {"key": "ds", "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "cilium", "namespace": "kube-system"}
 DOCUMENT: dict[str, Any] = {

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.documents import JSON
 
 from clusterstacks.domain.conditions import (
     READY,
@@ -17,6 +16,7 @@ from clusterstacks.domain.conditions import (
     updated,
 )
 from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
+from tests.support.documents import JSON
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, 250000, tzinfo=UTC)
 LATER = NOON + timedelta(minutes=5)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from tests.support.documents import JSON
 
 from clusterstacks.domain.addonconfig import Action, AddonConfig, Hook, Stage
 from clusterstacks.domain.progress import Phase, Progress, StageProgress, read_progress
@@ -17,6 +16,7 @@ from clusterstacks.domain.rollout import (
     plan_rollout,
 )
 from clusterstacks.domain.versions import KubernetesVersion
+from tests.support.documents import JSON
 
 INSTALL, BEFORE, AFTER = Hook
 OLD, NEW = KubernetesVersion(1, 35, 4), KubernetesVersion(1, 36, 1)

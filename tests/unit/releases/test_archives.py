@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.releases import GZIP, gzipped, tar_of
 
 from clusterstacks.releases.archives import Limits, extract_archive, read_archive, write_archive
 from clusterstacks.releases.errors import UnsafeArchive
+from tests.support.releases import GZIP, gzipped, tar_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,11 +4,11 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.releases import STAGED, read_release, staged_release, write_release
 
 from clusterstacks.releases import directory
 from clusterstacks.releases.directory import DirectorySource
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound, SourceUnavailable
+from tests.support.releases import STAGED, read_release, staged_release, write_release
 
 if TYPE_CHECKING:
     from pathlib import Path

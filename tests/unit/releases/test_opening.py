@@ -9,6 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from clusterstacks.domain.addonconfig import Hook
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.releases.archives import read_archive, write_archive
+from clusterstacks.releases.charts import ChartCache
+from clusterstacks.releases.contents import survey
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
+from clusterstacks.releases.opening import open_release
 from tests.support.releases import (
     CONFIG,
     METADATA,
@@ -22,14 +30,6 @@ from tests.support.releases import (
     tar_of,
     write_release,
 )
-
-from clusterstacks.domain.addonconfig import Hook
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.archives import read_archive, write_archive
-from clusterstacks.releases.charts import ChartCache
-from clusterstacks.releases.contents import survey
-from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
-from clusterstacks.releases.opening import open_release
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,7 +5,6 @@ import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.releases import read_release, write_release
 
 from clusterstacks.api import yaml
 from clusterstacks.domain.errors import SpecError
@@ -18,6 +17,7 @@ from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.opening import open_release
 from clusterstacks.releases.packaging import build_release
 from clusterstacks.releases.sourcetree import fill_tags, hash_tree, overlaid, read_settings, read_tree
+from tests.support.releases import read_release, write_release
 
 if TYPE_CHECKING:
     from pathlib import Path

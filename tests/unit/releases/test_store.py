@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.releases import SINGLE, STAGED, FakeSource, single_release, staged_release
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.errors import (
@@ -21,6 +20,7 @@ from clusterstacks.releases.errors import (
 )
 from clusterstacks.releases.staging import Staging
 from clusterstacks.releases.store import ReleaseStore
+from tests.support.releases import SINGLE, STAGED, FakeSource, single_release, staged_release
 
 if TYPE_CHECKING:
     from pathlib import Path

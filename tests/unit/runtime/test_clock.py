@@ -2,9 +2,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from tests.support.virtual_time import in_virtual_time
-
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
+from tests.support.virtual_time import in_virtual_time
 
 
 @in_virtual_time

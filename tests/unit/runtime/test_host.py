@@ -7,13 +7,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.virtual_time import VirtualClock, in_virtual_time
 
 from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.runtime.host import RECONCILE_DEADLINE, STOP_DEADLINE, ReconcilerHost
 from clusterstacks.runtime.logs import JsonFormatter
 from clusterstacks.runtime.metrics import Metrics
+from tests.support.virtual_time import VirtualClock, in_virtual_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

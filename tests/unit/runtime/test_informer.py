@@ -8,13 +8,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.fake_api import FakeApi, too_many, unreachable
-from tests.support.virtual_time import in_virtual_time
 
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.informer import Change, Informer
+from tests.support.fake_api import FakeApi, too_many, unreachable
+from tests.support.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

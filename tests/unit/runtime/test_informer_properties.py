@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests.support.fake_api import FakeApi, too_many, unreachable
-from tests.support.virtual_time import VirtualLoop
 
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.errors import Expired
 from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.informer import Change, Informer
+from tests.support.fake_api import FakeApi, too_many, unreachable
+from tests.support.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

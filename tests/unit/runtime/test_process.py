@@ -6,9 +6,9 @@ import signal
 from datetime import timedelta
 
 import pytest
-from tests.support.virtual_time import in_virtual_time
 
 from clusterstacks.runtime.process import STOP_SIGNALS, ServiceEndedError, run_until_signal
+from tests.support.virtual_time import in_virtual_time
 
 
 class Recorder:

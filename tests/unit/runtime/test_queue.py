@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 import uvloop
-from tests.support.virtual_time import in_virtual_time
 
 from clusterstacks.runtime.queue import KeyedQueue, QueueClosedError
+from tests.support.virtual_time import in_virtual_time
 
 
 def seconds(number: float) -> timedelta:

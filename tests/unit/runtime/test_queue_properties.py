@@ -5,9 +5,9 @@ from datetime import timedelta
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.support.virtual_time import VirtualLoop
 
 from clusterstacks.runtime.queue import KeyedQueue
+from tests.support.virtual_time import VirtualLoop
 
 KEYS = st.sampled_from("abcd")
 DELAYS = st.integers(0, 30)

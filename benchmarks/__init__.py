@@ -1,0 +1,1 @@
+"""Repeatable measurements. ``make bench`` runs them all; docs/benchmarks.md holds the results and the method."""

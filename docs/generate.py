@@ -1,0 +1,129 @@
+"""Write the reference pages that follow from the code: ``make docs``. A test fails when they are behind.
+
+Custom resources come from their definitions, the operator's flags from its parser, csctl's verbs from click.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clusterstacks.api.crds import all_crds
+from clusterstacks.cli.main import csctl
+from clusterstacks.operator.settings import DEPRECATED, option_parser
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAGES = Path(__file__).parent / "reference"
+NOTE = "<!-- Written by docs/generate.py; edit the code and run `make docs`. -->\n"
+
+
+def pages() -> dict[str, str]:
+    """Every generated page by its file name."""
+    return {
+        "resources.md": "\n".join(_resources()),
+        "operator.md": "\n".join(_operator()),
+        "csctl.md": "\n".join(_csctl()),
+    }
+
+
+def _resources() -> Iterator[str]:
+    yield f"{NOTE}\n# Custom resources\n"
+    yield "Group `clusterstack.x-k8s.io`, version `v1alpha1`. Every object valid for the Go operator is valid here.\n"
+    for crd in all_crds():
+        names, version = crd["spec"]["names"], crd["spec"]["versions"][0]
+        schema = version["schema"]["openAPIV3Schema"]
+        yield f"## {names['kind']}\n"
+        yield f"{schema['description']} Short names: {', '.join(f'`{one}`' for one in names['shortNames'])}.\n"
+        yield "| field | type | meaning |\n|---|---|---|"
+        for part in ("spec", "status"):
+            yield from _fields(part, schema["properties"][part])
+        yield ""
+
+
+def _fields(path: str, schema: dict[str, Any]) -> Iterator[str]:
+    required = set(schema.get("required", ()))
+    for name, below in schema.get("properties", {}).items():
+        here = f"{path}.{name}"
+        kind, inner = _type(below)
+        must = " (required)" if name in required else ""
+        yield f"| `{here}` | {kind}{must} | {_described(below)} |"
+        suffix = "[]" if below.get("type") == "array" else ""
+        if name != "conditions":
+            yield from _fields(f"{here}{suffix}", inner)
+
+
+def _type(schema: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    if schema.get("type") == "array":
+        return f"list of {_type(schema['items'])[0]}", schema["items"]
+    return str(schema.get("type", "any")), schema
+
+
+def _described(schema: dict[str, Any]) -> str:
+    text: str = schema.get("description", "")
+    if "enum" in schema:
+        text += f" One of {', '.join(f'`{one}`' for one in schema['enum'])}."
+    if schema.get("default") not in (None, "", [], {}):
+        text += f" Default `{str(schema['default']).lower()}`."
+    if "pattern" in schema:
+        text += f" Form `{schema['pattern']}`."
+    return text.replace("|", "\\|")
+
+
+def _operator() -> Iterator[str]:
+    yield f"{NOTE}\n# cluster-stack-operator\n"
+    yield "| flag | default | meaning |\n|---|---|---|"
+    for action in option_parser()._actions:  # noqa: SLF001 - argparse has no public way to list its options
+        if action.help == argparse.SUPPRESS or "--help" in action.option_strings:
+            continue
+        choices = f" One of {', '.join(action.choices)}." if action.choices else ""
+        yield f"| `{action.option_strings[0]}` | {_default(action.default)} | {action.help}.{choices} |"
+    yield "\nFlags of the Go operator that have no meaning here are accepted with a notice:\n"
+    yield "| flag | instead |\n|---|---|"
+    yield from (f"| `--{name}` | {instead} |" for name, instead in DEPRECATED.items())
+    yield "\nThe process ends with status 0 after an orderly stop (SIGTERM, SIGINT) and 1 when a part of it ended.\n"
+
+
+def _default(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"`{value[0]}:{value[1]}`"
+    return f"`{value}`" if value not in ("", None) else ""
+
+
+def _csctl() -> Iterator[str]:
+    yield f"{NOTE}\n# csctl\n"
+    yield from _command("csctl", csctl)
+    yield "## Exit codes\n"
+    yield "| code | meaning |\n|---|---|"
+    yield "| 0 | done |"
+    yield "| 1 | something outside failed or is not as it should be; the same command may work later |"
+    yield "| 2 | the command line, a file or a setting must be changed |"
+    yield "| 70 | a bug of csctl |"
+    yield "| 130 | interrupted by Ctrl-C |\n"
+
+
+def _command(path: str, command: click.Command) -> Iterator[str]:
+    context = click.Context(command, info_name=path)
+    yield f"## {path}\n"
+    yield f"{inspect.cleandoc(command.help or '')}\n"
+    options = [record for one in command.params if (record := one.get_help_record(context))]
+    if not isinstance(command, click.Group):
+        pieces = " ".join(command.collect_usage_pieces(context))
+        yield f"```text\n{path} {pieces}\n```\n"
+    if options:
+        yield "| option | meaning |\n|---|---|"
+        yield from (f"| `{name.replace('|', '/')}` | {' '.join(text.split())} |" for name, text in options)
+        yield ""
+    if isinstance(command, click.Group):
+        for name, below in sorted(command.commands.items()):
+            yield from _command(f"{path} {name}", below)
+
+
+if __name__ == "__main__":
+    for name, text in pages().items():
+        (PAGES / name).write_text(text)
