@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.names import PAUSED_ANNOTATION
@@ -16,10 +17,15 @@ from clusterstacks.domain.patches import merge_diff
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.clock import Clock
+
+
+STALLED_RECHECK = timedelta(minutes=5)
+"""A change wakes the reconciler; this is for what no event tells of, e.g. a right that was granted meanwhile. As the Go
+operator's resync."""
 
 
 @dataclass(slots=True)
@@ -150,4 +156,4 @@ def requeue_of(outcome: Outcome) -> timedelta | None:
         case Waiting(retry=retry):
             return retry
         case Stalled():
-            return None
+            return STALLED_RECHECK
