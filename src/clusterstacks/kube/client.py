@@ -14,7 +14,7 @@ from clusterstacks.kube.calls import Body, Target, apply_query, query
 from clusterstacks.kube.discovery import ACCEPT, Discovery
 from clusterstacks.kube.errors import Expired, NotFound, Unreachable
 from clusterstacks.kube.resources import Listing, Resource, WatchEvent
-from clusterstacks.kube.transport import JSON, MAX_ANSWER_BYTES, Call, Patience, Pool, Transport
+from clusterstacks.kube.transport import JSON, MAX_ANSWER_BYTES, Call, Patience, Pool, Transport, drop
 from clusterstacks.kube.watching import Broken, bare, event, lines
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ class Client:
         except Broken as error:
             raise self._transport.broken(call, error) from None
         finally:
-            response.close()
+            drop(response)
 
     async def _pages(self, target: Target, accept: str, **selectors: str) -> Listing:
         try:

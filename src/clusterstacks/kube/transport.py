@@ -181,7 +181,7 @@ class Transport:
             raise self._late(call) from None
 
     async def open(self, call: Call) -> aiohttp.ClientResponse:
-        """Make a call up to the first byte of its answer within the deadline; the caller closes the response.
+        """Make a call up to the first byte of its answer within the deadline; the caller drops the response.
 
         Takes no slot of the budget: a stream would hold it for ever.
         """
@@ -235,7 +235,7 @@ class Transport:
                     return await consume(response)
                 return await _refusal(call, response)
             except BaseException:
-                response.close()
+                drop(response)
                 raise
         except (aiohttp.ClientSSLError, aiohttp.ClientConnectorCertificateError) as error:
             return _Failure(self.broken(call, error), again=False)
@@ -267,6 +267,13 @@ class Transport:
         return Unreachable(f"{call.about}: {self.host} gave no answer within {self._deadline:g} s")
 
 
+def drop(response: aiohttp.ClientResponse) -> None:
+    """Give up an answer that is not at its end, and its connection at once instead of by the orderly end of TLS."""
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
+    response.close()
+
+
 async def _refusal(call: Call, response: aiohttp.ClientResponse) -> _Failure:
     body = status_of(await _bounded(response, MAX_FAILURE_BYTES) or b"")
     error = failure(call.about, response.status, body, confidential=call.confidential)
@@ -285,7 +292,7 @@ async def _bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes | 
     async for piece in response.content.iter_any():
         size += len(piece)
         if size > max_bytes:
-            response.close()
+            drop(response)
             return None
         pieces.append(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
