@@ -56,7 +56,7 @@ bench: binaries ## Measure (by hand; the results are in docs/benchmarks.md)
 	$(BIN)/python -m benchmarks
 
 fuzz: setup ## Run the property tests much longer (by hand)
-	$(BIN)/pytest tests/unit -q --hypothesis-profile=fuzz
+	$(BIN)/pytest tests/unit -m hypothesis --hypothesis-profile=fuzz --timeout=3600 -n 2 -q
 
 clean: ## Remove the environment and everything tools left in the checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
