@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.cli.picture import LivePicture
+from clusterstacks.devcluster.demo.tree import Node, State
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_in_a_pipe_a_node_is_printed_when_its_state_changes_and_not_again(capsys: pytest.CaptureFixture[str]) -> None:
+    with LivePicture() as picture:
+        picture.show([Node("stack", State.WORKING, "downloading")])
+        picture.show([Node("stack", State.WORKING, "still downloading")])
+        picture.show([Node("stack", State.DONE, "usable: v1", (Node("class", State.FAILED, "no such kind"),))])
+
+    printed = [line.split("s  ", 1)[1] for line in capsys.readouterr().out.splitlines()]
+    assert printed == ["… stack  downloading", "✓ stack  usable: v1", "  ✗ class  no such kind"]
+
+
+def test_equal_titles_below_different_roots_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    addons = Node("addons", State.DONE)
+    with LivePicture() as picture:
+        picture.show([Node("one", State.DONE, "", (addons,)), Node("two", State.DONE, "", (addons,))])
+
+    assert capsys.readouterr().out.count("addons") == 2
