@@ -172,6 +172,7 @@ class Operator:
                 store=self._store,
                 renderer=self._renderer,
                 events=self._events,
+                metrics=self._metrics,
             ),
         )
         creator = AddonCreator(

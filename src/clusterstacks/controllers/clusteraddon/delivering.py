@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from clusterstacks.releases.charts import AddonChart
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
+    from clusterstacks.runtime.metrics import Metrics
 
 HELM_RELEASE = "cluster-addon"
 """Helm's release name of every addon; it stands in object names, so it never changes (FORMATS 15)."""
@@ -49,6 +50,7 @@ class Delivering:
         workload: The workload cluster.
         delivery: The workload cluster's records.
         renderer: Renders charts and values.
+        metrics: Counts renders and objects.
         records: What the records said at the beginning.
     """
 
@@ -58,6 +60,7 @@ class Delivering:
     workload: Client
     delivery: Delivery
     renderer: Renderer
+    metrics: Metrics
     records: dict[str, DeliveryRecord]
     results: dict[str, tuple[ObjectResult, ...]] = field(default_factory=dict)
 
@@ -89,6 +92,9 @@ class Delivering:
             revision = Revision.of(manifests, inputs)
             report = await self.delivery.deliver(addon, revision, default_namespace=NAMESPACE)
         self.results[addon] = report.objects
+        changed = sum(one.changed for one in report.objects)
+        failed = sum(not one.synced for one in report.objects)
+        self.metrics.count_applied(changed=changed, unchanged=len(report.objects) - changed - failed, failed=failed)
         return None if report.synced else self._failed(addon, report.objects)
 
     async def remove(self, addon: str) -> Outcome | None:
@@ -157,7 +163,10 @@ class Delivering:
             kube_version=self.seen.running.text,
             include_crds=True,
         )
-        with self.draft.blaming(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_FAILED):
+        with (
+            self.draft.blaming(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_FAILED),
+            self.metrics.render_seconds.time(),
+        ):
             return await self.renderer.chart(request)
 
     def _failed(self, addon: str, results: Iterable[ObjectResult]) -> Outcome:

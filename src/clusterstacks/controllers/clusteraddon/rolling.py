@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from clusterstacks.releases.store import ReleaseStore
     from clusterstacks.render.renderer import Renderer
     from clusterstacks.runtime.events import EventRecorder
+    from clusterstacks.runtime.metrics import Metrics
 
 RESYNC = timedelta(minutes=5)
 """Control plane and infrastructure objects are read again at least this often; as the Go operator's resync."""
@@ -53,6 +54,7 @@ class Rolling:
     store: ReleaseStore
     renderer: Renderer
     events: EventRecorder
+    metrics: Metrics
 
     async def roll(self, draft: Draft, seen: Seen, workload: Client, *, recorded: str, inputs: str) -> Outcome:
         """Do all that can be done now.
@@ -75,6 +77,7 @@ class Rolling:
             workload=workload,
             delivery=delivery,
             renderer=self.renderer,
+            metrics=self.metrics,
             records=records,
         )
         rollout = plan_rollout(
