@@ -12,11 +12,13 @@ from clusterstacks.api import yaml
 from clusterstacks.releases.archives import read_archive, write_archive
 from clusterstacks.releases.contents import content_digest
 from clusterstacks.releases.errors import UnsafeArchive
+from clusterstacks.releases.helmignore import chart_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 CHART_FILE = "Chart.yaml"
+OVERWRITE = "overwrite.yaml"
 
 MAX_DOCUMENT_BYTES = 1024 * 1024
 """Longest Chart.yaml, metadata.yaml, clusteraddon.yaml or values template read (arbitrary)."""
@@ -66,15 +68,15 @@ def read_chart(packed: bytes, archive: str) -> dict[str, bytes]:
 def read_addons(packed: bytes, archive: str) -> dict[str, dict[str, bytes]]:
     """Unpack the addon archive of the multi-stage layout: the files of each chart by its directory.
 
-    Files beside the directories, and directories that hold no chart, are left out.
+    Files beside the directories, and directories that hold no chart, are left out; so are files of a chart that Helm
+    ignores, but for its values template.
 
     Raises:
         UnsafeArchive: The archive is refused.
         YamlError: A Chart.yaml is no YAML.
     """
-    charts = {
-        name: files for name, files in _by_directory(read_archive(packed, archive)).items() if CHART_FILE in files
-    }
+    directories = _by_directory(read_archive(packed, archive))
+    charts = {name: _taken(files, f"{archive}: {name}") for name, files in directories.items() if CHART_FILE in files}
     for name, files in charts.items():
         _check_chart(files, f"{archive}: {name}")
     return charts
@@ -110,6 +112,12 @@ class ChartCache:
             while sum(map(len, self._charts.values())) > self._limit:
                 self._charts.popitem(last=False)
         return chart
+
+
+def _taken(files: Mapping[str, bytes], chart: str) -> dict[str, bytes]:
+    # The template is read by the operator, not by Helm.
+    template = {OVERWRITE: files[OVERWRITE]} if OVERWRITE in files else {}
+    return chart_files(files, chart) | template
 
 
 def _by_directory(files: Mapping[str, bytes]) -> dict[str, dict[str, bytes]]:

@@ -12,6 +12,7 @@ from clusterstacks.domain.hashes import Hashes, parse_hashes
 from clusterstacks.domain.metadata import Metadata, parse_metadata
 from clusterstacks.releases.charts import (
     MAX_DOCUMENT_BYTES,
+    OVERWRITE,
     ChartCache,
     chart_digest,
     pack_chart,
@@ -24,7 +25,6 @@ from clusterstacks.releases.release import (
     ADDON_VALUES,
     HASHES,
     METADATA,
-    OVERWRITE,
     SINGLE_ADDON,
     AddonFacts,
     Release,

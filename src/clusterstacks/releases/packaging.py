@@ -15,6 +15,7 @@ from clusterstacks.releases.archives import write_archive
 from clusterstacks.releases.charts import CHART_FILE, ChartCache
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import SourceBroken
+from clusterstacks.releases.helmignore import chart_files
 from clusterstacks.releases.opening import open_release
 from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, HASHES, METADATA, addon_file, class_chart_file
 from clusterstacks.releases.sourcetree import fill_tags, hash_tree, overlaid, read_settings, read_tree
@@ -109,7 +110,7 @@ class _Build:
 
 
 def _package(tree: Mapping[str, bytes], directory: str, version: StackVersion, expected: str = "") -> bytes:
-    """Pack one chart as ``helm package`` does, with its version forced; ``.helmignore`` is not looked at."""
+    """Pack one chart as ``helm package`` does, with its version forced and without what ``.helmignore`` names."""
     place = f"{directory}{CHART_FILE}"
     chart, count = _VERSION_LINE.subn(f"version: {version.dot}".encode(), _require(tree, place, "a chart needs it"))
     document = yaml.load(chart, name=place)
@@ -118,7 +119,7 @@ def _package(tree: Mapping[str, bytes], directory: str, version: StackVersion, e
         raise SourceBroken(place, f"names the chart {name!r}: write name: {expected or '<name of the chart>'}")
     if count != 1 or document.get("version") != version.dot:
         raise SourceBroken(place, "has no line with the version alone: write version: v1")
-    files = _below(tree, directory) | {CHART_FILE: chart}
+    files = chart_files(_below(tree, directory) | {CHART_FILE: chart}, directory)
     return write_archive({f"{name}/{path}": content for path, content in files.items()})
 
 

@@ -24,7 +24,6 @@ METADATA = "metadata.yaml"
 HASHES = "hashes.json"
 ADDON_CONFIG = "clusteraddon.yaml"
 ADDON_VALUES = "cluster-addon-values.yaml"
-OVERWRITE = "overwrite.yaml"
 NODE_IMAGES = "node-images.yaml"
 
 

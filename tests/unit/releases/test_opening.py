@@ -111,6 +111,17 @@ def test_files_beside_the_addons_are_left_alone(tmp_path: Path) -> None:
     assert release.addons() == ("cni", "csi")
 
 
+def test_an_addon_goes_to_helm_without_what_it_ignores(tmp_path: Path) -> None:
+    ignored = {".helmignore": "*.bak\noverwrite.yaml\n", "overwrite.yaml": "a: 1\n", "templates/x.yaml.bak": "x"}
+    addons = below("cni", chart("cni", **ignored)) | below("csi", chart("csi"))
+    release = opened(tmp_path / "r", STAGED, staged_release() | {ADDON: write_archive(addons)})
+
+    addon = release.addon("cni")
+
+    assert "cni/templates/x.yaml.bak" not in read_archive(addon.chart, "cni")
+    assert addon.values_template == "a: 1\n"
+
+
 def test_a_stage_that_deletes_needs_no_chart(tmp_path: Path) -> None:
     config = CONFIG + "    - {name: gone, action: delete}\n"
     release = opened(tmp_path / "r", STAGED, staged_release() | {"clusteraddon.yaml": config.encode()})

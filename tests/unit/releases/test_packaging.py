@@ -121,6 +121,15 @@ def test_a_stack_with_one_addon_chart_becomes_a_release_that_opens(tmp_path: Pat
     assert read_archive(addon.chart, "x")["addons/Chart.yaml"] == b"name: addons\nversion: v1\n"
 
 
+def test_a_chart_is_packed_without_what_helm_ignores(tmp_path: Path) -> None:
+    ignored = {"cluster-class/.helmignore": "*.bak\n", "cluster-class/templates/x.yaml.bak": "x"}
+    build(write_source(tmp_path / "source", STAGED | ignored), tmp_path / "out")
+
+    chart = tmp_path / "out" / "local-tiny-1-35-v2" / "local-tiny-1-35-cluster-class-v2.tgz"
+    names = {path.removeprefix("local-tiny-1-35-cluster-class/") for path in read_archive(chart.read_bytes(), "x")}
+    assert names == {".helmignore", "Chart.yaml", "templates/x.yaml"}
+
+
 def test_the_hashes_are_those_of_the_source_before_its_tags_are_filled(tmp_path: Path) -> None:
     source = write_source(tmp_path / "source", SINGLE)
     build(source, tmp_path / "out", "v2")
