@@ -16,7 +16,7 @@ from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
 from clusterstacks.domain.patches import merge_diff
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
     from datetime import datetime
 
     from clusterstacks.kube.client import Client
@@ -70,6 +70,12 @@ class Draft:
         """Remove a condition that says nothing any more."""
         self._changes[condition] = None
 
+    def reconsider(self, conditions: Iterable[str]) -> None:
+        """Take back those that are False: what still fails is reported again, and what was mended is not for ever."""
+        for condition in conditions:
+            if not self.holds(condition):
+                self.drop(condition)
+
     def holds(self, condition: str) -> bool:
         """Whether ``condition`` is True, as read or as changed since."""
         if condition in self._changes:
@@ -105,13 +111,16 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusReconciler:
-    """The frame around a reconciler's work: read the object, do the work, write status once, say when to come back."""
+    """The frame around a reconciler's work: read the object, do the work, write status once, say when to come back.
+
+    Where the work ends with None the object is to be left alone for now, and nothing is written to it.
+    """
 
     group: str
     kind: str
     client: Client
     clock: Clock
-    work: Callable[[Draft], Awaitable[Outcome]]
+    work: Callable[[Draft], Awaitable[Outcome | None]]
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:
         """Reconcile one object.
@@ -132,6 +141,8 @@ class StatusReconciler:
             outcome = await self.work(draft)
         except ClusterStacksError as error:
             outcome, failure = outcome_of(error), error
+        if outcome is None:
+            return None
         await self.write_status(draft, outcome)
         if isinstance(failure, DependencyError):
             raise failure

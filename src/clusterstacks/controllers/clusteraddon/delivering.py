@@ -10,6 +10,7 @@ from clusterstacks.api.meta import Resource
 from clusterstacks.api.names import AddonCondition, Reason, ResourceStatus
 from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.controllers.clusteraddon.inputs import input_digest
+from clusterstacks.domain.addonconfig import Action
 from clusterstacks.domain.delivery import DeliveryState
 from clusterstacks.domain.outcomes import Outcome, Waiting
 from clusterstacks.domain.pruning import Fate
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from clusterstacks.apply.results import ObjectResult, PruneReport
     from clusterstacks.controllers.base import Draft
     from clusterstacks.controllers.clusteraddon.observing import Seen
+    from clusterstacks.domain.addonconfig import Stage
     from clusterstacks.domain.delivery import DeliveryRecord
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
@@ -104,6 +106,10 @@ class Delivering:
         self.results.pop(addon, None)
         self.records.pop(addon, None)
         return None if report.complete else self.undeleted(report)
+
+    def touched(self, stage: Stage) -> bool:
+        """Whether the stage, which is done, may have changed the cluster."""
+        return stage.action is Action.DELETE or stage.addon in self.results
 
     def undeleted(self, report: PruneReport) -> Outcome:
         """Wait for objects that refuse to go, or for a record that cannot be read."""

@@ -47,18 +47,18 @@ class AddonReconciler:
     workloads: Workloads
     rolling: Rolling
 
-    async def work(self, draft: Draft) -> Outcome:
-        """Do what is next for one cluster's addons."""
+    async def work(self, draft: Draft) -> Outcome | None:
+        """Do what is next for one cluster's addons; None where they are nobody's or not to be touched."""
         addon = ClusterAddon.parse(draft.manifest)
         cluster_key = ObjectKey(draft.key.namespace, addon.spec.cluster_ref.name)
         seen = await observe(self.client, cluster_key)
         if draft.deleting:
-            return await self._end(draft, seen)
+            return await self._end(draft, seen, cluster_key)
         if seen is None or seen.cluster.deleting:
             await self.workloads.forget(cluster_key)
-            return Settled()
+            return None
         if addon.spec.paused or seen.cluster.paused or seen.cluster.moving or seen.release_object is None:
-            return Settled()
+            return None
         await hold(draft, ADDON_FINALIZER, self.client)
         try:
             outcome = await self._deliver(draft, addon, seen)
@@ -70,10 +70,9 @@ class AddonReconciler:
         await mirror(self.client, seen.cluster.raw, outcome, self.clock.now())
         return outcome
 
-    async def _end(self, draft: Draft, seen: Seen | None) -> Outcome:
+    async def _end(self, draft: Draft, seen: Seen | None, cluster: ObjectKey) -> Outcome:
         """Let a deleted ClusterAddon go. The cluster keeps its addons; while it exists a new one is created (D21)."""
-        cluster = draft.manifest["spec"]["clusterRef"]["name"]
-        await self.workloads.forget(ObjectKey(draft.key.namespace, cluster))
+        await self.workloads.forget(cluster)
         if seen is not None and not seen.cluster.deleting:
             await withdraw(self.client, seen.cluster.raw)
         await let_go(draft, ADDON_FINALIZER, self.client)
@@ -84,8 +83,8 @@ class AddonReconciler:
         progress = read_progress(addon.status.target, draft.status.get("stages"))
         inputs = seen_digest(str(seen.minor), seen.digest, seen.data)
         changed = addon.status.observed_inputs != inputs
+        draft.reconsider(AddonCondition)
         if recorded == wanted and not changed and progress == Progress():
-            draft.true(AddonCondition.CLUSTER_READY)
             return Settled(RESYNC)
         if recorded != wanted:
             await self._check_offer(draft, seen)
@@ -97,6 +96,7 @@ class AddonReconciler:
         with draft.blaming(AddonCondition.CLUSTER_READY):
             workload = await self.workloads.connect(seen.cluster.key)
         draft.true(AddonCondition.CLUSTER_READY)
+        draft.status["ready"] = False
         return await self.rolling.roll(draft, seen, workload, recorded=recorded, inputs=inputs)
 
     async def _check_offer(self, draft: Draft, seen: Seen) -> None:

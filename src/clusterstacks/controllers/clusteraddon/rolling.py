@@ -141,7 +141,8 @@ class Rolling:
         finally:
             rollout = rollout.reached(index, stage.phase)
             _save(draft, rollout)
-        if waiting is None:
+        # A stage that had nothing to do is no progress worth a write: it is found done again for nothing.
+        if waiting is None and delivering.touched(stage.step.stage):
             draft.status["resources"] = delivering.resources()
             message = f"{index + 1} of {len(rollout.steps)} stages done, the last one was {stage.step.stage.addon}"
             await draft.checkpoint(Waiting("RollingOut", message))

@@ -1,0 +1,78 @@
+"""The frame around every reconciler: what it writes, and what it leaves alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.names import API_VERSION, GROUP, Kind
+from clusterstacks.controllers.base import Draft, StatusReconciler
+from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.domain.outcomes import Outcome, Settled
+from clusterstacks.kube.resources import Resource
+from clusterstacks.runtime.clock import SystemClock
+from tests.support.fake_api import FakeApi
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+ADDONS = Resource(GROUP, "v1alpha1", Kind.CLUSTER_ADDON.value, "clusteraddons", namespaced=True)
+KEY = ObjectKey("team", "cluster-addon-one")
+
+
+def addon(*conditions: Manifest) -> Manifest:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": Kind.CLUSTER_ADDON.value,
+        "metadata": {"name": KEY.name, "namespace": KEY.namespace},
+        "spec": {"clusterRef": {"kind": "Cluster", "name": "one"}},
+        **({"status": {"conditions": list(conditions)}} if conditions else {}),
+    }
+
+
+def condition(kind: str, status: str) -> Manifest:
+    return {"type": kind, "status": status, "lastTransitionTime": "2026-11-01T00:00:00Z"}
+
+
+async def reconciled(
+    manifest: Manifest, work: Callable[[Draft], Awaitable[Outcome | None]]
+) -> tuple[FakeApi, Manifest]:
+    api = FakeApi(ADDONS)
+    await api.create(ADDONS, manifest)
+    frame = StatusReconciler(group=GROUP, kind=Kind.CLUSTER_ADDON, client=api, clock=SystemClock(), work=work)
+    await frame.reconcile(KEY)
+    return api, api.objects(ADDONS)[KEY]
+
+
+async def test_an_object_to_be_left_alone_gets_no_status_and_so_never_looks_ready() -> None:
+    async def leave(_: Draft) -> None:
+        return None
+
+    api, left = await reconciled(addon(), leave)
+
+    assert "status" not in left
+    assert api.count("merge_patch") == 0
+
+
+async def test_a_failure_that_was_mended_does_not_stay_in_the_conditions() -> None:
+    async def settle(draft: Draft) -> Outcome:
+        draft.reconsider(["HelmChartFound", "HelmChartApplied"])
+        return Settled()
+
+    _, settled = await reconciled(
+        addon(condition("HelmChartApplied", "True"), condition("HelmChartFound", "False")), settle
+    )
+
+    conditions = {one["type"]: one["status"] for one in settled["status"]["conditions"]}
+    assert conditions == {"Ready": "True", "HelmChartApplied": "True"}
+
+
+async def test_a_failure_that_lasts_keeps_the_time_it_began() -> None:
+    async def fail_again(draft: Draft) -> Outcome:
+        draft.reconsider(["HelmChartFound"])
+        draft.false("HelmChartFound", "HelmChartMissing", "it is still missing")
+        return Settled()
+
+    _, failed = await reconciled(addon(condition("HelmChartFound", "False")), fail_again)
+
+    found = next(one for one in failed["status"]["conditions"] if one["type"] == "HelmChartFound")
+    assert found["lastTransitionTime"] == "2026-11-01T00:00:00Z"
