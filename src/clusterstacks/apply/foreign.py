@@ -46,6 +46,10 @@ _NAMESPACE_CONTENT: Final = (
 )
 """Built-in kinds that people create; others (events, leases, endpoints, quotas) follow from these or hold nothing."""
 
+_KUBERNETES_OWN: Final = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})
+"""Namespaces every API server creates (controlplane/controller/systemnamespaces); charts render them, too: Cilium's
+``tls.secretsNamespace`` may be ``kube-system``."""
+
 _EVERYWHERE: Final = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")})
 """What Kubernetes itself creates in every namespace."""
 
@@ -69,6 +73,8 @@ class ForeignContent:
             content = await self._instances(one)
             holds = "there are custom resources of it that stay"
         elif kind == NAMESPACE_KIND:
+            if one.id.name in _KUBERNETES_OWN:
+                return "it belongs to Kubernetes itself"
             content = await self._content(one.id.name)
             holds = "it holds objects that stay"
         else:

@@ -35,7 +35,7 @@ class Pruner:
     ) -> tuple[tuple[Removal, ...], dict[str, Stored]]:
         """Carry out plans; return what became of every object, and the records that are left.
 
-        A record is written once, after its objects; one that nothing is left of is deleted last.
+        A record is written once, after its objects, if it changed; one that nothing is left of is deleted last.
         """
         surveys = await together(self._look, plans)
         fates: dict[str, dict[ObjectId, Departure]] = {}
@@ -62,7 +62,7 @@ class Pruner:
         record = pruned(plan, fates)
         if record is None:
             await self._store.delete(left.pop(addon))
-        else:
+        elif record != plan.record:
             left[addon] = await self._store.write(left[addon], record, left[addon].revision)
 
 

@@ -29,6 +29,13 @@ PRUNE_ANNOTATION: Final = "clusterstack.x-k8s.io/prune"
 RECREATE_ANNOTATION: Final = "clusterstack.x-k8s.io/recreate"
 """``enabled`` in a manifest allows to delete and create the object when a field of it cannot be changed."""
 
+HOOK_ANNOTATION: Final = "helm.sh/hook"
+HOOK_POLICY_ANNOTATION: Final = "helm.sh/hook-delete-policy"
+BEFORE_CREATION: Final = "before-hook-creation"
+"""Helm's words, see helm.sh/docs/topics/charts_hooks."""
+
+_RUN_ONCE: Final = frozenset({"Job", "Pod"})
+
 
 class Standing(Enum):
     """What an object is to us."""
@@ -78,8 +85,17 @@ def inherited_fields(managed_fields: Iterable[Any]) -> list[Any]:
 
 
 def wants_recreation(manifest: Manifest) -> bool:
-    """Tell whether an object opted in to being deleted and created when a field of it cannot be changed."""
-    return (manifest["metadata"].get("annotations") or {}).get(RECREATE_ANNOTATION) == "enabled"
+    """Tell whether an object opted in to being deleted and created when a field of it cannot be changed.
+
+    A Job or Pod that is a Helm hook did, unless it has a delete policy without ``before-hook-creation``, which is what
+    Helm does without one: hooks that run once are written to be created anew at each upgrade.
+    """
+    annotations = manifest["metadata"].get("annotations") or {}
+    if manifest.get("kind") in _RUN_ONCE and HOOK_ANNOTATION in annotations:
+        policies = str(annotations.get(HOOK_POLICY_ANNOTATION) or BEFORE_CREATION).split(",")
+        if BEFORE_CREATION in (policy.strip() for policy in policies):
+            return True
+    return annotations.get(RECREATE_ANNOTATION) == "enabled"
 
 
 def refuses_pruning(live: Manifest) -> bool:

@@ -146,6 +146,23 @@ async def test_an_annotation_keeps_an_object_and_the_record_says_why(cluster: Cl
     assert records[unique].state is DeliveryState.PRUNED
     assert records[unique].stale[0].kept
     assert not needs_pruning(records, {unique})
+    cluster.requests.calls.clear()
+    await delivery.prune({unique})
+    assert cluster.requests.writes == []
+
+
+@pytest.mark.parametrize("name", ["default", "kube-node-lease", "kube-public", "kube-system"])
+async def test_a_namespace_of_kubernetes_itself_is_kept(cluster: Cluster, unique: str, name: str) -> None:
+    delivery = Delivery(cluster.client)
+    await delivery.deliver(unique, Revision.of([named("v1", "Namespace", name), config_map(unique)], "inputs"))
+
+    report = await delivery.prune(())
+
+    assert fates(report) == {f"Namespace {name}": Fate.KEPT, f"ConfigMap {unique}": Fate.GONE}
+    assert report.complete
+    namespace = await cluster.live("Namespace", name)
+    assert namespace
+    assert "deletionTimestamp" not in namespace["metadata"]
 
 
 async def test_what_somebody_recreated_under_the_same_name_stays(cluster: Cluster, unique: str) -> None:

@@ -108,6 +108,23 @@ def test_recreation_needs_the_word_enabled(value: str | None, *, expected: bool)
     assert wants_recreation(live(annotations=None)) is False
 
 
+@pytest.mark.parametrize(
+    ("kind", "annotations", "expected"),
+    [
+        ("Job", {"helm.sh/hook": "post-install,post-upgrade"}, True),
+        ("Pod", {"helm.sh/hook": "test", "helm.sh/hook-delete-policy": "hook-succeeded, before-hook-creation"}, True),
+        ("Job", {"helm.sh/hook": "post-install", "helm.sh/hook-delete-policy": "hook-succeeded"}, False),
+        ("PersistentVolumeClaim", {"helm.sh/hook": "pre-install"}, False),
+        ("Job", {"helm.sh/hook-delete-policy": "before-hook-creation"}, False),
+        ("Job", {"helm.sh/hook-delete-policy": "hook-failed", "clusterstack.x-k8s.io/recreate": "enabled"}, True),
+    ],
+)
+def test_hooks_that_run_once_are_recreated_as_helm_does(
+    kind: str, annotations: dict[str, str], *, expected: bool
+) -> None:
+    assert wants_recreation({"kind": kind, **live(annotations=annotations)}) is expected
+
+
 def test_pruning_is_refused_by_the_word_disabled() -> None:
     assert refuses_pruning(live(annotations={"clusterstack.x-k8s.io/prune": "disabled"}))
     assert not refuses_pruning(live(annotations={"clusterstack.x-k8s.io/prune": "no"}))
