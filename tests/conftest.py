@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from hypothesis import settings
 
+from tests.support.api_servers import api_server, etcd, workload_server
+
+__all__ = ["api_server", "etcd", "workload_server"]  # fixtures of the integration and the regression tests
+
 settings.register_profile("default", deadline=None)
 settings.register_profile("fuzz", deadline=None, max_examples=10_000)
 settings.load_profile("default")

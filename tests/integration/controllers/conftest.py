@@ -1,0 +1,7 @@
+"""The real operator against real API servers."""
+
+from __future__ import annotations
+
+from tests.support.operating import world
+
+__all__ = ["world"]

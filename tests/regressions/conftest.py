@@ -1,0 +1,7 @@
+"""Regressions are shown with the real operator against real API servers, unless a smaller part proves as much."""
+
+from __future__ import annotations
+
+from tests.support.operating import world
+
+__all__ = ["world"]

@@ -1,0 +1,415 @@
+"""The operator as it is, between a management and a workload cluster, with a Cluster API that a test plays."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from clusterstacks.api.crds import all_crds
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, GROUP, Kind
+from clusterstacks.apply.delivery import RECORD_NAMESPACE
+from clusterstacks.apply.recordstore import RECORD_LABEL, SECRETS
+from clusterstacks.controllers.clusteraddon.creation import addon_name
+from clusterstacks.domain.objects import split_api_version
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.errors import ApiError, NotFound
+from clusterstacks.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.kube.transport import Pool
+from clusterstacks.operator.settings import Settings
+from clusterstacks.operator.wiring import Operator
+from clusterstacks.runtime.informer import Informer
+from tests.support.manifests import crd
+from tests.support.stacks import INFRASTRUCTURE, KUBERNETES, TinyStack, publish
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from pathlib import Path
+
+    from clusterstacks.devcluster.apiserver import ApiServer
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest
+
+PROVIDER_GROUP = "provider.example.org"
+SECONDS = 20
+"""How long anything may take; nothing here takes longer than one or two unless it fails."""
+
+_numbers = itertools.count(1)
+
+
+@dataclass(kw_only=True)
+class World:
+    """One test's part of the two clusters.
+
+    Args:
+        namespace: Its own in the management cluster, and its word: in the names of everything else.
+        client: An administrator of the management cluster.
+        workload: An administrator of the workload cluster.
+        releases: The operator's --release-dir.
+    """
+
+    namespace: str
+    client: Client
+    workload: Client
+    releases: Path
+    cache: Path
+    management_kubeconfig: Path
+    workload_kubeconfig: Mapping[str, Any]
+    stack: TinyStack = field(init=False)
+    namespaces: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stack = TinyStack(self.namespace)
+        self.namespaces = [self.namespace]
+
+    # What users and Cluster API do
+
+    def publish(self, name: ReleaseName, files: Mapping[str, bytes]) -> Path:
+        return publish(self.releases, name, files)
+
+    async def create(self, manifest: Manifest) -> Manifest:
+        resource = await self.client.resource(*_group_kind(manifest))
+        return await self.client.create(resource, manifest, manifest["metadata"].get("namespace", ""))
+
+    async def patch(self, manifest: Manifest, patch: Manifest, subresource: str = "") -> Manifest:
+        resource = await self.client.resource(*_group_kind(manifest))
+        metadata = manifest["metadata"]
+        namespace = metadata.get("namespace", "")
+        return await self.client.merge_patch(resource, metadata["name"], patch, namespace, subresource=subresource)
+
+    async def delete(self, manifest: Manifest) -> None:
+        resource = await self.client.resource(*_group_kind(manifest))
+        await self.client.delete(resource, manifest["metadata"]["name"], manifest["metadata"].get("namespace", ""))
+
+    async def other_namespace(self, labels: Mapping[str, str] | None = None) -> str:
+        name = f"{self.namespace}-{len(self.namespaces)}"
+        metadata = {"name": name, "labels": dict(labels or {})}
+        await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        self.namespaces.append(name)
+        return name
+
+    async def cluster(
+        self, name: str, class_name: str, *, namespace: str = "", version: str = KUBERNETES, **topology: Any
+    ) -> Manifest:
+        """A Cluster that Cluster API has finished, with the workload cluster behind it."""
+        namespace = namespace or self.namespace
+        cluster = await self.create(cluster_manifest(namespace, name, class_name, version, **topology))
+        await self.connect(name, namespace=namespace)
+        return await self.patch(cluster, {"status": finished_status(version)}, "status")
+
+    async def connect(
+        self, cluster: str, kubeconfig: Mapping[str, Any] | None = None, *, namespace: str = ""
+    ) -> Manifest:
+        """Write the Secret of a Cluster's kubeconfig."""
+        document = yaml.safe_dump(dict(kubeconfig or self.workload_kubeconfig)).encode()
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": f"{cluster}-kubeconfig", "namespace": namespace or self.namespace},
+            "data": {"value": base64.b64encode(document).decode()},
+        }
+        secrets = await self.client.resource("", "Secret")
+        return await self.client.apply(secrets, secret, manager="tests", force=True)
+
+    async def set_class(self, cluster: str, class_name: str, *, namespace: str = "", version: str = "") -> None:
+        topology: Manifest = {"classRef": {"name": class_name}, **({"version": version} if version else {})}
+        manifest = {**await self.get(CLUSTER_KIND, cluster, namespace)}
+        await self.patch(manifest, {"spec": {"topology": topology}})
+
+    async def nudge(self, manifest: Manifest) -> None:
+        """Have an object looked at now, as any edit of it does, instead of after a back-off."""
+        number = str(next(_numbers))
+        with suppress(NotFound):
+            await self.patch(manifest, {"metadata": {"annotations": {"example.org/nudge": number}}})
+
+    # What there is
+
+    async def find(self, kind: str, name: str, namespace: str = "", group: str = "") -> Manifest | None:
+        own = {CLUSTER_KIND: CLUSTER_API_GROUP, CLUSTER_CLASS_KIND: CLUSTER_API_GROUP}
+        ours = {Kind.CLUSTER_STACK, Kind.CLUSTER_STACK_RELEASE, Kind.CLUSTER_ADDON}
+        group = group or (GROUP if kind in ours else own.get(kind, ""))
+        return await self.client.find(await self.client.resource(group, kind), name, namespace or self.namespace)
+
+    async def get(self, kind: str, name: str, namespace: str = "") -> Manifest:
+        manifest = await self.find(kind, name, namespace)
+        assert manifest is not None, f"no {kind} {name}"
+        return manifest
+
+    async def addon(self, cluster: str, namespace: str = "") -> Manifest:
+        return await self.get(Kind.CLUSTER_ADDON, addon_name(cluster), namespace)
+
+    async def delivered(self, name: str, namespace: str = "kube-system") -> Manifest | None:
+        """A ConfigMap of the workload cluster."""
+        return await self.workload.find(await self.workload.resource("", "ConfigMap"), name, namespace)
+
+    async def events(self, manifest: Manifest) -> list[Manifest]:
+        namespace = manifest["metadata"]["namespace"]
+        fields = f"involvedObject.uid={manifest['metadata']['uid']}"
+        return (await self.client.list(await self.client.resource("", "Event"), namespace, fields=fields)).items
+
+    # Waiting
+
+    async def release_ready(self, name: ReleaseName | str) -> Manifest:
+        return await self.until(Kind.CLUSTER_STACK_RELEASE, str(name), is_ready)
+
+    async def addons_ready(self, cluster: str, class_name: str, namespace: str = "") -> Manifest:
+        """Wait until the ClusterAddon says that the cluster has everything of the class."""
+
+        def complete(addon: Manifest) -> bool:
+            return is_ready(addon) and addon["spec"].get("clusterStack") == class_name
+
+        return await self.until(Kind.CLUSTER_ADDON, addon_name(cluster), complete, namespace=namespace)
+
+    async def until(
+        self,
+        kind: str,
+        name: str,
+        holds: Callable[[Manifest], object],
+        *,
+        namespace: str = "",
+        nudging: bool = False,
+        seconds: float = SECONDS,
+    ) -> Manifest:
+        """Wait until an object is as wanted; ``nudging`` does not wait for back-offs."""
+        looks = itertools.count()
+
+        async def look() -> Manifest:
+            manifest = await self.get(kind, name, namespace)
+            if not holds(manifest):
+                if nudging and next(looks) % 10 == 9:
+                    await self.nudge(manifest)
+                raise AssertionError(f"{kind} {name} says {summary(manifest)}")
+            return manifest
+
+        return await eventually(look, seconds=seconds, about=f"{kind} {name} as wanted")
+
+    async def says(self, kind: str, name: str, condition: str, reason: str = "", **where: str) -> Manifest:
+        """Wait until a condition is False (for the reason), and give it."""
+
+        def false(manifest: Manifest) -> bool:
+            found = condition_of(manifest, condition)
+            return found.get("status") == "False" and reason in {"", found.get("reason")}
+
+        return condition_of(await self.until(kind, name, false, **where), condition)
+
+    async def gone(self, kind: str, name: str, namespace: str = "", *, uid: str = "", seconds: float = SECONDS) -> None:
+        async def look() -> bool:
+            found = await self.find(kind, name, namespace)
+            return found is None or bool(uid and found["metadata"]["uid"] != uid)
+
+        await eventually(look, seconds=seconds, about=f"the end of {kind} {name}")
+
+    # The operator
+
+    @asynccontextmanager
+    async def operator(self, **settings: Any) -> AsyncIterator[Operator]:
+        """Run it; a part that ends by itself, or a reconcile that fails unexpectedly, fails the test."""
+        operator = Operator(self.settings(**settings), {})
+        tasks = [asyncio.create_task(_serve(run), name=name) for name, run in operator.services().items()]
+        try:
+            yield operator
+            ended = [task.get_name() for task in tasks if task.done()]
+            assert not ended, f"{ended} ended"
+            assert not bugs(operator), "a reconcile failed unexpectedly, see the log"
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await operator.close()
+
+    def settings(self, **settings: Any) -> Settings:
+        workers = {"clusterstack": 8, "clusterstackrelease": 8, "clusteraddon": 8}
+        plain = {
+            "kubeconfig": str(self.management_kubeconfig),
+            "release_dir": self.releases,
+            "cache_dir": self.cache,
+            "namespace": self.namespace,
+            "metrics_address": ("", 0),
+            "probe_address": ("", 0),
+            "workers": workers,
+        }
+        return Settings(**{**plain, **settings})
+
+
+async def _serve(run: Callable[[], Awaitable[None]]) -> None:
+    await run()
+
+
+def bugs(operator: Operator) -> float:
+    """How many reconciles raised what is none of our errors."""
+    return sum(
+        sample.value
+        for metric in operator._metrics.reconciles.collect()
+        for sample in metric.samples
+        if sample.name.endswith("_total") and sample.labels["result"] == "bug"
+    )
+
+
+def is_ready(manifest: Manifest) -> bool:
+    return (manifest.get("status") or {}).get("ready") is True
+
+
+def condition_of(manifest: Manifest, kind: str) -> Manifest:
+    """A condition; empty when there is none."""
+    conditions = (manifest.get("status") or {}).get("conditions") or []
+    return next((one for one in conditions if one["type"] == kind), {})
+
+
+def summary(manifest: Manifest) -> str:
+    status = manifest.get("status") or {}
+    false = [
+        f"{one['type']}={one['status']} {one.get('reason', '')}: {one.get('message', '')}"
+        for one in status.get("conditions") or []
+    ]
+    return f"ready {status.get('ready')}; {'; '.join(false)}"
+
+
+def cluster_manifest(namespace: str, name: str, class_name: str, version: str = KUBERNETES, **topology: Any) -> Manifest:
+    return {
+        "apiVersion": f"{CLUSTER_API_GROUP}/v1beta2",
+        "kind": CLUSTER_KIND,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"topology": {"classRef": {"name": class_name}, "version": version, **topology}},
+    }
+
+
+def finished_status(version: str = KUBERNETES, reconciled: str = "True") -> Manifest:
+    """What Cluster API says of a Cluster that has its version."""
+    condition = {
+        "type": "TopologyReconciled",
+        "status": reconciled,
+        "reason": "ReconcileSucceeded",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    return {
+        "initialization": {"controlPlaneInitialized": True, "infrastructureProvisioned": True},
+        "controlPlane": {"versions": [{"version": version}]},
+        "conditions": [condition],
+    }
+
+
+def _group_kind(manifest: Manifest) -> tuple[str, str, str]:
+    group, version = split_api_version(manifest["apiVersion"])
+    return group, manifest["kind"], version
+
+
+# Fixtures
+
+
+def foreign_crds(*cluster_versions: str) -> list[Manifest]:
+    """Cluster API's kinds as far as the operator reads them, and a provider's."""
+    kinds = [
+        crd(CLUSTER_KIND, CLUSTER_API_GROUP, versions=cluster_versions or ("v1beta2",)),
+        crd(CLUSTER_CLASS_KIND, CLUSTER_API_GROUP, versions=cluster_versions or ("v1beta2",), plural="clusterclasses"),
+        *(crd(kind, split_api_version(INFRASTRUCTURE)[0], versions=("v1beta2",)) for kind in TEMPLATES),
+        *(crd(kind, PROVIDER_GROUP) for kind in ("TinyRelease", "TinyReleaseTemplate", "OtherRelease")),
+        crd("OtherReleaseTemplate", PROVIDER_GROUP),
+    ]
+    for kind in kinds:
+        for version in kind["spec"]["versions"]:
+            version["subresources"] = {"status": {}}
+            version["schema"] = {"openAPIV3Schema": _schema(kind["spec"]["names"]["kind"])}
+    return kinds
+
+
+TEMPLATES = ("TinyClusterTemplate", "TinyMachineTemplate", "TinyControlPlaneTemplate")
+
+
+def _schema(kind: str) -> Manifest:
+    """Anything goes, but a template's size is at most 9: a way to have one refused."""
+    anything: Manifest = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    if kind not in TEMPLATES:
+        return anything
+    schema: Manifest = {"type": "integer", "maximum": 9}
+    for name in ("size", "spec", "template", "spec"):
+        schema = {**anything, "properties": {name: schema}}
+    return schema
+
+
+async def install(client: Client, crds: list[Manifest]) -> None:
+    """Install CRDs and wait until they are served."""
+    resource = await client.resource("apiextensions.k8s.io", "CustomResourceDefinition")
+
+    async def established(name: str) -> bool:
+        return condition_of(await client.get(resource, name), "Established").get("status") == "True"
+
+    for manifest in crds:
+        await client.apply(resource, manifest, manager="tests", force=True)
+    for manifest in crds:
+        name = manifest["metadata"]["name"]
+        await eventually(lambda name=name: established(name), about=f"CRD {name} established")  # type: ignore[misc]
+    client.forget_discovery()
+
+
+_installed: set[str] = set()
+
+
+@pytest.fixture
+async def world(api_server: ApiServer, workload_server: ApiServer, tmp_path: Path) -> AsyncIterator[World]:
+    """Two clusters with a namespace of the test's own, and a Cluster API that accepts every class in it."""
+    async with AsyncExitStack() as stack:
+        pool = await stack.enter_async_context(Pool())
+        made = World(
+            namespace=f"w{next(_numbers)}",
+            client=Client(parse_kubeconfig(api_server.kubeconfig, base=None), pool, budget=64),
+            workload=Client(parse_kubeconfig(workload_server.kubeconfig, base=None), pool, budget=64),
+            releases=tmp_path / "releases",
+            cache=tmp_path / "cache",
+            management_kubeconfig=api_server.kubeconfig_path,
+            workload_kubeconfig=workload_server.kubeconfig,
+        )
+        made.releases.mkdir()
+        if api_server.url not in _installed:
+            await install(made.client, [*all_crds(), *foreign_crds()])
+            _installed.add(api_server.url)
+        await made.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": made.namespace}})
+        accepting = asyncio.create_task(accept_classes(made))
+        stack.push_async_callback(_end, accepting)
+        stack.push_async_callback(_clear, made)
+        yield made
+
+
+async def accept_classes(world: World) -> None:
+    """Do what Cluster API does to a class that it likes."""
+    changed: asyncio.Queue[Manifest] = asyncio.Queue()
+    informer = Informer(world.client, CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, namespace=world.namespace)
+    informer.subscribe(lambda change: changed.put_nowait(change.new) if change.new else None)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(informer.run())
+        while True:
+            manifest = await changed.get()
+            generation = manifest["metadata"]["generation"]
+            if (manifest.get("status") or {}).get("observedGeneration") != generation:
+                condition = {"type": "VariablesReady", "status": "True", "reason": "VariablesReady"}
+                status = {"observedGeneration": generation, "conditions": [condition]}
+                with suppress(NotFound):
+                    await world.patch(manifest, {"status": status}, "status")
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def _clear(world: World) -> None:
+    """Take away what would wake the operators of later tests, and the delivery records of the workload cluster."""
+    for group, kind in (
+        (CLUSTER_API_GROUP, CLUSTER_KIND),
+        *((GROUP, str(kind)) for kind in Kind),
+    ):
+        resource = await world.client.resource(group, kind)
+        for namespace in world.namespaces:
+            for item in (await world.client.list(resource, namespace)).items:
+                with suppress(ApiError):
+                    if item["metadata"].get("finalizers"):
+                        await world.patch(item, {"metadata": {"finalizers": None}})
+                    await world.client.delete(resource, item["metadata"]["name"], namespace)
+    for secret in (await world.workload.list(SECRETS, RECORD_NAMESPACE, labels=RECORD_LABEL)).items:
+        await world.workload.delete(SECRETS, secret["metadata"]["name"], RECORD_NAMESPACE)

@@ -1,0 +1,152 @@
+"""Releases of a stack as small as can be, told apart by one word: a class and addon charts with given templates."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.domain.names import ReleaseName
+from clusterstacks.domain.versions import KubernetesMinor, StackVersion
+from clusterstacks.releases.archives import write_archive
+from tests.support.releases import below
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+PROVIDER = "local"
+INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io/v1beta2"
+KUBERNETES = "v1.35.4"
+
+
+def config_map(name: str, /, **content: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": content}
+
+
+def templates(*manifests: Mapping[str, Any], **files: str) -> dict[str, str]:
+    """The files of an addon chart that renders these objects; JSON is YAML."""
+    return {"templates/all.yaml": "\n---\n".join(json.dumps(one) for one in manifests), **files}
+
+
+def stage(addon: str, action: str = "apply", **checks: Any) -> dict[str, Any]:
+    return {"name": addon, "action": action, **checks}
+
+
+@dataclass(frozen=True)
+class TinyStack:
+    """One stack; its word is in every name."""
+
+    word: str
+    minor: str = "1.35"
+
+    def release(self, version: str) -> ReleaseName:
+        return ReleaseName(PROVIDER, self.word, KubernetesMinor.parse(self.minor), StackVersion.parse(version))
+
+    def object(self, version: str) -> dict[str, Any]:
+        """The class's template in the infrastructure group."""
+        name = self.release(version).class_name
+        template = {"spec": {"template": {"spec": {"size": 1}}}}
+        return {"apiVersion": INFRASTRUCTURE, "kind": "TinyClusterTemplate", "metadata": {"name": name}, **template}
+
+    def cluster_class(self, version: str) -> dict[str, Any]:
+        name = self.release(version).class_name
+        return {
+            "apiVersion": "cluster.x-k8s.io/v1beta2",
+            "kind": "ClusterClass",
+            "metadata": {"name": name},
+            "spec": {"infrastructure": {"templateRef": {"kind": "TinyClusterTemplate", "name": name}}},
+        }
+
+    def files(
+        self,
+        version: str,
+        addons: Mapping[str, Mapping[str, str]],
+        *,
+        hooks: Mapping[str, Any] | None = None,
+        class_objects: list[dict[str, Any]] | None = None,
+        addon_version: str = "",
+        kubernetes: str = KUBERNETES,
+    ) -> dict[str, bytes]:
+        """The files of a release with stages.
+
+        Args:
+            version: The release's, in dot form.
+            addons: Files of the addon charts by addon.
+            hooks: Stages by hook; every addon is applied after the control plane where none are given.
+            class_objects: What the class chart renders; class and template where none are given.
+            addon_version: As the release's where none is given.
+            kubernetes: In metadata.yaml.
+        """
+        name = self.release(version)
+        stages = {"AfterControlPlaneInitialized": [stage(addon) for addon in addons]} if hooks is None else hooks
+        addon = addon_version or version
+        packed = {path: content for chart in addons for path, content in _chart(chart, chart, addons[chart]).items()}
+        return {
+            **self._common(version, addon, kubernetes, class_objects),
+            "clusteraddon.yaml": json.dumps({"addonStages": stages}).encode(),
+            f"{name.series}-cluster-addon-{addon}.tgz": write_archive(packed or {"README": b"no addons"}),
+        }
+
+    def single_files(
+        self, version: str, addon: Mapping[str, str], *, values: str = "", addon_version: str = ""
+    ) -> dict[str, bytes]:
+        """The files of a release in the single-chart layout."""
+        series = self.release(version).series
+        chart = addon_version or version
+        return {
+            **self._common(version, chart, KUBERNETES, None),
+            "cluster-addon-values.yaml": values.encode(),
+            f"{series}-cluster-addon-{chart}.tgz": write_archive(_chart("addons", "addons", addon)),
+        }
+
+    def _common(
+        self, version: str, addon: str, kubernetes: str, class_objects: list[dict[str, Any]] | None
+    ) -> dict[str, bytes]:
+        name = self.release(version)
+        top = f"{name.series}-cluster-class"
+        rendered = class_objects or [self.cluster_class(version), self.object(version)]
+        components = {"clusterAddon": addon, "nodeImage": "v1"}
+        metadata = {
+            "apiVersion": "metadata.clusterstack.x-k8s.io/v1alpha1",
+            "versions": {"clusterStack": version, "kubernetes": kubernetes, "components": components},
+        }
+        return {
+            "metadata.yaml": json.dumps(metadata).encode(),
+            f"{top}-{version}.tgz": write_archive(_chart(top, top, templates(*rendered))),
+        }
+
+    def manifest(self, namespace: str, *versions: str, **spec: Any) -> dict[str, Any]:
+        """The ClusterStack that wants these versions and follows no channel."""
+        plain = {
+            "provider": PROVIDER,
+            "name": self.word,
+            "kubernetesVersion": self.minor,
+            "noProvider": True,
+            "autoSubscribe": False,
+            "channel": "custom",
+            "versions": list(versions),
+        }
+        return {
+            "apiVersion": "clusterstack.x-k8s.io/v1alpha1",
+            "kind": "ClusterStack",
+            "metadata": {"name": self.word, "namespace": namespace},
+            "spec": {**plain, **spec},
+        }
+
+
+def publish(root: Path, name: ReleaseName, files: Mapping[str, bytes]) -> Path:
+    """Put a release where the operator looks, complete from the first moment on; replaces one of that name."""
+    directory, hidden = root / name.release, root / f".{name.release}"
+    hidden.mkdir(parents=True)
+    for file, content in files.items():
+        (hidden / file).write_bytes(content)
+    shutil.rmtree(directory, ignore_errors=True)
+    hidden.rename(directory)
+    return directory
+
+
+def _chart(directory: str, name: str, files: Mapping[str, str]) -> dict[str, bytes]:
+    texts = {"Chart.yaml": f"apiVersion: v2\nname: {name}\nversion: 1.0.0\n", **files}
+    return below(directory, {path: text.encode() for path, text in texts.items()})
