@@ -30,11 +30,19 @@ _MESSAGE_LENGTH: Final = {"v1beta2": 32_768, "v1beta1": 10_240}
 
 @dataclass(frozen=True, slots=True)
 class ConditionView:
-    """What a condition says; Unknown without a reason where the object has none of that type."""
+    """What a condition says; Unknown without a reason where the object has none of that type.
+
+    Args:
+        status: True, False or Unknown.
+        reason: One CamelCase word.
+        message: For people.
+        current: Whether it is about the object's present specification; old-style conditions do not tell, and count.
+    """
 
     status: str = "Unknown"
     reason: str = ""
     message: str = ""
+    current: bool = True
 
     @property
     def true(self) -> bool:
@@ -61,7 +69,12 @@ def condition_view(manifest: Manifest, type_: str, old_type: str = "") -> Condit
     )
     if found is None:
         return ConditionView()
-    return ConditionView(text(found, "status") or "Unknown", text(found, "reason"), text(found, "message"))
+    return ConditionView(
+        text(found, "status") or "Unknown",
+        text(found, "reason"),
+        text(found, "message"),
+        current=at(found, "observedGeneration") in (None, at(manifest, "metadata", "generation")),
+    )
 
 
 def with_cluster_condition(

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterapi import cluster_view, is_watched
 from clusterstacks.controllers.clusteraddon.creation import addon_name, release_of
+from clusterstacks.controllers.clusteraddon.inputs import stable
 from clusterstacks.controllers.clusterstack.releases import stacks_owning
 from clusterstacks.domain.names import InvalidName, parse_class, parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.runtime.store import key_of
 
 if TYPE_CHECKING:
+    from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.runtime.host import ReconcilerHost
     from clusterstacks.runtime.store import Change, Store
 
@@ -39,6 +42,21 @@ def is_news(change: Change) -> bool:
         return True
     old, new = change.old["metadata"], change.new["metadata"]
     return any(old.get(key) != new.get(key) for key in _WATCHED_METADATA)
+
+
+def concerns_addons(change: Change) -> bool:
+    """Whether something of a Cluster changed that decides anything here.
+
+    Its conditions are left out, except those that are read. Our own is among them: a failure whose message is never the
+    same twice would wake the reconciler that has just failed, at once and for ever.
+    """
+    if change.old is None or change.new is None:
+        return True
+    return _decisive(change.old) != _decisive(change.new)
+
+
+def _decisive(cluster: Manifest) -> tuple[ClusterView, Manifest]:
+    return cluster_view(cluster), stable(cluster)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +102,7 @@ class Wakers:
 
     def cluster_changed(self, change: Change) -> None:
         """A Cluster wakes its ClusterAddon; one that took or left a class wakes that class's releases and stacks."""
-        if not self._watched(change):
+        if not self._watched(change) or not concerns_addons(change):
             return
         self.creator_host.enqueue(change.key)
         self.addon_host.enqueue(ObjectKey(change.key.namespace, addon_name(change.key.name)))
@@ -107,9 +125,12 @@ class Wakers:
         self._enqueue_release(key)
 
     def source_changed(self) -> None:
-        """New or fewer releases wake every ClusterStack."""
+        """New or fewer releases wake every ClusterStack, and what may have waited for its release to appear."""
         for key in self.stacks:
             self._enqueue_stack(str(key))
+        for release in self.releases.all():
+            if (release.get("status") or {}).get("ready") is not True:
+                self._enqueue_release(key_of(release))
 
     def _watched(self, change: Change) -> bool:
         return is_watched(change.new or change.old or {}, self.watch_filter)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import partial
@@ -29,6 +30,7 @@ from clusterstacks.controllers.clusterstack.releases import STACK_INDEX, OwnedRe
 from clusterstacks.controllers.clusterstackrelease.reconciler import ReleaseReconciler
 from clusterstacks.controllers.providers import ProviderObjects
 from clusterstacks.domain.classobjects import GroupKind
+from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import default_connection
 from clusterstacks.kube.transport import Pool
@@ -40,7 +42,7 @@ from clusterstacks.render.renderer import Renderer
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.runtime.host import ReconcilerHost
-from clusterstacks.runtime.informer import Informer, drop_managed_fields
+from clusterstacks.runtime.informer import Informer, Trim, drop_managed_fields
 from clusterstacks.runtime.metrics import Metrics
 from clusterstacks.runtime.probes import Probes
 
@@ -58,6 +60,8 @@ MANAGEMENT_BUDGET = 64
 
 COLLECT_INTERVAL = timedelta(minutes=10)
 """How often releases nobody needs are removed from the cache directory. Arbitrary."""
+
+log = logging.getLogger(__name__)
 
 
 class Operator:
@@ -195,7 +199,7 @@ class Operator:
         self._wakers.provider_changed(key)
 
     def _framed(
-        self, kind: Kind, work: Callable[[Draft], Awaitable[Outcome]]
+        self, kind: Kind, work: Callable[[Draft], Awaitable[Outcome | None]]
     ) -> Callable[[ObjectKey], Awaitable[timedelta | None]]:
         return StatusReconciler(group=GROUP, kind=kind, client=self._client, clock=self._clock, work=work).reconcile
 
@@ -235,7 +239,10 @@ class Operator:
         releases = self._informers["clusterstackrelease"].store
         while True:
             annotations = [release["metadata"].get("annotations") or {} for release in releases.all()]
-            await self._store.collect({found[DIGEST_ANNOTATION] for found in annotations if DIGEST_ANNOTATION in found})
+            try:
+                await self._store.collect({one[DIGEST_ANNOTATION] for one in annotations if DIGEST_ANNOTATION in one})
+            except ClusterStacksError as error:
+                log.warning("Releases nobody needs are not removed: %s", error)
             await self._clock.sleep(COLLECT_INTERVAL.total_seconds())
 
     async def _run_provider_informers(self) -> None:
@@ -258,4 +265,9 @@ def _class_state(manifest: Manifest) -> Manifest:
     return {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": kept}
 
 
-_TRIMS = {CLUSTER_CLASS_KIND: _class_state}
+def _without_status(manifest: Manifest) -> Manifest:
+    """The status of a ClusterAddon, which lists every object of a cluster, is read live where it is needed."""
+    return {key: value for key, value in drop_managed_fields(manifest).items() if key != "status"}
+
+
+_TRIMS: dict[str, Trim] = {CLUSTER_CLASS_KIND: _class_state, Kind.CLUSTER_ADDON: _without_status}

@@ -25,7 +25,7 @@ def seen_digest(kubernetes_minor: str, class_digest: str, objects: Manifest) -> 
     conditions and their like are left out, which change without meaning. A changed digest says that values *may*
     differ: the rendered values decide.
     """
-    return _digest([RENDERING, kubernetes_minor, class_digest, {key: _stable(value) for key, value in objects.items()}])
+    return _digest([RENDERING, kubernetes_minor, class_digest, {key: stable(value) for key, value in objects.items()}])
 
 
 def input_digest(kubernetes_minor: str, chart_digest: str, values: str) -> str:
@@ -33,7 +33,8 @@ def input_digest(kubernetes_minor: str, chart_digest: str, values: str) -> str:
     return _digest([RENDERING, kubernetes_minor, chart_digest, values])
 
 
-def _stable(manifest: Manifest) -> Manifest:
+def stable(manifest: Manifest) -> Manifest:
+    """What of an object may decide values: all but conditions and their like, and the server's bookkeeping."""
     if not manifest:
         return {}
     metadata = manifest.get("metadata") or {}

@@ -97,7 +97,8 @@ def _state(cluster: ClusterView, control_plane: Manifest | None) -> ControlPlane
     return ControlPlaneState(
         reported=tuple(version for text in reported if (version := _version(text)) is not None),
         wanted=KubernetesVersion.parse(cluster.version),
-        topology_reconciled=cluster.topology_reconciled.true,
+        # Right after a change of the class the condition still speaks of the class before.
+        topology_reconciled=cluster.topology_reconciled.true and cluster.topology_reconciled.current,
     )
 
 

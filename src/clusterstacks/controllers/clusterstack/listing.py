@@ -6,7 +6,7 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.errors import DependencyError
+from clusterstacks.domain.errors import ClusterStacksError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ class Listing:
         while True:
             try:
                 names: frozenset[str] | None = await self.names()
-            except DependencyError:
+            except ClusterStacksError:
                 names = None
             if names != last:
                 last = names
