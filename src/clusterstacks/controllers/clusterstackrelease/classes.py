@@ -29,6 +29,7 @@ async def class_outcome(draft: Draft, name: ReleaseName, client: Client) -> Outc
     if manifest is None:
         message = f"{title} is gone; it is applied again"
         draft.false(ReleaseCondition.CHART_APPLIED, "ClusterClassMissing", message)
+        draft.drop(ReleaseCondition.CLASS_ACCEPTED)
         return Waiting("ClusterClassMissing", message, timedelta(seconds=1))
     view = cluster_class_view(manifest)
     if view.ready:

@@ -10,12 +10,15 @@ from clusterstacks.api.names import (
     CLUSTER_API_GROUP,
     CLUSTER_KIND,
     DELETE_FOR_MOVE_ANNOTATION,
+    GROUP,
     RELEASE_FINALIZER,
+    Kind,
     Reason,
     ReleaseCondition,
 )
 from clusterstacks.controllers.clusterstackrelease.objects import known_objects
 from clusterstacks.controllers.finalizers import let_go
+from clusterstacks.domain.names import InvalidName, parse_release
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 from clusterstacks.domain.pruning import Fate
 
@@ -23,13 +26,14 @@ if TYPE_CHECKING:
     from clusterstacks.apply.engine import Applier
     from clusterstacks.controllers.base import Draft
     from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
     from clusterstacks.kube.client import Client
 
 USERS_SHOWN = 3
 """Clusters named in one message; arbitrary."""
 
 
-async def delete_release(draft: Draft, name: ReleaseName, client: Client, applier: Applier) -> Outcome:
+async def delete_release(draft: Draft, client: Client, applier: Applier) -> Outcome:
     """Delete what the release applied and let the object go.
 
     While ``clusterctl move`` deletes the objects it has copied, everything the release applied was copied too and is
@@ -38,11 +42,13 @@ async def delete_release(draft: Draft, name: ReleaseName, client: Client, applie
     if RELEASE_FINALIZER not in draft.manifest["metadata"].get("finalizers", []):
         return Settled()
     if not draft.annotation(DELETE_FOR_MOVE_ANNOTATION):
-        users = await clusters_using(client, name, draft.key.namespace)
-        if users:
+        name = _release_name(draft.key.name)
+        users = await clusters_using(client, name, draft.key.namespace) if name else []
+        if name and users:
             return Waiting("ClassInUse", _in_use(name, users), timedelta(minutes=1))
         with draft.blaming(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_DELETE_OBJECTS):
-            fates = await applier.delete_all(known_objects(draft))
+            shared = await _held_by_others(draft.key, client)
+            fates = await applier.delete_all(known_objects(draft.status), wanted_elsewhere=shared)
         pending = [f"{identity} ({fate.reason})" for identity, fate in fates.items() if fate.fate is Fate.PENDING]
         if pending:
             draft.status["ready"] = False
@@ -60,6 +66,36 @@ async def clusters_using(client: Client, name: ReleaseName, namespace: str) -> l
         for view in map(cluster_view, clusters.items)
         if view.class_name == name.class_name and view.class_namespace == namespace
     ]
+
+
+async def _held_by_others(key: ObjectKey, client: Client) -> set[ObjectId]:
+    """Find what other releases of the namespace list, too, e.g. a node image that two of them use.
+
+    Of several that are deleted at the same moment the last by name takes what they share along.
+    """
+    releases = await client.list(await client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE), key.namespace)
+    held: set[ObjectId] = set()
+    for release in releases.items:
+        metadata = release["metadata"]
+        if metadata["name"] != key.name and (
+            "deletionTimestamp" not in metadata or metadata["name"] > key.name or await _in_use_still(release, client)
+        ):
+            held |= {known.id for known in known_objects(release.get("status") or {})}
+    return held
+
+
+async def _in_use_still(release: Manifest, client: Client) -> bool:
+    metadata = release["metadata"]
+    name = _release_name(metadata["name"])
+    return name is not None and bool(await clusters_using(client, name, metadata["namespace"]))
+
+
+def _release_name(text: str) -> ReleaseName | None:
+    """None for an object whose name is no release's: no class can come from it, so no Cluster uses it."""
+    try:
+        return parse_release(text)
+    except InvalidName:
+        return None
 
 
 def _in_use(name: ReleaseName, users: list[str]) -> str:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.meta import Resource
 from clusterstacks.api.names import Reason, ReleaseCondition, ResourceStatus
 from clusterstacks.domain.delivery import Known
+from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectId, object_id, split_api_version
 from clusterstacks.domain.outcomes import Outcome, Waiting
+from clusterstacks.domain.waves import CLASS_KIND
 from clusterstacks.render.renderer import ChartRequest
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from clusterstacks.apply.engine import Applier
     from clusterstacks.apply.results import ObjectResult
     from clusterstacks.controllers.base import Draft
+    from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
@@ -46,7 +49,8 @@ async def apply_class_chart(draft: Draft, release: Release, renderer: Renderer, 
             )
         )
         manifests = applier.checked(rendered, draft.key.namespace)
-        known = {one.id: one for one in known_objects(draft)}
+        _check_class(manifests, release.name)
+        known = {one.id: one for one in known_objects(draft.status)}
         await _announce(draft, manifests, known)
         results = await applier.apply_all(manifests, default_namespace=draft.key.namespace, known=known)
     draft.status["resources"] = [_resource(result) for result in results]
@@ -60,13 +64,26 @@ async def apply_class_chart(draft: Draft, release: Release, renderer: Renderer, 
     return Waiting(Reason.OBJECTS_APPLYING_ONGOING, message)
 
 
-def known_objects(draft: Draft) -> list[Known]:
-    """Read ``status.resources``: what was applied for the release, also by the Go operator, which notes no uid."""
-    resources = [Resource.model_validate(document) for document in draft.status.get("resources") or []]
+def known_objects(status: Manifest) -> list[Known]:
+    """Read ``status.resources``: what was applied for a release, also by the Go operator, which notes no uid."""
+    resources = [Resource.model_validate(document) for document in status.get("resources") or []]
     return [
         Known(ObjectId(one.group, one.kind, one.namespace, one.name), one.version, one.uid, one.digest)
         for one in resources
     ]
+
+
+def _check_class(manifests: Sequence[Manifest], name: ReleaseName) -> None:
+    """Refuse a chart that would be applied again and again because the class it should bring never appears."""
+    identities = [object_id(manifest) for manifest in manifests]
+    classes = [one.name for one in identities if (one.group, one.kind) == CLASS_KIND]
+    if name.class_name not in classes:
+        found = f"only {', '.join(classes)}" if classes else "none at all"
+        raise SpecError(
+            "ClusterClassMissing",
+            f"the class chart of {name} renders no ClusterClass {name.class_name}, but {found}; correct name and "
+            "version of the chart and publish another release",
+        )
 
 
 async def _announce(draft: Draft, manifests: Sequence[Manifest], known: dict[ObjectId, Known]) -> None:

@@ -51,10 +51,10 @@ class ReleaseReconciler:
 
     async def work(self, draft: Draft) -> Outcome:
         """Do what is next for one release."""
+        if draft.deleting:
+            return await delete_release(draft, self.client, self.applier)
         with draft.blaming(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
             name = parse_release(draft.key.name)
-        if draft.deleting:
-            return await delete_release(draft, name, self.client, self.applier)
         await hold(draft, RELEASE_FINALIZER, self.client)
         outcome = await self._advance(draft, name)
         draft.status["ready"] = isinstance(outcome, Settled)
