@@ -91,6 +91,10 @@ class StackReconciler:
             with draft.blaming(StackCondition.PROVIDER_RELEASES_SYNCED):
                 template = await read_template(self.client, stack)
         for kept in wanted:
+            if self.releases.led_by_another(stack, kept.name):
+                with draft.blaming(StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):
+                    await self.releases.join(draft.manifest, kept)
+                continue
             reference: ObjectReference | None = None
             if template is not None:
                 with draft.blaming(StackCondition.PROVIDER_RELEASES_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):

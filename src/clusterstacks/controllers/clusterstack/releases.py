@@ -5,17 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import API_VERSION, GROUP, WATCH_FILTER_LABEL, EventReason, Kind
+from clusterstacks.api.clusterapi import is_paused
+from clusterstacks.api.names import (
+    API_VERSION,
+    CLUSTER_API_GROUP,
+    CLUSTER_CLASS_KIND,
+    GROUP,
+    WATCH_FILTER_LABEL,
+    EventReason,
+    Kind,
+)
 from clusterstacks.controllers.clusterstackrelease.deletion import clusters_using
-from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.patches import contains
-from clusterstacks.domain.retention import Action, ExistingRelease, Retained
+from clusterstacks.domain.retention import ExistingRelease
 from clusterstacks.kube.errors import AlreadyExists, NotFound
 
 if TYPE_CHECKING:
     from clusterstacks.api.clusterstack import ClusterStack
     from clusterstacks.api.meta import ObjectReference
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.retention import Retained
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.store import Store
@@ -30,7 +40,7 @@ def stacks_owning(release: Manifest) -> list[str]:
     return [
         str(ObjectKey(metadata["namespace"], owner["name"]))
         for owner in metadata.get("ownerReferences") or []
-        if owner.get("kind") == Kind.CLUSTER_STACK and str(owner.get("apiVersion")).startswith(f"{GROUP}/")
+        if _is_stack(owner)
     ]
 
 
@@ -57,61 +67,105 @@ class OwnedReleases:
             for release in self.of(stack)
         ]
 
+    def led_by_another(self, stack: ClusterStack, name: str) -> bool:
+        """Whether another stack owns the release and came first: then its provider object is that stack's, too."""
+        existing = self.store.get(ObjectKey(stack.key.namespace, name))
+        owners = stacks_owning(existing) if existing else []
+        return bool(owners) and owners[0] != str(stack.key)
+
     async def ensure(self, stack: Manifest, kept: Retained, provider: ObjectReference | None) -> None:
         """Create the release, or point it at its provider object when that changed (D30).
 
         ``provider`` is the reference to the provider object, None where the stack has no provider.
         """
         namespace = stack["metadata"]["namespace"]
-        spec: Manifest = {"providerRef": provider.document()} if provider else {}
+        reference = provider.document() if provider else None
         existing = self.store.get(ObjectKey(namespace, kept.name))
         resource = await self.client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE)
         if existing is None:
+            spec = {"providerRef": reference} if reference else {}
             try:
                 await self.client.create(resource, _release(stack, kept.name, spec), namespace)
             except AlreadyExists:
                 return  # the store has not seen it yet
             message = f"created ClusterStackRelease {namespace}/{kept.name}: {', '.join(kept.reasons)}"
             await self.events.record(stack, "Normal", EventReason.RELEASE_CREATED, message)
-        elif not contains(existing.get("spec") or {}, spec):
-            await self.client.merge_patch(resource, kept.name, {"spec": spec}, namespace)
+            return
+        await self.join(stack, kept)
+        if not contains((existing.get("spec") or {}).get("providerRef"), reference):
+            await self.client.merge_patch(resource, kept.name, {"spec": {"providerRef": reference}}, namespace)
+
+    async def join(self, stack: Manifest, kept: Retained) -> None:
+        """Become an owner of an existing release: it came before its stack, or another stack wants it, too."""
+        key = ObjectKey(stack["metadata"]["namespace"], stack["metadata"]["name"])
+        existing = self.store.get(ObjectKey(key.namespace, kept.name))
+        if existing is not None and str(key) not in stacks_owning(existing):
+            await self._own(existing, [*(existing["metadata"].get("ownerReferences") or []), _owner(stack)])
 
     async def delete(self, stack: ClusterStack, spare: Retained) -> None:
-        """Delete a release nobody needs; that no Cluster uses it is read live, the decision's stores may lag.
+        """Delete a release this stack does not need; one of another stack is left to it.
 
-        Raises:
-            DependencyError: A Cluster uses it after all.
+        It stays while a Cluster uses it: that is read live, as the decision's stores may lag or see one namespace only.
+        And while its class is paused: ``clusterctl move`` does that, and brings the Clusters a moment later.
         """
         namespace = stack.key.namespace
         existing = self.store.get(ObjectKey(namespace, spare.name))
         if existing is None or spare.release is None:
             return
-        users = await clusters_using(self.client, spare.release, namespace)
-        if users:
-            raise DependencyError(Action.KEEP, f"Cluster {users[0]} has begun to use class {spare.release.class_name}")
+        if stacks_owning(existing) != [str(stack.key)]:
+            references = existing["metadata"]["ownerReferences"]
+            await self._own(existing, [one for one in references if not _is_stack(one, stack.key.name)])
+            return
+        if await self._is_held(spare.release, namespace):
+            return
         resource = await self.client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE)
         try:
             await self.client.delete(resource, spare.name, namespace, uid=existing["metadata"]["uid"])
         except NotFound:
             return
 
+    async def _is_held(self, release: ReleaseName, namespace: str) -> bool:
+        classes = await self.client.resource(CLUSTER_API_GROUP, CLUSTER_CLASS_KIND)
+        found = await self.client.find(classes, release.class_name, namespace)
+        if found is not None and is_paused(found):
+            return True
+        return bool(await clusters_using(self.client, release, namespace))
 
-def _release(stack: Manifest, name: str, spec: Manifest) -> Manifest:
+    async def _own(self, release: Manifest, owners: list[Manifest]) -> None:
+        metadata = release["metadata"]
+        resource = await self.client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE)
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "ownerReferences": owners}}
+        await self.client.merge_patch(resource, metadata["name"], patch, metadata["namespace"])
+
+
+def _is_stack(owner: Manifest, name: str = "") -> bool:
+    return (
+        owner.get("kind") == Kind.CLUSTER_STACK
+        and str(owner.get("apiVersion")).startswith(f"{GROUP}/")
+        and name in ("", owner.get("name"))
+    )
+
+
+def _owner(stack: Manifest) -> Manifest:
     metadata = stack["metadata"]
-    labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key == WATCH_FILTER_LABEL}
-    owner = {
+    return {
         "apiVersion": API_VERSION,
         "kind": Kind.CLUSTER_STACK.value,
         "name": metadata["name"],
         "uid": metadata["uid"],
     }
+
+
+def _release(stack: Manifest, name: str, spec: Manifest) -> Manifest:
+    metadata = stack["metadata"]
+    labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key == WATCH_FILTER_LABEL}
     return {
         "apiVersion": API_VERSION,
         "kind": Kind.CLUSTER_STACK_RELEASE.value,
         "metadata": {
             "name": name,
             "namespace": metadata["namespace"],
-            "ownerReferences": [owner],
+            "ownerReferences": [_owner(stack)],
             **({"labels": labels} if labels else {}),
         },
         "spec": spec,
