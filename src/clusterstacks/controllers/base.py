@@ -14,6 +14,7 @@ from clusterstacks.domain.errors import ClusterStacksError, DependencyError, out
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
 from clusterstacks.domain.patches import merge_diff
+from clusterstacks.kube.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -35,7 +36,7 @@ class Draft:
     manifest: Manifest
     status: dict[str, Any] = field(init=False)
     released: bool = False
-    """Our finalizer was removed: there may be no object left to write a status to."""
+    """Our finalizer was removed, or the object is gone: there may be none left to write a status to."""
     writer: Callable[[Draft, Outcome], Awaitable[None]] | None = None
     """Writes the status; set by whoever runs the reconcile."""
     _changes: dict[str, Condition | None] = field(init=False, default_factory=dict)
@@ -154,9 +155,12 @@ class StatusReconciler:
         if not patch or draft.released:
             return
         resource = await self.client.resource(self.group, self.kind)
-        draft.manifest = await self.client.merge_patch(
-            resource, draft.key.name, {"status": patch}, draft.key.namespace, subresource="status"
-        )
+        try:
+            draft.manifest = await self.client.merge_patch(
+                resource, draft.key.name, {"status": patch}, draft.key.namespace, subresource="status"
+            )
+        except NotFound:
+            draft.released = True  # it went meanwhile: nobody is left to be told
 
 
 def requeue_of(outcome: Outcome) -> timedelta | None:

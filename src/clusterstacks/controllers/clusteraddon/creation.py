@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterapi import ClusterView, cluster_view
@@ -16,17 +17,19 @@ from clusterstacks.api.names import (
     Kind,
 )
 from clusterstacks.controllers.clusteraddon.offers import CLASS_NOT_OFFERED
+from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_class
-from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.errors import AlreadyExists
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from clusterstacks.controllers.clusteraddon.offers import Offers
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.store import Store
+
+REFUSED_RECHECK = timedelta(minutes=5)
+"""Nothing tells when the labels of a namespace change, by which a ClusterStack may admit it. Arbitrary."""
 
 
 def addon_name(cluster: str) -> str:
@@ -67,12 +70,18 @@ class AddonCreator:
         release = self.releases.get(release_key)
         if release is None:
             return None
-        refusal = await self.offers.refusal(cluster, release)
+        refusal = await self._refusal(cluster, release)
         if refusal:
             await self.events.record(manifest, "Warning", CLASS_NOT_OFFERED, refusal)
-            return None
+            return REFUSED_RECHECK
         await self._create(cluster)
         return None
+
+    async def _refusal(self, cluster: ClusterView, release: Manifest) -> str:
+        try:
+            return await self.offers.refusal(cluster, release)
+        except SpecError as error:
+            return error.message  # what the rule of an unreadable ClusterStack admits nobody knows
 
     async def _create(self, cluster: ClusterView) -> None:
         labels = {CLUSTER_NAME_LABEL: cluster.name}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import Reason
+from clusterstacks.api.names import KUBECONFIG_KEY, KUBECONFIG_SUFFIX, Reason
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.client import Client
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 
 BUDGET = 16
 """Requests to one workload cluster at the same time: enough to keep one API server core busy, arbitrary otherwise."""
+
+READY_DEADLINE = timedelta(seconds=10)
+"""How long a server may take to say that it is ready. A frozen one holds a worker for so long at each attempt, with
+back-off to 2 min in between: the default of 64 workers bears with some 800 of them. Arbitrary otherwise."""
 
 
 class WorkloadNotReachable(DependencyError):
@@ -52,7 +58,7 @@ class Workloads:
             WorkloadNotReachable: No usable kubeconfig yet, or the API server does not answer.
             SpecError: The kubeconfig asks for something that a kubeconfig from a Secret may not do.
         """
-        name = ObjectKey(cluster.namespace, f"{cluster.name}-kubeconfig")
+        name = ObjectKey(cluster.namespace, cluster.name + KUBECONFIG_SUFFIX)
         secrets = await self._management.resource("", "Secret")
         secret = await self._management.find(secrets, name.name, name.namespace)
         if secret is None:
@@ -68,12 +74,12 @@ class Workloads:
             known = _Connected(revision, Client(connection, self._pool, budget=BUDGET))
             self._connected[cluster] = known
         try:
-            await known.client.ready()
+            async with asyncio.timeout(READY_DEADLINE.total_seconds()):
+                await known.client.ready()
+        except TimeoutError:
+            raise _silent(cluster, f"/readyz takes longer than {READY_DEADLINE.total_seconds():g} s") from None
         except DependencyError as error:
-            raise WorkloadNotReachable(
-                f"the API server of Cluster {cluster} does not answer: {error.message}; "
-                "addons are delivered as soon as it does"
-            ) from error
+            raise _silent(cluster, error.message) from error
         return known.client
 
     async def forget(self, cluster: ObjectKey) -> None:
@@ -88,9 +94,15 @@ class Workloads:
             await self.forget(cluster)
 
 
+def _silent(cluster: ObjectKey, cause: str) -> WorkloadNotReachable:
+    return WorkloadNotReachable(
+        f"the API server of Cluster {cluster} does not answer: {cause}; addons are delivered as soon as it does"
+    )
+
+
 def _kubeconfig(secret: dict[str, object], name: ObjectKey) -> bytes:
     content = secret.get("data")
-    encoded = content.get("value") if isinstance(content, dict) else None
+    encoded = content.get(KUBECONFIG_KEY) if isinstance(content, dict) else None
     try:
         return base64.b64decode(encoded or "", validate=True) if encoded else _missing(name)
     except binascii.Error as error:
