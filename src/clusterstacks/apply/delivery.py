@@ -23,6 +23,7 @@ from clusterstacks.domain.delivery import (
     Seen,
     begin,
     finish,
+    is_taken,
     worth_a_look,
 )
 from clusterstacks.domain.errors import ClusterStacksError
@@ -116,7 +117,8 @@ class Delivery:
         stored = (await self._known()).get(name)
         if secret := self._unreadable.get(record_name(name)):
             raise RecordUnreadable(secret)
-        if stored and stored.record.holds(revision.digest, revision.input_digest):
+        held = stored and stored.record.holds(revision.digest, revision.input_digest)
+        if stored and held and not is_taken(name, _records(await self._known())):
             return _report(stored.record, [_in_place(known) for known in stored.record.objects])
         try:
             return await self._deliver(name, stored, revision, default_namespace)

@@ -10,7 +10,7 @@ from clusterstacks.apply.removing import Doomed, Remover
 from clusterstacks.apply.results import Deadlines, Removal
 from clusterstacks.apply.surveying import Survey, survey
 from clusterstacks.domain.ownership import PART_OF_LABEL, refuses_pruning
-from clusterstacks.domain.pruning import Departure, Fate, PrunePlan, pruned
+from clusterstacks.domain.pruning import Departure, Fate, PrunePlan, pruned, withdrawn
 from clusterstacks.domain.waves import Wave, wave_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ class Pruner:
     ) -> tuple[tuple[Removal, ...], dict[str, Stored]]:
         """Carry out plans; return what became of every object, and the records that are left.
 
-        A record is written once, after its objects, if it changed; one that nothing is left of is deleted last.
+        A record is written after its objects; one that nothing is left of is deleted last. That of an addon that goes
+        is written before them, too: after a prune that was cut off the addon may be wanted again.
         """
         surveys = await together(self._look, plans)
         fates: dict[str, dict[ObjectId, Departure]] = {}
@@ -44,8 +45,12 @@ class Pruner:
             fates[plan.record.addon], going = _sort_out(plan, seen)
             doomed += going
         guard = ForeignContent(self._client, {self._store.set_id(plan.record.addon) for plan in plans if plan.whole})
-        removed = await Remover(self._client, self._deadlines, guard).remove(doomed)
         left = dict(stored)
+        for plan in plans:
+            addon = plan.record.addon
+            if plan.whole and plan.record.objects:
+                left[addon] = await self._store.write(left[addon], withdrawn(plan.record), b"")
+        removed = await Remover(self._client, self._deadlines, guard).remove(doomed)
         for plan in plans:
             addon = plan.record.addon
             fates[addon] |= {known.id: removed[known.id] for known in plan.candidates if known.id in removed}
@@ -62,7 +67,7 @@ class Pruner:
         record = pruned(plan, fates)
         if record is None:
             await self._store.delete(left.pop(addon))
-        elif record != plan.record:
+        else:
             left[addon] = await self._store.write(left[addon], record, left[addon].revision)
 
 

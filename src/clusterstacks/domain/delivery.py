@@ -120,6 +120,15 @@ class Plan:
     unchanged: frozenset[ObjectId]
 
 
+def is_taken(addon: str, records: Mapping[str, DeliveryRecord]) -> bool:
+    """Tell whether another addon delivered an object of this one, too, perhaps later.
+
+    An upgrade that moves objects between addons and is called off half-way leaves two such records.
+    """
+    mine = {known.id for known in records[addon].objects}
+    return any(known.id in mine for name, record in records.items() if name != addon for known in record.objects)
+
+
 def worth_a_look(record: DeliveryRecord, wanted: Iterable[Wanted]) -> set[ObjectId]:
     """Choose the objects whose live state decides something.
 

@@ -89,6 +89,13 @@ def shared_objects(records: Mapping[str, DeliveryRecord], keep: Collection[str])
     return {identity: addons for identity, addons in _renderers(records, keep).items() if len(addons) > 1}
 
 
+def withdrawn(record: DeliveryRecord) -> DeliveryRecord:
+    """Return the record of an addon that goes: should the addon come back, nothing of it counts as delivered."""
+    return replace(
+        record, digest="", inputs="", objects=(), stale=record.members, state=DeliveryState.DELIVERED, truncated=False
+    )
+
+
 def pruned(plan: PrunePlan, departures: Mapping[ObjectId, Departure]) -> DeliveryRecord | None:
     """Return the record after the prune, or None where nothing is left for it to remember.
 
@@ -105,8 +112,7 @@ def pruned(plan: PrunePlan, departures: Mapping[ObjectId, Departure]) -> Deliver
         return None
     done = all(known.kept for known in left)
     return replace(
-        plan.record,
-        objects=() if plan.whole else plan.record.objects,
+        withdrawn(plan.record) if plan.whole else plan.record,
         stale=tuple(left),
         state=DeliveryState.PRUNED if done else DeliveryState.DELIVERED,
     )

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.domain.ownership import OWNED_LABEL, PART_OF_LABEL, RECREATE_ANNOTATION
-from tests.support.manifests import config_map, deployment, named, with_annotation
+from tests.support.manifests import config_map, cron_job, deployment, named, with_annotation
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
@@ -188,6 +188,24 @@ async def test_an_object_that_opts_in_is_created_anew(cluster: Cluster, unique: 
 
     assert [one.error for one in after.objects] == [""] * 6
     assert {one.uid for one in before.objects}.isdisjoint(one.uid for one in after.objects)
+
+
+async def test_a_job_that_is_a_hook_runs_anew_when_it_changes(cluster: Cluster, unique: str) -> None:
+    """Charts that make their certificates with a Job have one."""
+
+    def revision(image: str) -> Revision:
+        spec = cron_job(unique)["spec"]["jobTemplate"]["spec"]
+        spec["template"]["spec"]["containers"][0]["image"] = image
+        job = named("batch/v1", "Job", unique, spec=spec)
+        return Revision.of([with_annotation(job, "helm.sh/hook", "post-install,post-upgrade")], image)
+
+    delivery = Delivery(cluster.client)
+    before = await delivery.deliver(unique, revision("example.org/old"))
+
+    after = await delivery.deliver(unique, revision("example.org/new"))
+
+    assert [one.error for one in after.objects] == [""]
+    assert after.objects[0].uid != before.objects[0].uid
 
 
 async def test_an_object_that_is_being_deleted_is_not_called_synced(cluster: Cluster, unique: str) -> None:

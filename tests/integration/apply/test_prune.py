@@ -14,6 +14,7 @@ from clusterstacks.domain.ownership import PRUNE_ANNOTATION
 from clusterstacks.domain.pruning import Fate, needs_pruning
 from clusterstacks.kube.errors import KindNotServed
 from tests.support.manifests import addon, config_map, crd, named, with_annotation
+from tests.support.requests import Killed, Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -149,6 +150,57 @@ async def test_an_annotation_keeps_an_object_and_the_record_says_why(cluster: Cl
     cluster.requests.calls.clear()
     await delivery.prune({unique})
     assert cluster.requests.writes == []
+
+
+async def test_an_addon_that_left_something_behind_comes_back_completely(cluster: Cluster, unique: str) -> None:
+    kept = with_annotation(config_map(f"{unique}-kept"), PRUNE_ANNOTATION, "disabled")
+    revision = Revision.of([kept, config_map(unique)], "inputs")
+    delivery = Delivery(cluster.client)
+    await delivery.deliver(unique, revision)
+    await delivery.prune(())
+    assert not await cluster.live("ConfigMap", unique, "kube-system")
+
+    report = await delivery.deliver(unique, revision)
+
+    assert [one.id.name for one in report.objects if one.changed] == [unique]
+    assert await cluster.live("ConfigMap", unique, "kube-system")
+
+
+async def test_a_prune_that_was_cut_off_leaves_no_addon_that_looks_delivered(cluster: Cluster, unique: str) -> None:
+    revision = Revision.of([config_map(unique)], "inputs")
+    delivery = Delivery(cluster.client)
+    await delivery.deliver(unique, revision)
+    client = cluster.new_client()
+    await client.resource("", "ConfigMap")
+    requests = Recorder.on(client, kill_at=4, kill_after=True)
+    with pytest.raises(Killed):
+        await Delivery(client).prune(())
+    assert requests.calls[-1] == f"delete ConfigMap kube-system/{unique}", requests.calls
+    assert not await cluster.live("ConfigMap", unique, "kube-system")
+
+    await Delivery(cluster.client).deliver(unique, revision)
+
+    assert await cluster.live("ConfigMap", unique, "kube-system")
+
+
+async def test_an_upgrade_that_moves_objects_and_is_called_off_is_undone(cluster: Cluster, unique: str) -> None:
+    """A release with one chart, then one with stages, then the first again before anything was pruned."""
+    old = Revision.of([config_map(unique, version="old"), config_map(f"{unique}-same")], "old")
+    await Delivery(cluster.client).deliver(unique, old)
+    await Delivery(cluster.client).deliver(f"{unique}-b", Revision.of([config_map(unique, version="new")], "new"))
+
+    delivery = Delivery(cluster.client)
+    report = await delivery.deliver(unique, old)
+    pruned = await delivery.prune({unique})
+
+    assert [one.id.name for one in report.objects if one.changed] == [unique]
+    assert set(fates(pruned).values()) == {Fate.HANDED_OVER}
+    live = await cluster.live("ConfigMap", unique, "kube-system")
+    assert live
+    assert live["data"] == {"version": "old"}
+    cluster.requests.calls.clear()
+    await delivery.deliver(unique, old)
+    assert cluster.requests.calls == []
 
 
 @pytest.mark.parametrize("name", ["default", "kube-node-lease", "kube-public", "kube-system"])

@@ -87,6 +87,7 @@ def test_a_record_without_addon_goes_last() -> None:
     left = pruned(plan, {oid("a"): GONE})
     assert left is not None
     assert (left.objects, left.stale) == ((), listed("b"))
+    assert not left.holds("d", "i"), "should the addon come back, it is not in place"
 
 
 @pytest.mark.parametrize(

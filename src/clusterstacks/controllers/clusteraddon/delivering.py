@@ -11,7 +11,7 @@ from clusterstacks.api.names import AddonCondition, Reason, ResourceStatus
 from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.controllers.clusteraddon.inputs import input_digest
 from clusterstacks.domain.addonconfig import Action
-from clusterstacks.domain.delivery import DeliveryState
+from clusterstacks.domain.delivery import DeliveryState, is_taken
 from clusterstacks.domain.outcomes import Outcome, Waiting
 from clusterstacks.domain.pruning import Fate
 from clusterstacks.render.renderer import ChartRequest
@@ -83,7 +83,7 @@ class Delivering:
         values = await self._values(chart)
         inputs = input_digest(str(self.seen.minor), chart.digest, values)
         record = self.records.get(addon)
-        if record is not None and record.inputs == inputs and record.state is not DeliveryState.DELIVERING:
+        if self._holds(addon, inputs):
             self.draft.true(AddonCondition.CHART_TEMPLATED)
             return None
         manifests = await self.delivery.manifests(addon) if record is not None and record.inputs == inputs else None
@@ -148,6 +148,12 @@ class Delivering:
                     for known in self.records[addon].objects
                 ]
         return listed
+
+    def _holds(self, addon: str, inputs: str) -> bool:
+        record = self.records.get(addon)
+        if record is None or record.inputs != inputs or record.state is DeliveryState.DELIVERING:
+            return False
+        return not is_taken(addon, self.records)
 
     async def _values(self, chart: AddonChart) -> str:
         if chart.values_template is None:
