@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstackrelease import ClusterStackRelease
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from clusterstacks.releases.sources import ReleaseSource
     from clusterstacks.releases.store import ReleaseStore
     from clusterstacks.render.renderer import Renderer
+
+PROVIDER_RECHECK = timedelta(minutes=5)
+"""A provider object of the release's own name and namespace wakes the reconciler; a reference may name another one."""
 
 
 class ReleaseUnusable(DependencyError):
@@ -110,4 +114,4 @@ class ReleaseReconciler:
             return None
         message = f"{title} is not ready yet" if provider is not None else f"{title} does not exist yet"
         draft.false(ReleaseCondition.PROVIDER_READY, Reason.PROCESS_ONGOING, message)
-        return Waiting(Reason.PROCESS_ONGOING, message, retry=None)
+        return Waiting(Reason.PROCESS_ONGOING, message, PROVIDER_RECHECK)
