@@ -46,7 +46,9 @@ async def test_d1_after_an_upgrade_every_object_is_as_the_new_release_renders_it
     word = world.namespace
     first = templates(config_map(f"{word}-stays", a="1"), config_map(f"{word}-goes"))
     world.publish(world.stack.release("v1"), world.stack.single_files("v1", first))
-    world.publish(world.stack.release("v2"), world.stack.single_files("v2", templates(config_map(f"{word}-stays", a="2"))))
+    world.publish(
+        world.stack.release("v2"), world.stack.single_files("v2", templates(config_map(f"{word}-stays", a="2")))
+    )
     async with world.operator():
         await settled(world, "v1")
         assert {one["status"] for one in (await world.addon("one"))["status"]["resources"]} == {"synced"}
@@ -125,9 +127,7 @@ async def test_d14_an_object_that_only_changed_its_version_is_kept(world: World)
 async def test_d80_after_a_partial_failure_the_same_upgrade_goes_on_to_its_end(world: World) -> None:
     word = world.namespace
     gizmo = {"apiVersion": f"{word}.example.org/v1", "kind": "Gizmo", "metadata": {"name": word}}
-    world.publish(
-        world.stack.release("v1"), world.stack.files("v1", {"cni": templates(config_map(f"{word}-goes"))})
-    )
+    world.publish(world.stack.release("v1"), world.stack.files("v1", {"cni": templates(config_map(f"{word}-goes"))}))
     addon = templates(config_map(f"{word}-comes"), gizmo)
     world.publish(world.stack.release("v2"), world.stack.files("v2", {"cni": addon}))
     async with world.operator():

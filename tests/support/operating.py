@@ -190,14 +190,14 @@ class World:
 
         return await eventually(look, seconds=seconds, about=f"{kind} {name} as wanted")
 
-    async def says(self, kind: str, name: str, condition: str, reason: str = "", **where: str) -> Manifest:
+    async def says(self, kind: str, name: str, condition: str, reason: str = "", **how: Any) -> Manifest:
         """Wait until a condition is False (for the reason), and give it."""
 
         def false(manifest: Manifest) -> bool:
             found = condition_of(manifest, condition)
             return found.get("status") == "False" and reason in {"", found.get("reason")}
 
-        return condition_of(await self.until(kind, name, false, **where), condition)
+        return condition_of(await self.until(kind, name, false, **how), condition)
 
     async def gone(self, kind: str, name: str, namespace: str = "", *, uid: str = "", seconds: float = SECONDS) -> None:
         async def look() -> bool:
@@ -271,7 +271,9 @@ def summary(manifest: Manifest) -> str:
     return f"ready {status.get('ready')}; {'; '.join(false)}"
 
 
-def cluster_manifest(namespace: str, name: str, class_name: str, version: str = KUBERNETES, **topology: Any) -> Manifest:
+def cluster_manifest(
+    namespace: str, name: str, class_name: str, version: str = KUBERNETES, **topology: Any
+) -> Manifest:
     return {
         "apiVersion": f"{CLUSTER_API_GROUP}/v1beta2",
         "kind": CLUSTER_KIND,

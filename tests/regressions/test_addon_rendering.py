@@ -1,0 +1,117 @@
+"""What cannot be rendered says so; what can be rendered does not depend on what was rendered before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.api.names import Kind
+from tests.support.operating import is_ready
+from tests.support.stacks import config_map, stage, templates
+
+if TYPE_CHECKING:
+    from tests.support.operating import World
+
+ADDON = "cluster-addon-one"
+
+
+async def cluster_of(world: World, files: dict[str, bytes]) -> None:
+    """Publish version 1 and create stack and cluster."""
+    name = world.stack.release("v1")
+    world.publish(name, files)
+    await world.create(world.stack.manifest(world.namespace, "v1"))
+    await world.release_ready(name)
+    await world.cluster("one", name.class_name)
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ('{{ fail "no network" }}', ("templates/broken.yaml:1", "no network")),
+        ("{{ .Values.a.b.c }}", ("templates/broken.yaml:1", "nil pointer")),
+        ("kind: [", ("templates/broken.yaml",)),
+        ("a: b\n  c: d\n", ("templates/broken.yaml",)),
+        ("\x01", ("templates/broken.yaml",)),
+    ],
+    ids=["fails", "misses a value", "ends too early", "is indented wrongly", "holds a control character"],
+)
+async def test_d4_d33_d82_a_chart_that_does_not_render_keeps_the_addon_not_ready(
+    world: World, template: str, words: tuple[str, ...]
+) -> None:
+    chart = templates(config_map(world.namespace), **{"templates/broken.yaml": template})
+    async with world.operator():
+        await cluster_of(world, world.stack.files("v1", {"cni": chart}))
+        found = await world.says(Kind.CLUSTER_ADDON, ADDON, "HelmChartTemplated", "TemplateNewClusterStackFailed")
+
+        for word in ("addon cni", world.stack.release("v1").release, *words):
+            assert word in found["message"]
+        assert not is_ready(await world.addon("one"))
+        assert await world.delivered(world.namespace) is None
+
+
+async def test_d4_a_release_whose_stages_name_a_missing_chart_is_not_ready(world: World) -> None:
+    name = world.stack.release("v1")
+    hooks = {"AfterControlPlaneInitialized": [stage("cni"), stage("missing")]}
+    world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}, hooks=hooks))
+    async with world.operator():
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+        found = await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, "ClusterStackReleaseDownloaded")
+
+        assert "missing" in found["message"]
+        assert name.release in found["message"]
+
+
+async def test_d17_values_of_one_addon_never_reach_the_next(world: World) -> None:
+    word = world.namespace
+    shown = '{{ .Values.text | default "plain" }}'
+    charts = {
+        addon: templates(config_map(f"{word}-{addon}", text="SHOWN"), **extra)
+        for addon, extra in {"cni": {"overwrite.yaml": "values: |\n  text: special\n"}, "csi": {}, "dns": {}}.items()
+    }
+    for chart in charts.values():
+        chart["templates/all.yaml"] = chart["templates/all.yaml"].replace("SHOWN", shown.replace('"', "`"))
+    async with world.operator():
+        await cluster_of(world, world.stack.files("v1", charts))
+        await world.addons_ready("one", world.stack.release("v1").class_name)
+
+        found = {addon: await world.delivered(f"{word}-{addon}") for addon in charts}
+        assert {addon: (one or {}).get("data") for addon, one in found.items()} == {
+            "cni": {"text": "special"},
+            "csi": {"text": "plain"},
+            "dns": {"text": "plain"},
+        }
+
+
+async def test_d18_objects_are_where_they_say_and_in_kube_system_where_they_say_nothing(world: World) -> None:
+    word = world.namespace
+    placed = config_map(f"{word}-placed")
+    placed["metadata"]["namespace"] = "default"
+    async with world.operator():
+        await cluster_of(world, world.stack.files("v1", {"cni": templates(placed, config_map(f"{word}-unplaced"))}))
+        await world.addons_ready("one", world.stack.release("v1").class_name)
+
+        assert await world.delivered(f"{word}-placed", "default") is not None
+        assert await world.delivered(f"{word}-placed", "kube-system") is None
+        assert await world.delivered(f"{word}-unplaced", "kube-system") is not None
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "values:\n", "{{ if false }}values: x{{ end }}"])
+async def test_d34_an_empty_overwrite_means_no_values(world: World, text: str) -> None:
+    async with world.operator():
+        chart = templates(config_map(world.namespace), **{"overwrite.yaml": text})
+        await cluster_of(world, world.stack.files("v1", {"cni": chart}))
+        await world.addons_ready("one", world.stack.release("v1").class_name)
+
+        assert await world.delivered(world.namespace) is not None
+
+
+async def test_d34_an_overwrite_that_is_a_list_is_named(world: World) -> None:
+    async with world.operator():
+        chart = templates(config_map(world.namespace), **{"overwrite.yaml": "- a\n- b\n"})
+        await cluster_of(world, world.stack.files("v1", {"cni": chart}))
+        reason = "TemplateNewClusterStackOverwriteFailed"
+        found = await world.says(Kind.CLUSTER_ADDON, ADDON, "HelmChartTemplated", reason)
+
+        assert "overwrite.yaml" in found["message"]
+        assert "addon cni" in found["message"]

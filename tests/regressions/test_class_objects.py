@@ -1,0 +1,64 @@
+"""The objects of a cluster class: each for itself, in its release's namespace, gone with the release."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.names import CLUSTER_CLASS_KIND, Kind
+from tests.support.operating import condition_of, is_ready
+from tests.support.stacks import INFRASTRUCTURE
+
+if TYPE_CHECKING:
+    from tests.support.operating import World
+
+GROUP = INFRASTRUCTURE.partition("/")[0]
+
+
+async def test_d2_d5_d82_of_two_objects_of_one_name_the_one_that_is_refused_is_named(world: World) -> None:
+    name = world.stack.release("v1")
+    refused = {**world.stack.object("v1"), "kind": "TinyControlPlaneTemplate"}
+    refused["spec"] = {"template": {"spec": {"size": 10}}}
+    objects = [world.stack.cluster_class("v1"), world.stack.object("v1"), refused]
+    world.publish(name, world.stack.files("v1", {}, class_objects=objects))
+    async with world.operator():
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+        found = await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, "HelmChartApplied", "ObjectsApplyingOngoing")
+        for word in ("TinyControlPlaneTemplate", name.class_name, "spec.template.spec.size"):
+            assert word in found["message"]
+        release = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
+        await world.nudge(release)  # a second attempt takes nothing for granted either
+        release = await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, lambda one: not is_ready(one))
+
+        resources = {one["kind"]: one for one in release["status"]["resources"]}
+        assert resources["TinyClusterTemplate"]["status"] == "synced"
+        assert resources["TinyControlPlaneTemplate"]["status"] == "not-synced"
+        assert "spec.template.spec.size" in resources["TinyControlPlaneTemplate"]["error"]
+        assert condition_of(release, "Ready")["status"] == "False"
+
+
+async def test_d3_when_a_release_is_gone_so_is_everything_it_had_applied(world: World) -> None:
+    name = world.stack.release("v1")
+    directory = world.publish(name, world.stack.files("v1", {}))
+    async with world.operator():
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+        release = await world.release_ready(name)
+        assert {one["status"] for one in release["status"]["resources"]} == {"synced"}
+        shutil.rmtree(directory)  # the Go operator drops its finalizer without any clean-up then
+        shutil.rmtree(world.cache)
+        await world.patch(await world.get(Kind.CLUSTER_STACK, world.namespace), {"spec": {"versions": []}})
+        await world.delete(release)
+        await world.gone(Kind.CLUSTER_STACK_RELEASE, name.release)
+
+        assert await world.find(CLUSTER_CLASS_KIND, name.class_name) is None
+        assert await world.find("TinyClusterTemplate", name.class_name, group=GROUP) is None
+
+
+async def test_d18_the_class_is_in_the_namespace_of_its_release(world: World) -> None:
+    name = world.stack.release("v1")
+    world.publish(name, world.stack.files("v1", {}))
+    async with world.operator():
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+        await world.release_ready(name)
+
+        assert await world.find("TinyClusterTemplate", name.class_name, group=GROUP) is not None

@@ -1,0 +1,196 @@
+"""Which releases a ClusterStack has, and what it says about them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.names import Kind
+from clusterstacks.controllers.clusterstack.listing import Listing
+from clusterstacks.operator import wiring
+from tests.support.operating import PROVIDER_GROUP, condition_of, is_ready
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    import pytest
+
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest
+    from tests.support.operating import World
+
+READINESS = {True: is_ready, False: lambda release: not is_ready(release)}
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def published(world: World, *versions: str) -> list[ReleaseName]:
+    names = [world.stack.release(version) for version in versions]
+    for name in names:
+        world.publish(name, world.stack.files(name.version.dot, {}))
+    return names
+
+
+async def stack_says(world: World, wanted: dict[str, object]) -> Manifest:
+    def agrees(stack: Manifest) -> bool:
+        status = stack.get("status") or {}
+        return all(status.get(key) == value for key, value in wanted.items())
+
+    return await world.until(Kind.CLUSTER_STACK, world.namespace, agrees)
+
+
+async def test_d9_a_release_in_use_and_the_last_ready_one_are_kept_on_every_channel(world: World) -> None:
+    used, last, spare = published(world, "v0-sha.abc1234", "v0-sha.bbbbbbb", "v0-sha.aaaaaaa")
+    async with world.operator():
+        stack = await world.create(
+            world.stack.manifest(world.namespace, *(name.version.dot for name in (used, last, spare)))
+        )
+        for name in (used, last, spare):
+            await world.release_ready(name)
+        await world.cluster("one", used.class_name)
+        await world.addons_ready("one", used.class_name)
+        assert (await world.get(Kind.CLUSTER_STACK, world.namespace))["status"]["latestRelease"]
+        await world.patch(stack, {"spec": {"versions": []}})
+
+        await world.gone(Kind.CLUSTER_STACK_RELEASE, spare.release)
+        assert is_ready(await world.get(Kind.CLUSTER_STACK_RELEASE, used.release))
+        assert is_ready(await world.get(Kind.CLUSTER_STACK_RELEASE, last.release))
+
+
+async def test_d19_a_release_is_as_ready_as_its_provider_object(world: World) -> None:
+    (name,) = published(world, "v1")
+    await world.create(provider_template(world, "TinyReleaseTemplate"))
+    async with world.operator():
+        await world.create(world.stack.manifest(world.namespace, "v1", **provider(world, "TinyReleaseTemplate")))
+        found = await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, "ProviderClusterStackReleaseReady")
+        assert found["reason"] == "ProcessOngoing"
+        assert f"TinyRelease {world.namespace}/{name.release}" in found["message"]
+
+        made = await provided(world, "TinyRelease", name)
+        for ready in (True, False, True):
+            await world.patch(made, {"status": {"ready": ready}}, "status")
+            await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, READINESS[ready])
+
+
+async def test_d20_a_failed_listing_says_so_and_deletes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick_listing(monkeypatch)
+    (name,) = published(world, "v1")
+    hidden = world.releases.with_name("away")
+    async with world.operator():
+        await world.create(world.stack.manifest(world.namespace, autoSubscribe=True, channel="stable"))
+        await world.release_ready(name)
+        await stack_says(world, {"latestRelease": f"{name.class_name} | v1.35.4"})
+        world.releases.rename(hidden)
+        found = await world.says(Kind.CLUSTER_STACK, world.namespace, "ReleasesSynced", "FailedToSync")
+        assert str(world.releases) in found["message"]
+        assert is_ready(await world.get(Kind.CLUSTER_STACK_RELEASE, name.release))
+
+        hidden.rename(world.releases)
+        await world.until(
+            Kind.CLUSTER_STACK,
+            world.namespace,
+            lambda one: condition_of(one, "ReleasesSynced").get("status") == "True",
+            nudging=True,
+        )
+
+
+async def test_d20_without_a_matching_release_none_is_the_latest(world: World) -> None:
+    published(world, "v0-git.1")
+    other = world.stack.manifest(world.namespace, autoSubscribe=True, channel="stable")
+    async with world.operator():
+        stack = await world.create(other)
+        await world.patch(stack, {"status": {"latestRelease": "left by somebody | v1.35.4"}}, "status")
+        await world.says(Kind.CLUSTER_STACK, world.namespace, "ClusterStackReleaseAvailable")
+
+        stack = await world.get(Kind.CLUSTER_STACK, world.namespace)
+        assert not stack["status"].get("latestRelease")
+
+
+async def test_d22_a_release_deleted_by_force_comes_back_while_its_class_is_used(world: World) -> None:
+    (name,) = published(world, "v1")
+    async with world.operator():
+        stack = await world.create(world.stack.manifest(world.namespace, "v1"))
+        release = await world.release_ready(name)
+        await world.cluster("one", name.class_name)
+        await world.addons_ready("one", name.class_name)
+        await world.patch(stack, {"spec": {"versions": []}})
+        await world.delete(release)
+        await world.patch(release, {"metadata": {"finalizers": None}})
+
+        async def again() -> bool:
+            found = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
+            return found["metadata"]["uid"] != release["metadata"]["uid"] and is_ready(found)
+
+        await eventually(again, seconds=20, about="the release of the used class is back")
+
+
+async def test_d29_a_provider_object_does_not_carry_what_kubectl_noted_on_the_stack(world: World) -> None:
+    (name,) = published(world, "v1")
+    await world.create(provider_template(world, "TinyReleaseTemplate"))
+    stack = world.stack.manifest(world.namespace, "v1", **provider(world, "TinyReleaseTemplate"))
+    stack["metadata"] |= {"annotations": {LAST_APPLIED: "{}", "example.org/kept": "yes"}, "labels": {"team": "one"}}
+    async with world.operator():
+        await world.create(stack)
+        made = await provided(world, "TinyRelease", name)
+
+        assert LAST_APPLIED not in made["metadata"]["annotations"]
+        assert made["metadata"]["annotations"]["example.org/kept"] == "yes"
+        assert made["metadata"]["labels"] == {"team": "one"}
+
+
+async def test_d30_a_release_points_to_the_provider_object_of_the_new_kind(world: World) -> None:
+    (name,) = published(world, "v1")
+    for kind in ("TinyReleaseTemplate", "OtherReleaseTemplate"):
+        await world.create(provider_template(world, kind))
+    async with world.operator():
+        stack = await world.create(
+            world.stack.manifest(world.namespace, "v1", **provider(world, "TinyReleaseTemplate"))
+        )
+        await provided(world, "TinyRelease", name)
+        await world.patch(stack, {"spec": provider(world, "OtherReleaseTemplate")})
+        made = await provided(world, "OtherRelease", name)
+        await world.patch(made, {"status": {"ready": True}}, "status")
+        release = await world.release_ready(name)
+
+        assert release["spec"]["providerRef"]["kind"] == "OtherRelease"
+
+
+async def test_d31_every_version_shown_is_the_one_users_write(world: World) -> None:
+    (name,) = published(world, "v0-git.12")
+    async with world.operator():
+        await world.create(world.stack.manifest(world.namespace, "v0-git.12"))
+        await world.release_ready(name)
+        stack = await stack_says(
+            world,
+            {
+                "latestRelease": f"{world.stack.release('v0-git.12').class_name} | v1.35.4",
+                "usableVersions": "v0-git.12",
+                "summary": [{"name": "v0-git.12", "ready": True, "phase": "done"}],
+            },
+        )
+        assert "v0-git-12" not in str(stack["status"])
+
+
+def quick_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at the source every fifth of a second."""
+    monkeypatch.setattr(wiring, "Listing", partial(Listing, interval=timedelta(seconds=0.2)))
+
+
+def provider_template(world: World, kind: str) -> Manifest:
+    return {
+        "apiVersion": f"{PROVIDER_GROUP}/v1",
+        "kind": kind,
+        "metadata": {"name": world.namespace, "namespace": world.namespace},
+        "spec": {"template": {"spec": {"image": "here"}}},
+    }
+
+
+def provider(world: World, kind: str) -> dict[str, object]:
+    reference = {"apiVersion": f"{PROVIDER_GROUP}/v1", "kind": kind, "name": world.namespace}
+    return {"noProvider": False, "providerRef": reference}
+
+
+async def provided(world: World, kind: str, name: ReleaseName) -> Manifest:
+    async def look() -> Manifest | None:
+        return await world.find(kind, name.release, group=PROVIDER_GROUP)
+
+    return await eventually(look, seconds=20, about=f"{kind} {name}")

@@ -1,0 +1,165 @@
+"""What is slow, dead or settled costs the others, and the servers, nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import shutil
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.api.names import Kind
+from clusterstacks.apply.delivery import Delivery, Revision
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.kube.transport import Pool
+from clusterstacks.runtime import host
+from tests.support.operating import is_ready
+from tests.support.requests import Recorder
+from tests.support.silence import silent_server
+from tests.support.stacks import TinyStack, config_map, templates
+from tests.support.waiting import eventually
+from tests.support.writes import writes
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tests.support.operating import World
+
+ENDLESS = "{{ range untilStep 1 2000000000 1 }}{{ end }}"
+
+
+def elsewhere(world: World, port: int) -> dict[str, Any]:
+    """The workload cluster's kubeconfig with another port."""
+    document = copy.deepcopy(dict(world.workload_kubeconfig))
+    document["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
+    return document
+
+
+async def test_d54_neither_a_silent_cluster_nor_an_endless_chart_delays_another_cluster(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "STOP_DEADLINE", timedelta(seconds=0.1))  # the end of this test
+    stacks = {kind: TinyStack(f"{world.namespace}{kind}") for kind in ("silent", "endless", "good")}
+    for kind, stack in stacks.items():
+        for version in ("v1", "v2"):
+            text = ENDLESS if kind == "endless" else ""
+            chart = templates(config_map(stack.word, version=version), **{"templates/more.yaml": text})
+            world.publish(stack.release(version), stack.files(version, {stack.word: chart}))
+    async with silent_server() as port, world.operator():
+        for stack in stacks.values():
+            await world.create(stack.manifest(world.namespace, "v1", "v2"))
+        for kind, stack in stacks.items():
+            await world.release_ready(stack.release("v1"))
+            await world.release_ready(stack.release("v2"))
+            await world.cluster(kind, stack.release("v1").class_name)
+            if kind == "silent":
+                await world.connect(kind, elsewhere(world, port))
+        good = stacks["good"]
+        await world.addons_ready("good", good.release("v1").class_name)
+        began = time.monotonic()
+        await world.set_class("good", good.release("v2").class_name)
+        await world.addons_ready("good", good.release("v2").class_name)
+
+        assert time.monotonic() - began < 5, "as long as it takes alone, many times over"
+        assert not is_ready(await world.addon("silent"))
+        assert not is_ready(await world.addon("endless"))
+
+
+async def test_d53_d56_what_is_delivered_is_not_fetched_rendered_or_asked_for_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = world.stack.release("v1")
+    directory = world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
+    async with world.operator():
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+        await world.release_ready(name)
+        await world.cluster("one", name.class_name)
+        await world.addons_ready("one", name.class_name)
+    shutil.rmtree(directory)
+    shutil.rmtree(world.cache)
+    await world.connect("one", elsewhere(world, 1))
+    async with world.operator() as operator:
+        for part in ("_source", "_renderer"):
+            for verb in ("fetch", "chart", "template", "values"):
+                if hasattr(getattr(operator, part), verb):
+                    monkeypatch.setattr(getattr(operator, part), verb, forbidden)
+
+        async def looked_at() -> bool:
+            done = operator._metrics.reconciles
+            return all(
+                done.labels(kind, "success")._value.get()
+                for kind in ("clusterstack", "clusterstackrelease", "clusteraddon")
+            )
+
+        await eventually(looked_at, seconds=20, about="a look at every object")
+        assert is_ready(await world.addon("one"))
+        assert is_ready(await world.get(Kind.CLUSTER_STACK_RELEASE, name.release))
+        assert not world.cache.exists() or not list(world.cache.iterdir())
+
+
+async def forbidden(*_: object, **__: object) -> None:
+    raise AssertionError("not asked for")
+
+
+async def test_d52_requests_grow_by_one_with_each_object(world: World) -> None:
+    counted = []
+    for number in (5, 45):
+        async with Pool() as pool:
+            client = Client(parse_kubeconfig(dict(world.workload_kubeconfig), base=None), pool)
+            requests = Recorder.on(client)
+            manifests = [config_map(f"{world.namespace}-{number}-{one}") for one in range(number)]
+            await Delivery(client).deliver(f"{world.namespace}-{number}", Revision.of(manifests, "inputs"))
+            counted.append(len(requests.calls))
+    assert counted[1] - counted[0] == 40
+
+
+async def test_d32_two_clients_used_at_once_never_share_settings(world: World) -> None:
+    async with Pool() as pool:
+        clients = {user: Client(impersonating(world, user), pool) for user in ("one", "two")}
+
+        async def who(user: str) -> str:
+            reviews = await clients[user].resource("authentication.k8s.io", "SelfSubjectReview")
+            body = {"apiVersion": reviews.api_version, "kind": reviews.kind, "metadata": {}}
+            answer = await clients[user].create(reviews, body)
+            return str(answer["status"]["userInfo"]["username"])
+
+        users = ["one", "two"] * 20
+        assert await asyncio.gather(*map(who, users)) == users
+
+
+def impersonating(world: World, user: str) -> Any:
+    document = copy.deepcopy(dict(world.workload_kubeconfig))
+    document["users"][0]["user"]["as"] = user
+    return parse_kubeconfig(document, base=None)
+
+
+async def test_d56_a_restart_writes_nothing_to_either_cluster(world: World) -> None:
+    name = world.stack.release("v1")
+    world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
+    async with world.operator() as operator:
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+        await world.release_ready(name)
+        await world.cluster("one", name.class_name)
+        await world.addons_ready("one", name.class_name)
+        await idle(operator)
+    before = [await writes(world.client), await writes(world.workload)]
+    async with world.operator() as operator:
+        await idle(operator)
+    assert [await writes(world.client), await writes(world.workload)] == before
+
+
+async def idle(operator: Any, seconds: float = 1) -> None:
+    """Wait until every controller has worked and none did for a while."""
+    last: tuple[float, list[float]] = (time.monotonic(), [])
+
+    async def still() -> bool:
+        nonlocal last
+        kinds = ("clusterstack", "clusterstackrelease", "clusteraddon", "cluster")
+        series = [operator._metrics.reconciles.labels(kind, "success")._value.get() for kind in kinds]
+        if series != last[1] or not all(series):
+            last = (time.monotonic(), series)
+        return time.monotonic() - last[0] > seconds
+
+    await eventually(still, seconds=30, about="an idle operator")

@@ -1,0 +1,49 @@
+"""D35: every flag that is accepted has an effect, or says that it has none and what to do instead."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterstacks.operator.settings import DEPRECATED, option_parser, parse_settings
+
+ARGUMENTS = {
+    "kubeconfig": "/some/kubeconfig",
+    "release-dir": "/some/releases",
+    "cache-dir": "/some/cache",
+    "namespace": "team",
+    "watch-filter": "ours",
+    "metrics-bind-address": ":9",
+    "health-probe-bind-address": ":9",
+    "class-kinds": "Widget.example.org",
+    "clusterstack-concurrency": "3",
+    "clusterstackrelease-concurrency": "3",
+    "clusteraddon-concurrency": "3",
+    "log-level": "debug",
+}
+"""A value other than the default for each flag with an effect; --source has one value only."""
+
+
+def flags() -> set[str]:
+    actions = option_parser()._actions
+    return {option.removeprefix("--") for action in actions for option in action.option_strings if option[:2] == "--"}
+
+
+def test_d35_every_flag_is_known_here() -> None:
+    assert flags() - {"help", "source"} == ARGUMENTS.keys() | DEPRECATED.keys()
+
+
+@pytest.mark.parametrize("flag", ARGUMENTS)
+def test_d35_a_flag_with_an_effect_changes_the_settings(flag: str) -> None:
+    changed, plain = parse_settings([f"--{flag}={ARGUMENTS[flag]}"]), parse_settings([])
+    assert changed != plain
+    assert changed.notices == ()
+
+
+@pytest.mark.parametrize("flag", DEPRECATED)
+def test_d35_a_flag_without_an_effect_says_so(flag: str) -> None:
+    notices = parse_settings([f"--{flag}=1"]).notices
+    assert [notice for notice in notices if notice.startswith(f"--{flag} has no effect: ")] == list(notices) != []
+
+
+def test_d35_the_metrics_address_is_the_one_served() -> None:
+    assert parse_settings(["--metrics-bind-address=127.0.0.1:9"]).metrics_address == ("127.0.0.1", 9)
