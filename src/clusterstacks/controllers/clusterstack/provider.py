@@ -9,6 +9,7 @@ import orjson
 
 from clusterstacks.api.meta import ObjectReference
 from clusterstacks.api.names import EventReason, Reason
+from clusterstacks.api.reading import mapping
 from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.objects import Manifest, split_api_version
 from clusterstacks.domain.ownership import FIELD_MANAGER
@@ -67,9 +68,8 @@ def provider_object(template: Manifest, stack: Manifest, release: str) -> Manife
     Its kind is the template's without "Template", its name the release's, its spec the template's. Labels and
     annotations of the ClusterStack are carried over, except kubectl's own notes, by which kubectl deletes fields (D29).
     """
-    body = (template.get("spec") or {}).get("template") or {}
+    body = mapping(template, "spec", "template")
     inherited = stack["metadata"]
-    own = body.get("metadata") or {}
     annotations = {
         key: value
         for key, value in (inherited.get("annotations") or {}).items()
@@ -78,14 +78,14 @@ def provider_object(template: Manifest, stack: Manifest, release: str) -> Manife
     metadata = {
         "name": release,
         "namespace": inherited["namespace"],
-        "labels": {**(inherited.get("labels") or {}), **(own.get("labels") or {})},
-        "annotations": {**annotations, **(own.get("annotations") or {})},
+        "labels": {**(inherited.get("labels") or {}), **mapping(body, "metadata", "labels")},
+        "annotations": {**annotations, **mapping(body, "metadata", "annotations")},
     }
     return {
         "apiVersion": template["apiVersion"],
         "kind": template["kind"].removesuffix(_TEMPLATE),
         "metadata": {key: value for key, value in metadata.items() if value},
-        "spec": body.get("spec") or {},
+        "spec": mapping(body, "spec"),
     }
 
 

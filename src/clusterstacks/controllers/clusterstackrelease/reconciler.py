@@ -79,11 +79,12 @@ class ReleaseReconciler:
     async def _open(self, draft: Draft, name: ReleaseName) -> Release:
         pinned = draft.annotation(DIGEST_ANNOTATION)
         draft.status["ready"] = False
-        with draft.blaming(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
-            try:
+        try:
+            with draft.blaming(ReleaseCondition.DOWNLOADED, Reason.RELEASE_NOT_DOWNLOADED_YET):
                 release = await self.store.ensure(name, self.source, digest=pinned)
-            except SpecError as error:
-                raise ReleaseUnusable(error) from error
+        except SpecError as error:
+            draft.false(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE, error.message)
+            raise ReleaseUnusable(error) from error
         if not pinned:
             await self._pin(draft, release.digest)
         draft.true(ReleaseCondition.DOWNLOADED)
