@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterapi import cluster_view, is_watched
+from clusterstacks.api.reading import text
 from clusterstacks.controllers.clusteraddon.creation import addon_name, release_of
 from clusterstacks.controllers.clusteraddon.inputs import stable
 from clusterstacks.controllers.clusterstack.releases import stacks_owning
@@ -91,14 +92,20 @@ class Wakers:
             self._wake_clusters_of(change.key)
 
     def addon_changed(self, change: Change) -> None:
-        """A ClusterAddon wakes itself; a deleted one is created again while its Cluster exists (D21)."""
+        """A ClusterAddon wakes itself; a deleted one is created again while its Cluster exists (D21).
+
+        One that has left a class behind wakes the stacks, which kept the old release for it.
+        """
         if not is_news(change) or not self._watched(change):
             return
         self.addon_host.enqueue(change.key)
-        if change.new is None and change.old is not None:
-            cluster = ((change.old.get("spec") or {}).get("clusterRef") or {}).get("name")
-            if cluster:
-                self.creator_host.enqueue(ObjectKey(change.key.namespace, cluster))
+        cluster = ObjectKey(change.key.namespace, text(change.new or change.old or {}, "spec", "clusterRef", "name"))
+        if change.new is None and cluster.name:
+            self.creator_host.enqueue(cluster)
+        recorded = {text(manifest, "spec", "clusterStack") for manifest in (change.old, change.new) if manifest}
+        using = self.clusters.get(cluster)
+        if len(recorded) > 1 and using is not None:
+            self._wake_release_of(using)
 
     def cluster_changed(self, change: Change) -> None:
         """A Cluster wakes its ClusterAddon; one that took or left a class wakes that class's releases and stacks."""

@@ -149,6 +149,7 @@ class Operator:
             client=self._client,
             listing=self._listing,
             clusters=self._informers["cluster"].store,
+            addons=self._informers["clusteraddon"].store,
             releases=OwnedReleases(client=self._client, store=releases, events=self._events),
             events=self._events,
         )

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.clusterapi import class_of
+from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.names import EventReason, Reason, StackCondition
+from clusterstacks.api.reading import text
+from clusterstacks.controllers.clusteraddon.creation import addon_name, release_of
 from clusterstacks.controllers.clusterstack.provider import ensure_provider_object, provider_object, read_template
 from clusterstacks.controllers.clusterstack.summary import summarise
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
+from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 from clusterstacks.domain.retention import Action, Retention, Subscription, decide
 from clusterstacks.domain.versions import KubernetesMinor, StackVersion
@@ -40,6 +43,7 @@ class StackReconciler:
     client: Client
     listing: Listing
     clusters: Store
+    addons: Store
     releases: OwnedReleases
     events: EventRecorder
 
@@ -79,7 +83,14 @@ class StackReconciler:
         return listed, None
 
     def _classes_in_use(self, namespace: str) -> list[str]:
-        return [class_of(cluster)[0] for cluster in self.clusters.by_index(CLASS_NAMESPACE_INDEX, namespace)]
+        """The class of every Cluster, and the one it comes from: until its addons have moved it may go back."""
+        used: list[str] = []
+        for cluster in self.clusters.by_index(CLASS_NAMESPACE_INDEX, namespace):
+            view = cluster_view(cluster)
+            addon = self.addons.get(ObjectKey(view.namespace, addon_name(view.name))) or {}
+            coming_from = text(addon, "spec", "clusterStack") if release_of(view) else ""
+            used += {view.class_name, coming_from}
+        return used
 
     async def _provide(self, draft: Draft, stack: ClusterStack, decision: Retention) -> None:
         """Create what is missing: for each release its provider object first, then the release itself."""

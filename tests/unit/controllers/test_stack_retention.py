@@ -1,0 +1,78 @@
+"""Which releases a ClusterStack lets go while clusters move from one to the next."""
+
+from __future__ import annotations
+
+from clusterstacks.api.names import API_VERSION, GROUP, Kind
+from clusterstacks.controllers.base import Draft
+from clusterstacks.controllers.clusterstack.listing import Listing
+from clusterstacks.controllers.clusterstack.reconciler import CLASS_NAMESPACE_INDEX, StackReconciler
+from clusterstacks.controllers.clusterstack.releases import STACK_INDEX, OwnedReleases, stacks_owning
+from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.kube.resources import Resource
+from clusterstacks.operator.enqueuing import class_namespace
+from clusterstacks.runtime.clock import SystemClock
+from clusterstacks.runtime.events import EventRecorder
+from clusterstacks.runtime.store import Store, key_of
+from tests.support.fake_api import FakeApi
+
+RELEASES = Resource(GROUP, "v1alpha1", Kind.CLUSTER_STACK_RELEASE.value, "clusterstackreleases", namespaced=True)
+CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", namespaced=True)
+CLASSES = Resource("cluster.x-k8s.io", "v1beta2", "ClusterClass", "clusterclasses", namespaced=True)
+EVENTS = Resource("", "v1", "Event", "events", namespaced=True)
+OLD, NEW = "openstack-scs-1-35-v1", "openstack-scs-1-35-v2"
+STACK: Manifest = {
+    "apiVersion": API_VERSION,
+    "kind": Kind.CLUSTER_STACK.value,
+    "metadata": {"name": "scs", "namespace": "stacks", "uid": "1"},
+    "spec": {
+        "provider": "openstack",
+        "name": "scs",
+        "kubernetesVersion": "1.35",
+        "versions": ["v2"],
+        "autoSubscribe": False,
+        "noProvider": True,
+    },
+}
+
+
+class NoSource:
+    async def list(self) -> tuple[str, ...]:
+        return ()
+
+    async def fetch(self, *_: object) -> None:
+        raise NotImplementedError
+
+
+async def kept(*, using: str, recorded: str) -> set[str]:
+    """Give the releases left of v1 and v2, both ready, when a cluster's class and its addons' are these."""
+    api = FakeApi(RELEASES, CLUSTERS, CLASSES, EVENTS)
+    releases = Store({STACK_INDEX: stacks_owning})
+    owner = {"apiVersion": API_VERSION, "kind": STACK["kind"], "name": "scs", "uid": "1"}
+    for name in (OLD, NEW):
+        manifest = {"metadata": {"name": name, "ownerReferences": [owner]}, "status": {"ready": True}}
+        one = await api.create(RELEASES, manifest, "stacks")
+        releases.put(key_of(one), one)
+    clusters, addons = Store({CLASS_NAMESPACE_INDEX: class_namespace}), Store()
+    topology = {"classRef": {"name": using, "namespace": "stacks"}}
+    key = ObjectKey("team", "one")
+    clusters.put(key, {"metadata": {"name": "one", "namespace": "team"}, "spec": {"topology": topology}})
+    addons.put(ObjectKey("team", "cluster-addon-one"), {"spec": {"clusterStack": recorded}})
+    reconciler = StackReconciler(
+        client=api,
+        listing=Listing(NoSource(), SystemClock()),
+        clusters=clusters,
+        addons=addons,
+        releases=OwnedReleases(client=api, store=releases, events=EventRecorder(api, "test")),
+        events=EventRecorder(api, "test"),
+    )
+    await reconciler.work(Draft(STACK))
+    return {key.name for key in api.objects(RELEASES)}
+
+
+async def test_the_release_a_cluster_comes_from_stays_until_its_addons_have_moved() -> None:
+    assert await kept(using=NEW, recorded=OLD) == {OLD, NEW}
+    assert await kept(using=NEW, recorded=NEW) == {NEW}
+
+
+async def test_a_cluster_that_left_for_a_class_of_its_own_holds_nothing() -> None:
+    assert await kept(using="homemade", recorded=OLD) == {NEW}
