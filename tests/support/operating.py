@@ -26,7 +26,7 @@ from clusterstacks.operator.settings import Settings
 from clusterstacks.operator.wiring import Operator
 from clusterstacks.runtime.informer import Informer
 from tests.support.manifests import crd
-from tests.support.stacks import INFRASTRUCTURE, KUBERNETES, TinyStack, publish
+from tests.support.stacks import INFRASTRUCTURE, KUBERNETES, TinyStack, config_map, publish, templates
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class World:
         async def look() -> Manifest:
             manifest = await self.get(kind, name, namespace)
             if not holds(manifest):
-                if nudging and next(looks) % 10 == 9:
+                if nudging and next(looks) % 10 == 0:
                     await self.nudge(manifest)
                 raise AssertionError(f"{kind} {name} says {summary(manifest)}")
             return manifest
@@ -205,6 +205,16 @@ class World:
             return found is None or bool(uid and found["metadata"]["uid"] != uid)
 
         await eventually(look, seconds=seconds, about=f"the end of {kind} {name}")
+
+    async def another_is_ready(self) -> None:
+        """Bring another stack and cluster up: what is wrong here harms nobody else."""
+        stack = TinyStack(f"{self.namespace}good")
+        name = stack.release("v1")
+        self.publish(name, stack.files("v1", {stack.word: templates(config_map(stack.word))}))
+        await self.create(stack.manifest(self.namespace, "v1"))
+        await self.release_ready(name)
+        await self.cluster("good", name.class_name)
+        await self.addons_ready("good", name.class_name)
 
     # The operator
 

@@ -1,0 +1,155 @@
+"""Releases with something wrong: named by file, cause and way out; harmless to others; healed once they are mended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.api.names import Kind
+from tests.support.operating import is_ready
+from tests.support.releases import gzipped, tar_of
+from tests.support.stacks import config_map, templates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clusterstacks.domain.names import ReleaseName
+    from tests.support.operating import World
+
+CLASS, ADDON = "cluster-class", "cluster-addon-"
+FILES = {"metadata.yaml": "", "clusteraddon.yaml": "", CLASS: "-cluster-class-v1.tgz", ADDON: "-cluster-addon-v1.tgz"}
+
+
+def gone(_: bytes) -> None:
+    """The file is not there."""
+
+
+def half(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def holding(content: bytes) -> Callable[[bytes], bytes]:
+    return lambda _: content
+
+
+def climbing(_: bytes) -> bytes:
+    return gzipped(tar_of(("../../evil", b"x")))
+
+
+def linked(_: bytes) -> bytes:
+    def link(member: object) -> None:
+        member.type, member.linkname, member.size = b"2", "/etc/passwd", 0  # type: ignore[attr-defined]
+
+    return gzipped(tar_of(("cni/passwd", b""), change=link))
+
+
+def exploding(_: bytes) -> bytes:
+    return gzipped(tar_of(("cni/zeros", b"\0" * 200_000_000)))
+
+
+def bomb() -> bytes:
+    """A billion items in a few hundred bytes."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 9)]
+    return "\n".join(lines).encode()
+
+
+CASES: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
+    "metadata.yaml is missing": ("metadata.yaml", gone, "metadata.yaml is missing (there is"),
+    "metadata.yaml is truncated": ("metadata.yaml", half, "metadata.yaml, line 2:"),
+    "metadata.yaml is empty": (
+        "metadata.yaml",
+        holding(b""),
+        "metadata.yaml: the document is nothing: write a mapping",
+    ),
+    "metadata.yaml is a list": (
+        "metadata.yaml",
+        holding(b"[]"),
+        "metadata.yaml: the document is a list: write a mapping",
+    ),
+    "metadata.yaml has no versions": (
+        "metadata.yaml",
+        holding(b"apiVersion: metadata.clusterstack.x-k8s.io/v1alpha1"),
+        "versions is nothing: write a mapping",
+    ),
+    "metadata.yaml has numbers for versions": (
+        "metadata.yaml",
+        holding(b'{"versions": {"clusterStack": 1, "kubernetes": 1.35}}'),
+        "versions.components is nothing: write a mapping",
+    ),
+    "metadata.yaml is no text": ("metadata.yaml", holding(b"\xff\xfe\x00"), "metadata.yaml: is not UTF-8 at byte 0"),
+    "metadata.yaml is of another version": (
+        "metadata.yaml",
+        lambda content: content.replace(b'"v1"', b'"v7"', 1),
+        "publish the release under its own name",
+    ),
+    "metadata.yaml multiplies itself": ("metadata.yaml", holding(bomb()), "metadata.yaml"),
+    "clusteraddon.yaml is missing": ("clusteraddon.yaml", gone, "a release has one of them: build it again"),
+    "clusteraddon.yaml is truncated": ("clusteraddon.yaml", half, "clusteraddon.yaml, line 1:"),
+    "clusteraddon.yaml is a list": (
+        "clusteraddon.yaml",
+        holding(b"[1]"),
+        "clusteraddon.yaml: the document is a list: write a mapping",
+    ),
+    "clusteraddon.yaml has text for stages": (
+        "clusteraddon.yaml",
+        holding(b"addonStages: none"),
+        "addonStages is 'none': write a mapping",
+    ),
+    "clusteraddon.yaml has an unknown action": (
+        "clusteraddon.yaml",
+        holding(b"addonStages: {AfterControlPlaneInitialized: [{name: cni, action: explode}]}"),
+        "the action of stage cni must be apply or delete",
+    ),
+    "clusteraddon.yaml names a path": (
+        "clusteraddon.yaml",
+        holding(b"addonStages: {AfterControlPlaneInitialized: [{name: ../cni, action: apply}]}"),
+        "name is '../cni': use lower-case letters",
+    ),
+    "the class chart is missing": (CLASS, gone, "-cluster-class-v1.tgz is missing (there is"),
+    "the class chart is truncated": (CLASS, half, "-cluster-class-v1.tgz is cut off; build the release again"),
+    "the class chart is empty": (CLASS, holding(b""), "-cluster-class-v1.tgz is cut off; build the release again"),
+    "the class chart is no archive": (
+        CLASS,
+        holding(b"#!/bin/sh\nrm -rf /\n"),
+        "is damaged or no gzip file; build the release again",
+    ),
+    "the class chart climbs out": (CLASS, climbing, "member '../../evil' climbs out of the archive; build"),
+    "the addons are missing": (ADDON, gone, "-cluster-addon-v1.tgz is missing (there is"),
+    "the addons are truncated": (ADDON, half, "-cluster-addon-v1.tgz is cut off; build the release again"),
+    "the addons are no archive": (ADDON, holding(b"PK\x03\x04"), "is damaged or no gzip file; build the release again"),
+    "the addons climb out": (ADDON, climbing, "member '../../evil' climbs out of the archive; build"),
+    "the addons hold a link": (ADDON, linked, "member 'cni/passwd' is a symbolic link; build"),
+    "the addons explode": (ADDON, exploding, "more than the 16777216 allowed; build the release again"),
+    "the addons lack a chart": (
+        ADDON,
+        holding(gzipped(tar_of(("csi/Chart.yaml", b"apiVersion: v2\nname: csi\nversion: 1.0.0\n")))),
+        "add the chart or drop the stage",
+    ),
+}
+
+
+def file_of(name: ReleaseName, file: str) -> str:
+    return f"{name.series}{FILES[file]}" if FILES[file] else file
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_a_release_is_not_ready_while(world: World, case: str) -> None:
+    file, spoil, words = CASES[case]
+    name = world.stack.release("v1")
+    good = world.stack.files("v1", {"cni": templates(config_map(world.namespace))})
+    spoiled = {one: content for one, content in good.items() if one != file_of(name, file)}
+    content = spoil(good[file_of(name, file)])
+    world.publish(name, spoiled if content is None else {**spoiled, file_of(name, file): content})
+    async with world.operator():
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+        reason = "IssueWithReleaseAssets"
+        found = await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, "ClusterStackReleaseDownloaded", reason)
+        assert name.release in found["message"]
+        assert words in found["message"]
+        assert not is_ready(await world.get(Kind.CLUSTER_STACK_RELEASE, name.release))
+        await world.another_is_ready()
+
+        world.publish(name, good)
+        await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready, nudging=True)
