@@ -108,14 +108,19 @@ def option_parser() -> argparse.ArgumentParser:
         metavar="KIND.GROUP,...",
         help="kinds a class chart may hold besides ClusterClass, Cluster API's templates and ORC's Image",
     )
-    # A reconcile mostly waits for others: many at a time keep one slow cluster from delaying the rest (D54).
-    add("--clusterstack-concurrency", type=_positive, default=8, metavar="N", help="ClusterStacks handled at a time")
-    add("--clusterstackrelease-concurrency", type=_positive, default=8, metavar="N", help="releases handled at a time")
-    add("--clusteraddon-concurrency", type=_positive, default=64, metavar="N", help="clusters handled at a time")
+    _add_concurrency(parser)
     add("--log-level", choices=["debug", "info", "warning", "error"], default="info", help="least level logged")
     for name in DEPRECATED:
         add(f"--{name}", nargs="?", const="true", default=None, help=argparse.SUPPRESS)
     return parser
+
+
+def _add_concurrency(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    # A reconcile mostly waits for others: many at a time keep one slow cluster from delaying the rest (D54).
+    add("--clusterstack-concurrency", type=_positive, default=8, metavar="N", help="ClusterStacks handled at a time")
+    add("--clusterstackrelease-concurrency", type=_positive, default=8, metavar="N", help="releases handled at a time")
+    add("--clusteraddon-concurrency", type=_positive, default=64, metavar="N", help="clusters handled at a time")
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -144,8 +144,26 @@ class Operator:
 
     def _build_hosts(self) -> dict[str, ReconcilerHost]:
         offers = Offers(self._client, self._informers["clusterstack"].store)
+        creator = AddonCreator(
+            client=self._client,
+            releases=self._informers["clusterstackrelease"].store,
+            addons=self._informers["clusteraddon"].store,
+            offers=offers,
+            events=self._events,
+        )
+        release = self._framed(Kind.CLUSTER_STACK_RELEASE, self._release_reconciler().work)
+        return {
+            "clusterstack": self._host("clusterstack", self._framed(Kind.CLUSTER_STACK, self._stack_reconciler().work)),
+            "clusterstackrelease": self._host("clusterstackrelease", release),
+            "clusteraddon": self._host(
+                "clusteraddon", self._framed(Kind.CLUSTER_ADDON, self._addon_reconciler(offers).work)
+            ),
+            "cluster": self._host("cluster", creator.reconcile),
+        }
+
+    def _stack_reconciler(self) -> StackReconciler:
         releases = self._informers["clusterstackrelease"].store
-        stack = StackReconciler(
+        return StackReconciler(
             client=self._client,
             listing=self._listing,
             clusters=self._informers["cluster"].store,
@@ -153,7 +171,9 @@ class Operator:
             releases=OwnedReleases(client=self._client, store=releases, events=self._events),
             events=self._events,
         )
-        release = ReleaseReconciler(
+
+    def _release_reconciler(self) -> ReleaseReconciler:
+        return ReleaseReconciler(
             client=self._client,
             source=self._source,
             store=self._store,
@@ -166,35 +186,19 @@ class Operator:
                 enqueue=self._provider_changed,
             ),
         )
-        addon = AddonReconciler(
+
+    def _addon_reconciler(self, offers: Offers) -> AddonReconciler:
+        rolling = Rolling(
             client=self._client,
-            clock=self._clock,
-            offers=offers,
-            workloads=self._workloads,
-            rolling=Rolling(
-                client=self._client,
-                source=self._source,
-                store=self._store,
-                renderer=self._renderer,
-                events=self._events,
-                metrics=self._metrics,
-            ),
-        )
-        creator = AddonCreator(
-            client=self._client,
-            releases=releases,
-            addons=self._informers["clusteraddon"].store,
-            offers=offers,
+            source=self._source,
+            store=self._store,
+            renderer=self._renderer,
             events=self._events,
+            metrics=self._metrics,
         )
-        return {
-            "clusterstack": self._host("clusterstack", self._framed(Kind.CLUSTER_STACK, stack.work)),
-            "clusterstackrelease": self._host(
-                "clusterstackrelease", self._framed(Kind.CLUSTER_STACK_RELEASE, release.work)
-            ),
-            "clusteraddon": self._host("clusteraddon", self._framed(Kind.CLUSTER_ADDON, addon.work)),
-            "cluster": self._host("cluster", creator.reconcile),
-        }
+        return AddonReconciler(
+            client=self._client, clock=self._clock, offers=offers, workloads=self._workloads, rolling=rolling
+        )
 
     def _provider_changed(self, key: ObjectKey) -> None:
         self._wakers.provider_changed(key)
