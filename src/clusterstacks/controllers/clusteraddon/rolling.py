@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 RESYNC = timedelta(minutes=5)
 """Control plane and infrastructure objects are read again at least this often; as the Go operator's resync."""
 
+CONFIRMATION = timedelta(seconds=1)
+"""How soon to go once more over what was delivered in several goes, which may have seen different values. Arbitrary."""
+
 UPGRADE_RETRY = timedelta(seconds=20)
 """The Cluster's events wake the reconciler; this only bounds a lost one. As the Go operator's retry."""
 
@@ -94,6 +97,7 @@ class Rolling:
             draft.status["resources"] = delivering.resources()
         if isinstance(outcome, Settled):
             await self._record(delivering, inputs="" if rollout.resumed else inputs)
+            return Settled(CONFIRMATION) if rollout.resumed else outcome
         return outcome
 
     async def _open(self, draft: Draft, seen: Seen) -> Release:
