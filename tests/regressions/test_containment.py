@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tests.support.operating import World
 
-ENDLESS = "{{ range untilStep 1 2000000000 1 }}{{ end }}"
+ENDLESS = "{{ range $i := until 100000 }}{{ range $j := until 100000 }}{{ end }}{{ end }}"
 
 
 def elsewhere(world: World, port: int) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from tests.support.stacks import INFRASTRUCTURE, KUBERNETES, TinyStack, config_m
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
     from clusterstacks.devcluster.apiserver import ApiServer
@@ -96,12 +96,23 @@ class World:
         return name
 
     async def cluster(
-        self, name: str, class_name: str, *, namespace: str = "", version: str = KUBERNETES, **topology: Any
+        self,
+        name: str,
+        class_name: str,
+        *,
+        namespace: str = "",
+        version: str = KUBERNETES,
+        ready: bool = True,
+        **topology: Any,
     ) -> Manifest:
-        """A Cluster that Cluster API has finished, with the workload cluster behind it."""
+        """A Cluster that Cluster API has finished unless it is not ``ready``, with the workload cluster behind it."""
         namespace = namespace or self.namespace
         cluster = await self.create(cluster_manifest(namespace, name, class_name, version, **topology))
         await self.connect(name, namespace=namespace)
+        return await self.finish(cluster, version) if ready else cluster
+
+    async def finish(self, cluster: Manifest, version: str = KUBERNETES) -> Manifest:
+        """Say what Cluster API says of a Cluster that has its version."""
         return await self.patch(cluster, {"status": finished_status(version)}, "status")
 
     async def connect(
@@ -190,12 +201,16 @@ class World:
 
         return await eventually(look, seconds=seconds, about=f"{kind} {name} as wanted")
 
-    async def says(self, kind: str, name: str, condition: str, reason: str = "", **how: Any) -> Manifest:
-        """Wait until a condition is False (for the reason), and give it."""
+    async def says(
+        self, kind: str, name: str, condition: str, reason: str = "", *, words: Sequence[str] = (), **how: Any
+    ) -> Manifest:
+        """Wait until a condition is False, for the reason and with the words in its message, and give it."""
 
         def false(manifest: Manifest) -> bool:
             found = condition_of(manifest, condition)
-            return found.get("status") == "False" and reason in {"", found.get("reason")}
+            message = found.get("message", "")
+            told = reason in {"", found.get("reason")} and all(word in message for word in words)
+            return found.get("status") == "False" and told
 
         return condition_of(await self.until(kind, name, false, **how), condition)
 

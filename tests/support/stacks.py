@@ -59,6 +59,9 @@ class TinyStack:
             "spec": {"infrastructure": {"templateRef": {"kind": "TinyClusterTemplate", "name": name}}},
         }
 
+    def class_objects(self, version: str) -> list[dict[str, Any]]:
+        return [self.cluster_class(version), self.object(version)]
+
     def files(
         self,
         version: str,
@@ -66,6 +69,7 @@ class TinyStack:
         *,
         hooks: Mapping[str, Any] | None = None,
         class_objects: list[dict[str, Any]] | None = None,
+        class_files: Mapping[str, str] | None = None,
         addon_version: str = "",
         kubernetes: str = KUBERNETES,
     ) -> dict[str, bytes]:
@@ -76,15 +80,17 @@ class TinyStack:
             addons: Files of the addon charts by addon.
             hooks: Stages by hook; every addon is applied after the control plane where none are given.
             class_objects: What the class chart renders; class and template where none are given.
+            class_files: Laid over the files of the class chart.
             addon_version: As the release's where none is given.
             kubernetes: In metadata.yaml.
         """
         name = self.release(version)
         stages = {"AfterControlPlaneInitialized": [stage(addon) for addon in addons]} if hooks is None else hooks
         addon = addon_version or version
+        rendered = class_objects or self.class_objects(version)
         packed = {path: content for chart in addons for path, content in _chart(chart, chart, addons[chart]).items()}
         return {
-            **self._common(version, addon, kubernetes, class_objects),
+            **self._common(version, addon, kubernetes, templates(*rendered, **(class_files or {}))),
             "clusteraddon.yaml": json.dumps({"addonStages": stages}).encode(),
             f"{name.series}-cluster-addon-{addon}.tgz": write_archive(packed or {"README": b"no addons"}),
         }
@@ -96,17 +102,14 @@ class TinyStack:
         series = self.release(version).series
         chart = addon_version or version
         return {
-            **self._common(version, chart, KUBERNETES, None),
+            **self._common(version, chart, KUBERNETES, templates(*self.class_objects(version))),
             "cluster-addon-values.yaml": values.encode(),
             f"{series}-cluster-addon-{chart}.tgz": write_archive(_chart("addons", "addons", addon)),
         }
 
-    def _common(
-        self, version: str, addon: str, kubernetes: str, class_objects: list[dict[str, Any]] | None
-    ) -> dict[str, bytes]:
+    def _common(self, version: str, addon: str, kubernetes: str, chart: Mapping[str, str]) -> dict[str, bytes]:
         name = self.release(version)
         top = f"{name.series}-cluster-class"
-        rendered = class_objects or [self.cluster_class(version), self.object(version)]
         components = {"clusterAddon": addon, "nodeImage": "v1"}
         metadata = {
             "apiVersion": "metadata.clusterstack.x-k8s.io/v1alpha1",
@@ -114,7 +117,7 @@ class TinyStack:
         }
         return {
             "metadata.yaml": json.dumps(metadata).encode(),
-            f"{top}-{version}.tgz": write_archive(_chart(top, top, templates(*rendered))),
+            f"{top}-{version}.tgz": write_archive(_chart(top, top, chart)),
         }
 
     def manifest(self, namespace: str, *versions: str, **spec: Any) -> dict[str, Any]:
