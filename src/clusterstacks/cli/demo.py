@@ -57,19 +57,20 @@ def _summarise(story: Story) -> None:
         ("changed", changes.changed),
         ("removed", changes.removed),
     ):
-        output.say(f"  {title:8} {', '.join(str(identity) for identity in objects) or 'nothing'}")
+        for line, text in enumerate([str(identity) for identity in objects] or ["nothing"]):
+            output.say(f"  {'' if line else title:8} {text}")
     output.say(f"  {'left':8} {len(changes.untouched)} objects exactly as they were")
     steps = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in story.seconds.items())
     output.say(f"Time: {steps}")
 
 
 def _say_what_next() -> None:
-    name = f"--name {ENVIRONMENT}"
+    csctl, name = output.program(), f"--name {ENVIRONMENT}"
     output.say(
         "\nTo look further:\n"
-        f"  csctl dev kubectl {name} get clusterstacks,clusterstackreleases,clusters,clusteraddons\n"
-        f"  csctl dev kubectl {name} describe clusteraddon cluster-addon-first\n"
-        f"  csctl dev kubectl {name} --cluster default/first get all --all-namespaces\n"
-        f"  csctl dev logs {name} operator\n"
-        f"  csctl dev down {name}"
+        f"  {csctl} dev kubectl {name} get clusterstacks,clusterstackreleases,clusters,clusteraddons\n"
+        f"  {csctl} dev kubectl {name} describe clusteraddon cluster-addon-first\n"
+        f"  {csctl} dev kubectl {name} --cluster default/first get all --all-namespaces\n"
+        f"  {csctl} dev logs {name} operator\n"
+        f"  {csctl} dev down {name}"
     )

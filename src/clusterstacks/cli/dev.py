@@ -22,7 +22,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
-@click.group()
+@click.group(short_help="Run Cluster API and the operator on this machine.")
 def dev() -> None:
     """Run Cluster API and the operator on this machine, as plain processes.
 
@@ -74,12 +74,12 @@ def up(
     )
     if detach:
         supervisor.detach(settings, output.progress())
-        _say_what_next(state, f"'csctl dev down{_option(state)}'")
+        _say_what_next(state, f"'csctl dev down{state.options}'")
     else:
         supervisor.run(settings, output.progress(), lambda: _say_what_next(state, "Ctrl-C"))
 
 
-@dev.command(short_help="End it and remove every file of it.")
+@dev.command(short_help="End an environment and remove every file of it.")
 @environment_options
 def down(state: StateDirectory) -> None:
     """End the environment: no process and no file of it is left."""
@@ -138,13 +138,20 @@ def logs(state: StateDirectory, component: str, *, follow: bool) -> None:
 
 @dev.command(
     short_help="Run kubectl in the environment.",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []},
+    context_settings={
+        "ignore_unknown_options": True,
+        "allow_interspersed_args": False,
+        "help_option_names": ["--help"],
+    },
 )
 @environment_options
 @click.option("--cluster", metavar="NAMESPACE/NAME", help="In this workload cluster instead of the management cluster.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def kubectl(state: StateDirectory, cluster: str | None, arguments: tuple[str, ...]) -> None:
-    """Run kubectl in the environment; options of csctl come first: csctl dev kubectl --name other get clusters."""
+    """Run kubectl in the environment.
+
+    Options of csctl come first, everything else goes to kubectl: csctl dev kubectl --name other get clusters.
+    """
     from clusterstacks.devcluster import binaries
 
     path = _kubeconfig(state, cluster)
@@ -174,13 +181,16 @@ def _kubeconfig(state: StateDirectory, cluster: str | None) -> Path:
     if not path.exists():
         raise SpecError(
             "ClusterNotFound",
-            f"there is no workload cluster {namespace or 'default'}/{name} (yet); 'csctl dev status' lists them",
+            f"there is no workload cluster {namespace or 'default'}/{name} (yet); "
+            f"'csctl dev status{state.options}' lists them",
         )
     return path
 
 
 def _no_environment(state: StateDirectory) -> SpecError:
-    return SpecError("NoEnvironment", f"there is no environment in {state.root}; start one with 'csctl dev up'")
+    return SpecError(
+        "NoEnvironment", f"there is no environment in {state.root}; start one with 'csctl dev up{state.options}'"
+    )
 
 
 def _row(component: ComponentState) -> tuple[str, ...]:
@@ -196,21 +206,11 @@ def _row(component: ComponentState) -> tuple[str, ...]:
 
 
 def _say_what_next(state: StateDirectory, end: str) -> None:
-    option = _option(state)
+    csctl = output.program()
     output.say(
         "\nThe environment runs. To look at it:\n"
-        f"  csctl dev status{option}\n"
-        f"  csctl dev kubectl{option} get clusters --all-namespaces\n"
+        f"  {csctl} dev status{state.options}\n"
+        f"  {csctl} dev kubectl{state.options} get clusters --all-namespaces\n"
         f"  export KUBECONFIG={state.kubeconfig}\n"
         f"{end} ends it and removes everything."
     )
-
-
-def _option(state: StateDirectory) -> str:
-    """Return what to add to a command so that it means this environment."""
-    from clusterstacks.devcluster.state import state_directory
-
-    if state == state_directory():
-        return ""
-    beside = state.root.parent == state_directory().root.parent
-    return f" --name {state.root.name}" if beside else f" --state-dir {state.root}"

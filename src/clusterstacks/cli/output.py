@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import sys
 import time
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +28,7 @@ from clusterstacks.domain.errors import ClusterStacksError, DependencyError, Spe
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+PROGRAM = "csctl"
 FAILED = 1
 MUST_CHANGE = 2
 BUG = 70  # EX_SOFTWARE of sysexits.h
@@ -94,6 +98,14 @@ def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value
 def say(text: str) -> None:
     """Print a line about what the command found or did."""
     click.echo(text)
+
+
+def program() -> str:
+    """Return how to call this program again: ``csctl`` where the shell finds it, else as it was called now."""
+    called, found = Path(sys.argv[0]), shutil.which(PROGRAM)
+    if called.name != PROGRAM or (found and called.resolve() == Path(found).resolve()):
+        return PROGRAM
+    return shlex.quote(str(called))
 
 
 def progress() -> Callable[[str], None]:

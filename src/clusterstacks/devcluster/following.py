@@ -25,8 +25,9 @@ def read_log(state: StateDirectory, component: str, *, follow: bool = False) -> 
     """
     path = state.log(component)
     if not path.resolve().is_relative_to(state.root.resolve()) or not path.is_file():
-        known = ", ".join(components(state)) or "none: no environment runs"
-        raise SpecError("NoSuchLog", f"there is no log of {component} in {state.root}; there are: {known}")
+        known = ", ".join(components(state))
+        there = f"there are: {known}" if known else "no environment runs there"
+        raise SpecError("NoSuchLog", f"there is no log of {component} in {state.root}; {there}")
     with path.open(errors="replace") as file:
         while True:
             text = file.read(CHUNK_CHARACTERS)

@@ -115,15 +115,35 @@ class StateDirectory:
         """Write the summary."""
         write_private(self.marker, json.dumps(dataclasses.asdict(summary)).encode())
 
+    @property
+    def options(self) -> str:
+        """What to add to a ``csctl dev`` command so that it means this environment; begins with a space or is empty."""
+        default = state_directory().root
+        if self.root == default:
+            return ""
+        return f" --name {self.root.name}" if self.root.parent == default.parent else f" --state-dir {self.root}"
+
     def claim(self) -> None:
         """Make the directory ours.
 
         Raises:
             SpecError: it holds something else.
         """
+        self.check()
         private_directory(self.root)
+
+    def check(self) -> None:
+        """Refuse a directory with files that are not ours; nothing may be written into it.
+
+        Raises:
+            SpecError: it holds something else.
+        """
         ours = {self.lock.name, self.supervisor_log.name}
-        if not self.marker.exists() and any(path.name not in ours for path in self.root.iterdir()):
+        if (
+            self.root.is_dir()
+            and not self.marker.exists()
+            and any(path.name not in ours for path in self.root.iterdir())
+        ):
             raise SpecError(
                 "DirectoryNotOurs",
                 f"{self.root} holds files that are not of a local environment; choose an empty or new directory",

@@ -42,8 +42,9 @@ def run(settings: EnvironmentSettings, report: Callable[[str], None], ready: Cal
 
     Raises:
         ClusterStacksError: it cannot be started; the logs stay where the message says.
+        KeyboardInterrupt: the signal came before everything ran; nothing is left in this case either.
     """
-    state = settings.state
+    state, interrupted = settings.state, False
     _make_room(state, report)
     with _claimed(state), _stop_event() as stop:
         environment = Environment(settings, report)
@@ -56,6 +57,7 @@ def run(settings: EnvironmentSettings, report: Callable[[str], None], ready: Cal
             environment.watch(stop.event)
             report("stopping")
         except _Stopped:
+            interrupted = True
             report("stopped before everything was started")
         except ClusterStacksError as error:
             records.end(marked(state.root))
@@ -65,6 +67,8 @@ def run(settings: EnvironmentSettings, report: Callable[[str], None], ready: Cal
         environment.stop()
         records.end(marked(state.root))  # the API servers of a provider that was killed
         remove_files(state)
+    if interrupted:
+        raise KeyboardInterrupt
 
 
 def detach(settings: EnvironmentSettings, report: Callable[[str], None]) -> None:
@@ -92,6 +96,8 @@ def detach(settings: EnvironmentSettings, report: Callable[[str], None]) -> None
     except KeyboardInterrupt:
         child.terminate()
         child.wait()
+        if state.read() is None:  # it was not far enough to remove what is made here
+            remove_files(state)
         raise
     child.returncode = 0  # it outlives us on purpose: nobody waits for it here
 
@@ -100,12 +106,14 @@ def _make_room(state: StateDirectory, report: Callable[[str], None]) -> None:
     """Refuse when an environment lives here; remove one whose supervisor was killed."""
     summary = state.read()
     if summary is None:
+        state.check()
         return
     if records.identity_of(summary.pid) == summary.identity != "":
         raise SpecError(
             "AlreadyRunning",
             f"an environment is running in {state.root} ({summary.phase}, process {summary.pid}); "
-            "'csctl dev status' shows it, 'csctl dev down' ends it, --name starts another one beside it",
+            f"'csctl dev status{state.options}' shows it, 'csctl dev down{state.options}' ends it, "
+            "another --name starts one beside it",
         )
     report("removing what an earlier run left behind")
     down(state, report)
@@ -161,9 +169,10 @@ def _follow(
 ) -> None:
     while True:
         code, summary = child.poll(), state.read()
-        for line in lines:
-            report(line.rstrip("\n"))
-        if code is not None:
+        if code is None:
+            for line in lines:
+                report(line.rstrip("\n"))
+        else:
             message = summary.message if summary and summary.phase is Phase.FAILED else ""
             tail = log_tail(state.supervisor_log)
             raise DependencyError("StartFailed", message or f"the environment did not start\n{tail}")
@@ -210,5 +219,8 @@ def _print(line: str) -> None:
 if __name__ == "__main__":
     try:
         run(_parse(sys.argv[1:]), _print, lambda: None)
-    except ClusterStacksError:
-        sys.exit(1)  # the message is in the summary
+    except ClusterStacksError as error:
+        _print(error.message)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)  # 128 + SIGINT, as shells have it

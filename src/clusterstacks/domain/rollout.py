@@ -40,7 +40,7 @@ class ControlPlaneState:
     Args:
         reported: Every version the control plane reports; several while it rolls, none while it reports nothing.
         wanted: The version the Cluster asks for.
-        topology_reconciled: Whether the Cluster's condition TopologyReconciled is True.
+        topology_reconciled: Whether the Cluster's condition TopologyReconciled is True for its newest generation.
     """
 
     reported: tuple[KubernetesVersion, ...]
@@ -54,7 +54,9 @@ class ControlPlaneState:
         if behind or not self.reported:
             now = ", ".join(behind) or "no version"
             return f"waiting for the control plane to report {self.wanted}; it reports {now}"
-        return "" if self.topology_reconciled else "waiting for the Cluster's condition TopologyReconciled to be True"
+        if self.topology_reconciled:
+            return ""
+        return "waiting for the Cluster's condition TopologyReconciled to be True for its newest generation"
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,7 @@ def test_an_interrupted_start_leaves_nothing(tmp_path: Path) -> None:
 
     child.send_signal(signal.SIGINT)
 
-    assert child.wait(20) == 0
+    assert child.wait(20) == 130
     assert teardown.marked(state.root) == []
     assert not state.root.exists()
 

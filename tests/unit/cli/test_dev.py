@@ -46,7 +46,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("verb", ["up", "down", "status", "kubeconfig", "logs", "binaries"])
+@pytest.mark.parametrize("verb", ["up", "down", "status", "kubeconfig", "logs", "kubectl", "binaries"])
 def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("dev", verb, "--help") == 0
     assert f"Usage: csctl dev {verb}" in capsys.readouterr().out
@@ -58,6 +58,8 @@ def test_without_an_environment_the_way_out_is_said(verb: list[str], capsys: pyt
     assert run("dev", *verb) == 2
     assert "there is no environment in " in (shown := capsys.readouterr().err)
     assert "start one with 'csctl dev up'" in shown
+    assert run("dev", *verb[:1], "--name=two", *verb[1:]) == 2
+    assert "start one with 'csctl dev up --name two'" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("state")
@@ -126,6 +128,14 @@ def test_a_second_environment_in_the_same_place_is_refused(
 ) -> None:
     assert run("dev", "up", "--detach") == 2
     assert f"an environment is running in {running.root}" in capsys.readouterr().err
+
+
+def test_somebody_elses_directory_is_not_written_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "passwd").touch()
+
+    assert run("dev", "up", "--detach", "--state-dir", str(tmp_path)) == 2
+    assert "holds files that are not of a local environment" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["passwd"]
 
 
 @pytest.mark.usefixtures("state")

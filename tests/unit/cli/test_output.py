@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 import pytest
 
 from clusterstacks.cli import output
 from clusterstacks.domain.errors import DependencyError, SpecError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -51,3 +56,14 @@ def test_columns_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
     output.print_table(("NAME", "PORT"), [("etcd", 1), ("management", "")])
 
     assert capsys.readouterr().out == "NAME         PORT\netcd         1\nmanagement\n"
+
+
+def test_the_program_is_named_so_that_its_call_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "csctl"
+    program.touch(mode=0o755)
+    monkeypatch.setattr("sys.argv", [str(program)])
+
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert output.program() == str(program)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert output.program() == "csctl"

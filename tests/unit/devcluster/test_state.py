@@ -34,6 +34,16 @@ def test_a_directory_with_something_else_in_it_is_never_taken_nor_removed(tmp_pa
     assert (tmp_path / "thesis.tex").exists()
 
 
+def test_a_start_interrupted_at_once_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(supervisor, "_follow", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        supervisor.detach(EnvironmentSettings(state=StateDirectory(tmp_path / "states" / "one")), silent)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_summary_is_read_back(tmp_path: Path) -> None:
     state = StateDirectory(tmp_path / "new")
     assert state.read() is None

@@ -149,7 +149,7 @@ def test_a_release_without_stages_is_upgraded_at_once() -> None:
         ),
         (
             ControlPlaneState((NEW,), NEW, topology_reconciled=False),
-            "waiting for the Cluster's condition TopologyReconciled to be True",
+            "waiting for the Cluster's condition TopologyReconciled to be True for its newest generation",
         ),
     ],
 )
