@@ -278,7 +278,8 @@ def bugs(operator: Operator) -> float:
 
 
 def is_ready(manifest: Manifest) -> bool:
-    return (manifest.get("status") or {}).get("ready") is True
+    """Whether status and condition say so; an operator whose words differ is not believed."""
+    return bool((manifest.get("status") or {}).get("ready")) and condition_of(manifest, "Ready").get("status") == "True"
 
 
 def condition_of(manifest: Manifest, kind: str) -> Manifest:
