@@ -24,12 +24,13 @@ _STYLES = {State.DONE: "green", State.WORKING: "yellow", State.FAILED: "red"}
 class LivePicture:
     """Shows a tree of nodes as it changes; used as a context manager.
 
-    On a terminal the tree is redrawn in place. Elsewhere a node is printed when it appears, gets ready or fails.
+    On a terminal the tree is redrawn in place. Elsewhere a node is printed when it appears, gets ready or fails, and
+    when something else is ready in its place.
     """
 
     def __init__(self) -> None:
         self._began = time.monotonic()
-        self._printed: dict[str, State] = {}
+        self._printed: dict[str, tuple[State, str]] = {}
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
@@ -64,8 +65,9 @@ class LivePicture:
         for root in nodes:
             for depth, node in root.lines():
                 place = f"{root.title}/{node.title}"
-                if self._printed.get(place) is not node.state:
-                    self._printed[place] = node.state
+                news = (node.state, node.detail if node.state is State.DONE else "")
+                if self._printed.get(place) != news:
+                    self._printed[place] = news
                     elapsed = time.monotonic() - self._began
                     click.echo(
                         f"{elapsed:6.1f} s  {'  ' * depth}{_SIGNS[node.state]} {node.title}  {node.detail}".rstrip()

@@ -60,9 +60,11 @@ def check_class_objects(
     for manifest in manifests:
         identity = object_id(manifest)
         if not _is_allowed(identity.group, identity.kind, allowed):
+            # --class-kinds names no kinds of the core group: Secrets are none of a class's business.
+            allow = f", or start the operator with --class-kinds {identity.kind}.{identity.group}"
             faults.append(
-                f"{identity} is of a kind that a cluster class may not hold: take it out of the chart, or start the "
-                f"operator with --class-kinds {identity.kind}.{identity.group or 'GROUP'}"
+                f"{identity} is of a kind that a cluster class may not hold: take it out of the chart"
+                f"{allow if identity.group else ''}"
             )
         elif identity.namespace not in ("", namespace):
             faults.append(

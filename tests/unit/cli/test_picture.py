@@ -9,14 +9,21 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_in_a_pipe_a_node_is_printed_when_its_state_changes_and_not_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_in_a_pipe_a_node_is_printed_when_it_changes_and_not_again(capsys: pytest.CaptureFixture[str]) -> None:
     with LivePicture() as picture:
         picture.show([Node("stack", State.WORKING, "downloading")])
         picture.show([Node("stack", State.WORKING, "still downloading")])
         picture.show([Node("stack", State.DONE, "usable: v1", (Node("class", State.FAILED, "no such kind"),))])
+        picture.show([Node("stack", State.DONE, "usable: v1, v2")])
+        picture.show([Node("stack", State.DONE, "usable: v1, v2")])
 
     printed = [line.split("s  ", 1)[1] for line in capsys.readouterr().out.splitlines()]
-    assert printed == ["… stack  downloading", "✓ stack  usable: v1", "  ✗ class  no such kind"]
+    assert printed == [
+        "… stack  downloading",
+        "✓ stack  usable: v1",
+        "  ✗ class  no such kind",
+        "✓ stack  usable: v1, v2",
+    ]
 
 
 def test_equal_titles_below_different_roots_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
