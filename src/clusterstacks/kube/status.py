@@ -65,6 +65,9 @@ _WITHHELD = "(the server's words are withheld, they may quote the Secret)"
 _SCHEMA = re.compile(r"failed to (?:create typed|convert) [a-z ]+\([^)]*\)[^:]*: (.+)", re.DOTALL)
 _SCHEMA_LINE = re.compile(r"\.([^:]+): (.+)")
 
+# [-]etcd failed: reason withheld
+_FAILING_CHECK = re.compile(r"^\[-\](\S+) failed", re.MULTILINE)
+
 # conflict with "kubectl" using apps/v1 (the name is quoted as Go does it)
 _MANAGER = re.compile(r'conflict with ("(?:[^"\\]|\\.)*")')
 
@@ -103,11 +106,13 @@ def _typed(message: str, status: int, reason: str, body: Mapping[str, Any], *, c
 
 
 def status_of(answer: bytes) -> Mapping[str, Any]:
-    """Read an answer as a Status; a text answer becomes its message."""
+    """Read an answer as a Status; a text answer becomes its message, of a health report only the failing checks."""
     try:
         body = orjson.loads(answer)
     except orjson.JSONDecodeError:
-        return {"message": answer[:MAX_WORDS].decode("utf-8", "replace").strip()}
+        text = answer.decode("utf-8", "replace").strip()
+        failing = ", ".join(_FAILING_CHECK.findall(text))
+        return {"message": f"failing checks: {failing}" if failing else text}
     return body if isinstance(body, dict) else {}
 
 

@@ -97,6 +97,18 @@ def test_long_words_are_cut() -> None:
     assert len(str(failure(ABOUT, 403, status("Forbidden", "x" * 100_000)))) < MAX_WORDS + 100
 
 
+def test_of_a_health_report_only_the_failing_checks_are_told() -> None:
+    report = b"""[+]ping ok
+[-]etcd failed: reason withheld
+[+]poststarthook/start-apiextensions-informers ok
+[-]poststarthook/rbac/bootstrap-roles failed: reason withheld
+readyz check failed
+"""
+    error = failure("get /readyz", 500, status_of(report))
+
+    assert str(error) == "get /readyz: 500 InternalError: failing checks: etcd, poststarthook/rbac/bootstrap-roles"
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["message", "details", "causes", "reason"]), inner),
