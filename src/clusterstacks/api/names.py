@@ -26,16 +26,11 @@ KUBECONFIG_KEY: Final = "value"
 DIGEST_ANNOTATION: Final = "clusterstack.x-k8s.io/digest"
 """On a ClusterStackRelease: the digest its release had at the first download (ours)."""
 
-STAGE_ANNOTATION: Final = "ClusterAddonStage"
-"""On a ClusterAddon: whether its addons were ever ``created`` or ``upgraded``; written once."""
-
 PAUSED_ANNOTATION: Final = "cluster.x-k8s.io/paused"
 """Its presence pauses an object, whatever its value."""
 
 DELETE_FOR_MOVE_ANNOTATION: Final = "clusterctl.cluster.x-k8s.io/delete-for-move"
 """``clusterctl move`` sets it on the objects it deletes after copying them elsewhere."""
-
-LAST_APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 CLUSTER_NAME_LABEL: Final = "cluster.x-k8s.io/cluster-name"
 WATCH_FILTER_LABEL: Final = "cluster.x-k8s.io/watch-filter"
@@ -96,7 +91,6 @@ class AddonCondition(StrEnum):
 class Reason(StrEnum):
     """Reasons of conditions that are not True."""
 
-    FAILED_CREATE_ASSETS_CLIENT = "FailedCreateAssetsClient"
     FAILED_TO_SYNC = "FailedToSync"
     PROVIDER_TEMPLATE_NOT_FOUND = "ProviderTemplateNotFound"
     FAILED_TO_CREATE_OR_UPDATE = "FailedToCreateOrUpdate"
@@ -111,8 +105,6 @@ class Reason(StrEnum):
     CHART_MISSING = "HelmChartMissing"
     TEMPLATE_NEW_FAILED = "TemplateNewClusterStackFailed"
     TEMPLATE_NEW_OVERWRITE_FAILED = "TemplateNewClusterStackOverwriteFailed"
-    TEMPLATE_OLD_FAILED = "TemplateOldClusterStackFailed"
-    TEMPLATE_OLD_OVERWRITE_FAILED = "TemplateOldClusterStackOverwriteFailed"
     FAILED_PRE_CONDITION = "FailedToEvaluatePreCondition"
     FAILED_POST_CONDITION = "FailedToEvaluatePostCondition"
 
@@ -120,14 +112,13 @@ class Reason(StrEnum):
 class EventReason(StrEnum):
     """Reasons of the events users know."""
 
-    FAILED_CREATE_ASSETS_CLIENT = "FailedCreateAssetsClient"
-    FAILED_TO_PARSE_RELEASE = "FailedToParseClusterStackRelease"
     FAILED_TO_DELETE_RELEASE = "FailedToDeleteClusterStackRelease"
-    FAILED_TO_CREATE_RELEASE = "ErrorCreatingClusterStackRelease"
+    FAILED_TO_CREATE = "ErrorCreatingClusterStackRelease"
     RELEASE_CREATED = "ClusterStackReleaseCreated"
     PROVIDER_RELEASE_CREATED = "CreateProviderStackRelease"
     PROVIDER_RELEASE_UPDATED = "UpdateProviderStackRelease"
-    CHART_INVALID = "ValidateHelmChartFailed"
+    READY = "Ready"
+    """Every condition of an object holds (ours)."""
 
 
 class ReleasePhase(StrEnum):
@@ -137,23 +128,6 @@ class ReleasePhase(StrEnum):
     PROVIDER_WORK = "provider-specific work"
     APPLYING = "applying objects"
     DONE = "done"
-
-
-class StagePhase(StrEnum):
-    """``phase`` of a stage in a ClusterAddon, in the order a stage passes them."""
-
-    PENDING = "Pending"
-    WAITING_FOR_PRE_CONDITION = "waitingForPreCondition"
-    APPLYING_OR_DELETING = "applyingOrDeleting"
-    WAITING_FOR_POST_CONDITION = "waitingForPostCondition"
-    DONE = "done"
-
-
-class StageMark(StrEnum):
-    """Values of ``STAGE_ANNOTATION``."""
-
-    CREATED = "created"
-    UPGRADED = "upgraded"
 
 
 class ResourceStatus(StrEnum):

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.names import PAUSED_ANNOTATION
+from clusterstacks.controllers.announcing import announce
 from clusterstacks.domain.conditions import Condition, Severity, from_documents, ready_summary, to_documents, updated
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, outcome_of
 from clusterstacks.domain.objects import Manifest, ObjectKey
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.clock import Clock
+    from clusterstacks.runtime.events import EventRecorder
 
 
 STALLED_RECHECK = timedelta(minutes=5)
@@ -121,6 +123,7 @@ class StatusReconciler:
     kind: str
     client: Client
     clock: Clock
+    events: EventRecorder
     work: Callable[[Draft], Awaitable[Outcome | None]]
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:
@@ -155,12 +158,15 @@ class StatusReconciler:
         if not patch or draft.released:
             return
         resource = await self.client.resource(self.group, self.kind)
+        before = draft.manifest
         try:
             draft.manifest = await self.client.merge_patch(
                 resource, draft.key.name, {"status": patch}, draft.key.namespace, subresource="status"
             )
         except NotFound:
             draft.released = True  # it went meanwhile: nobody is left to be told
+            return
+        await announce(self.events, before, draft.manifest)
 
 
 def requeue_of(outcome: Outcome) -> timedelta | None:

@@ -206,7 +206,9 @@ class Operator:
     def _framed(
         self, kind: Kind, work: Callable[[Draft], Awaitable[Outcome | None]]
     ) -> Callable[[ObjectKey], Awaitable[timedelta | None]]:
-        return StatusReconciler(group=GROUP, kind=kind, client=self._client, clock=self._clock, work=work).reconcile
+        return StatusReconciler(
+            group=GROUP, kind=kind, client=self._client, clock=self._clock, events=self._events, work=work
+        ).reconcile
 
     def _host(self, name: str, reconcile: Callable[[ObjectKey], Awaitable[timedelta | None]]) -> ReconcilerHost:
         workers = self._settings.workers.get(name, self._settings.workers["clusterstackrelease"])

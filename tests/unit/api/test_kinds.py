@@ -13,9 +13,10 @@ from clusterstacks.api.clusteraddon import ClusterAddon, ClusterAddonStatus, Del
 from clusterstacks.api.clusterstack import Channel, ClusterStack, ClusterStackStatus, ReleaseSummary
 from clusterstacks.api.clusterstackrelease import ClusterStackRelease, ClusterStackReleaseStatus
 from clusterstacks.api.meta import Condition, Resource
-from clusterstacks.api.names import ResourceStatus, StagePhase
+from clusterstacks.api.names import ResourceStatus
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.domain.progress import Phase
 from tests.support.documents import damaged
 
 STACK: dict[str, Any] = {
@@ -161,7 +162,7 @@ def test_what_the_go_operators_schema_accepts_is_read(
 def test_writes_status_as_plain_json_and_leaves_out_what_is_empty() -> None:
     status = ClusterAddonStatus(
         target="docker-ferrol-1-27-v2",
-        stages=(StageStatus(name="cni", action="apply", phase=StagePhase.DONE),),
+        stages=(StageStatus(name="cni", action="apply", phase=Phase.DONE),),
         addons=(DeliveredAddon(name="cni", version="v2", objects=0),),
         resources=(Resource(version="v1", kind="ConfigMap", name="a", status=ResourceStatus.SYNCED),),
         conditions=(Condition(type="Ready", status="True", last_transition_time="2026-11-21T10:00:00Z"),),

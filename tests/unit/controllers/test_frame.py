@@ -10,6 +10,7 @@ from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled
 from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.clock import SystemClock
+from clusterstacks.runtime.events import EventRecorder
 from tests.support.fake_api import FakeApi
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ async def reconciled(
 ) -> tuple[FakeApi, Manifest]:
     api = FakeApi(ADDONS)
     await api.create(ADDONS, manifest)
-    frame = StatusReconciler(group=GROUP, kind=Kind.CLUSTER_ADDON, client=api, clock=SystemClock(), work=work)
+    events = EventRecorder(api, "test")
+    frame = StatusReconciler(
+        group=GROUP, kind=Kind.CLUSTER_ADDON, client=api, clock=SystemClock(), events=events, work=work
+    )
     await frame.reconcile(KEY)
     return api, api.objects(ADDONS)[KEY]
 

@@ -1,0 +1,38 @@
+"""Events tell a change of state once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.names import Kind
+from tests.support.operating import is_ready
+from tests.support.stacks import config_map, templates
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
+    from tests.support.operating import World
+
+
+async def told(world: World, manifest: Manifest) -> list[tuple[str, str]]:
+    return sorted((event["type"], event["reason"]) for event in await world.events(manifest))
+
+
+async def test_trouble_and_its_end_are_told_once_however_often_they_are_looked_at(world: World) -> None:
+    name = world.stack.release("v1")
+    good = world.stack.files("v1", {"cni": templates(config_map(world.namespace))})
+    world.publish(name, good | {"metadata.yaml": b"[]"})
+    async with world.operator():
+        stack = await world.create(world.stack.manifest(world.namespace, "v1"))
+        await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, "ClusterStackReleaseDownloaded")
+    async with world.operator():
+        world.publish(name, good)
+        release = await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready, nudging=True)
+        await world.cluster("one", name.class_name)
+        addon = await world.addons_ready("one", name.class_name)
+    async with world.operator():
+        await world.nudge(release)
+        await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready)
+
+    assert await told(world, release) == [("Normal", "Ready"), ("Warning", "IssueWithReleaseAssets")]
+    assert await told(world, addon) == [("Normal", "Ready")]
+    assert ("Normal", "ClusterStackReleaseCreated") in await told(world, stack)
