@@ -80,10 +80,12 @@ def class_archive(name: ReleaseName) -> bytes:
 
 
 def write_release(directory: Path, files: Mapping[str, bytes]) -> Path:
-    directory.mkdir(parents=True)
+    """Have a release appear complete, as its author should."""
+    hidden = directory.with_name(f".{directory.name}")
+    hidden.mkdir(parents=True)
     for name, content in files.items():
-        (directory / name).write_bytes(content)
-    return directory
+        (hidden / name).write_bytes(content)
+    return hidden.rename(directory)
 
 
 def read_release(directory: Path) -> dict[str, bytes]:

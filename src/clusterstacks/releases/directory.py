@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+import time
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,19 +21,25 @@ if TYPE_CHECKING:
 _NESTED = "cluster-stacks"
 _CHUNK = 1024 * 1024
 
+SETTLED = timedelta(seconds=2)
+"""A release that is being copied is complete when nothing of it changed for so long (arbitrary)."""
+
 
 class DirectorySource:
     """A directory that holds ``<release>/``, or ``cluster-stacks/<release>/`` as the Go operator's does.
 
     Symbolic links inside are not followed: nothing outside the directory is ever read. Put a new release there under
-    another name (a leading dot hides it) and rename it when it is complete.
+    another name (a leading dot hides it) and rename it when it is complete: then it is taken at once. One that is
+    copied into its place is taken when it has settled.
 
     Args:
         root: The directory; ``--release-dir`` of the operator.
+        settled: How long nothing may have changed in a release that was not renamed into its place.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, settled: timedelta = SETTLED) -> None:
         self._root = root
+        self._settled = settled.total_seconds()
 
     async def list(self) -> tuple[str, ...]:
         """Name the directories, sorted; hidden ones are left out.
@@ -49,6 +57,8 @@ class DirectorySource:
             ReleaseBroken: The release is too large, or holds a link or device.
             SourceUnavailable: A file cannot be read.
         """
+        while left := await asyncio.to_thread(self._unsettled, name):  # noqa: ASYNC110 - a file system tells nobody
+            await asyncio.sleep(left)
         await asyncio.to_thread(self._fetch, name, into)
 
     def _list(self) -> tuple[str, ...]:
@@ -58,6 +68,22 @@ class DirectorySource:
         except OSError as error:
             raise _unavailable(self._root, error) from None
         return tuple(sorted((names | nested) - {_NESTED}))
+
+    def _unsettled(self, name: ReleaseName) -> float:
+        """Seconds until the release counts as complete; 0 when it does, or is not there.
+
+        A rename into place changes the directory above and nothing inside, a copy goes on changing the inside.
+        """
+        for parent in (self._root, self._root / _NESTED):
+            try:
+                directory = parent / name.release
+                inside = [directory.stat().st_mtime, *(entry.stat().st_mtime for entry in os.scandir(directory))]
+                age = time.time() - max(inside)
+                if max(inside) > parent.stat().st_mtime and 0 <= age < self._settled:
+                    return self._settled - age
+            except OSError:
+                continue  # the copy itself says what is wrong
+        return 0
 
     def _fetch(self, name: ReleaseName, into: Path) -> None:
         try:

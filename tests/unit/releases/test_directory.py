@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import os
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -102,3 +104,29 @@ async def test_a_file_that_cannot_be_read_is_a_matter_of_time(tmp_path: Path, in
 
     with pytest.raises(SourceUnavailable, match=r"clusteraddon\.yaml: File exists"):
         await DirectorySource(tmp_path / "source").fetch(STAGED, into)
+
+
+async def test_a_release_copied_into_its_place_is_taken_when_it_has_settled(tmp_path: Path, into: Path) -> None:
+    directory = tmp_path / "releases" / STAGED.release
+    directory.mkdir(parents=True)
+    (directory / "metadata.yaml").write_text("first")
+
+    source = DirectorySource(tmp_path / "releases", settled=timedelta(seconds=0.5))
+    fetching = asyncio.create_task(source.fetch(STAGED, into))
+    await asyncio.sleep(0)
+    (directory / "hashes.json").write_text("second")
+    await fetching
+
+    assert sorted(read_release(into)) == ["hashes.json", "metadata.yaml"]
+
+
+async def test_a_release_renamed_into_its_place_is_taken_at_once(tmp_path: Path, into: Path) -> None:
+    hidden = tmp_path / "releases" / ".hidden"
+    hidden.mkdir(parents=True)
+    (hidden / "metadata.yaml").write_text("complete")
+    hidden.rename(tmp_path / "releases" / STAGED.release)
+
+    async with asyncio.timeout(60):
+        await DirectorySource(tmp_path / "releases", settled=timedelta(days=1)).fetch(STAGED, into)
+
+    assert list(read_release(into)) == ["metadata.yaml"]
