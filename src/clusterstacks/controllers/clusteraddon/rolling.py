@@ -162,7 +162,7 @@ class Rolling:
             await self.events.record(draft.manifest, "Normal", "ObjectsKept", message)
         if report.complete:
             draft.drop(AddonCondition.CHART_DELETED)
-        delivering.forget_all_but(keep)
+            delivering.forget_all_but(keep)
         return report
 
     async def _record(self, delivering: Delivering, *, inputs: str) -> None:

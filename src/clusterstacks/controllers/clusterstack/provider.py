@@ -66,14 +66,14 @@ def provider_object(template: Manifest, stack: Manifest, release: str) -> Manife
     """Build the provider object of one release.
 
     Its kind is the template's without "Template", its name the release's, its spec the template's. Labels and
-    annotations of the ClusterStack are carried over, except kubectl's own notes, by which kubectl deletes fields (D29).
+    annotations of the ClusterStack are carried over, except the notes of clusterctl and kubectl (D29).
     """
     body = mapping(template, "spec", "template")
     inherited = stack["metadata"]
     annotations = {
         key: value
         for key, value in (inherited.get("annotations") or {}).items()
-        if not key.startswith("kubectl.kubernetes.io/")
+        if not key.startswith(("kubectl.kubernetes.io/", "clusterctl.cluster.x-k8s.io/"))
     }
     metadata = {
         "name": release,
