@@ -15,7 +15,7 @@ from clusterstacks.domain.errors import ClusterStacksError, DependencyError, out
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
 from clusterstacks.domain.patches import merge_diff
-from clusterstacks.kube.errors import NotFound
+from clusterstacks.kube.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -157,16 +157,32 @@ class StatusReconciler:
         patch = draft.status_patch(outcome, self.clock.now())
         if not patch or draft.released:
             return
-        resource = await self.client.resource(self.group, self.kind)
         before = draft.manifest
-        try:
-            draft.manifest = await self.client.merge_patch(
-                resource, draft.key.name, {"status": patch}, draft.key.namespace, subresource="status"
-            )
-        except NotFound:
+        after = await self._patch_status(before, patch)
+        if after is None:
             draft.released = True  # it went meanwhile: nobody is left to be told
             return
-        await announce(self.events, before, draft.manifest)
+        draft.manifest = after
+        await announce(self.events, before, after)
+
+    async def _patch_status(self, manifest: Manifest, patch: Manifest) -> Manifest | None:
+        """Write to this very object; None when it went, also when another one has taken its name."""
+        resource = await self.client.resource(self.group, self.kind)
+        metadata = manifest["metadata"]
+        name, namespace = metadata["name"], metadata.get("namespace", "")
+        guard = {"metadata": {"resourceVersion": metadata["resourceVersion"]}}
+        try:
+            return await self.client.merge_patch(
+                resource, name, {**guard, "status": patch}, namespace, subresource="status"
+            )
+        except NotFound:
+            return None
+        except Conflict:
+            # Spec or metadata are another now; the status is ours alone, so it still says what was done.
+            live = await self.client.find(resource, name, namespace)
+            if live is None or live["metadata"]["uid"] != metadata["uid"]:
+                return None
+            return await self._patch_status(live, patch)
 
 
 def requeue_of(outcome: Outcome) -> timedelta | None:

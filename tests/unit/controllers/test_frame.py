@@ -34,16 +34,19 @@ def condition(kind: str, status: str) -> Manifest:
     return {"type": kind, "status": status, "lastTransitionTime": "2026-11-01T00:00:00Z"}
 
 
+def frame(api: FakeApi, work: Callable[[Draft], Awaitable[Outcome | None]]) -> StatusReconciler:
+    events = EventRecorder(api, "test")
+    return StatusReconciler(
+        group=GROUP, kind=Kind.CLUSTER_ADDON, client=api, clock=SystemClock(), events=events, work=work
+    )
+
+
 async def reconciled(
     manifest: Manifest, work: Callable[[Draft], Awaitable[Outcome | None]]
 ) -> tuple[FakeApi, Manifest]:
     api = FakeApi(ADDONS)
     await api.create(ADDONS, manifest)
-    events = EventRecorder(api, "test")
-    frame = StatusReconciler(
-        group=GROUP, kind=Kind.CLUSTER_ADDON, client=api, clock=SystemClock(), events=events, work=work
-    )
-    await frame.reconcile(KEY)
+    await frame(api, work).reconcile(KEY)
     return api, api.objects(ADDONS)[KEY]
 
 
@@ -80,3 +83,32 @@ async def test_a_failure_that_lasts_keeps_the_time_it_began() -> None:
 
     found = next(one for one in failed["status"]["conditions"] if one["type"] == "HelmChartFound")
     assert found["lastTransitionTime"] == "2026-11-01T00:00:00Z"
+
+
+async def test_a_change_of_the_spec_meanwhile_does_not_lose_the_status() -> None:
+    api = FakeApi(ADDONS)
+    await api.create(ADDONS, addon())
+
+    async def edited_meanwhile(_: Draft) -> Outcome:
+        await api.merge_patch(ADDONS, KEY.name, {"spec": {"paused": True}}, KEY.namespace)
+        return Settled()
+
+    await frame(api, edited_meanwhile).reconcile(KEY)
+
+    stored = api.objects(ADDONS)[KEY]
+    assert stored["spec"]["paused"] is True
+    assert stored["status"]["conditions"][0]["status"] == "True"
+
+
+async def test_another_object_of_the_name_gets_nothing_of_the_first_ones_status() -> None:
+    api = FakeApi(ADDONS)
+    await api.create(ADDONS, addon())
+
+    async def replaced_meanwhile(_: Draft) -> Outcome:
+        await api.delete(ADDONS, KEY.name, KEY.namespace)
+        await api.create(ADDONS, addon())
+        return Settled()
+
+    await frame(api, replaced_meanwhile).reconcile(KEY)
+
+    assert "status" not in api.objects(ADDONS)[KEY]
