@@ -81,6 +81,7 @@ class AddonCondition(StrEnum):
 
     CLUSTER_READY = "ClusterReady"
     CONFIG_VALIDATED = "ClusterAddonConfigValidated"
+    HOOK_SERVER_READY = "HookServerReady"
     CHART_FOUND = "HelmChartFound"
     CHART_TEMPLATED = "HelmChartTemplated"
     CHART_APPLIED = "HelmChartApplied"

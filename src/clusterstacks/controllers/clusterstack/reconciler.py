@@ -51,6 +51,7 @@ class StackReconciler:
         """Do what is next for one ClusterStack."""
         if draft.deleting:
             return Settled()  # its releases follow through their owner references
+        draft.drop(StackCondition.ASSETS_CLIENT_AVAILABLE)  # left by the Go operator, nobody else would mend it
         stack = ClusterStack.parse(draft.manifest)
         subscription = subscription_of(stack)
         listed, trouble = await self._listed(draft, stack)

@@ -57,6 +57,7 @@ class ReleaseReconciler:
         """Do what is next for one release."""
         if draft.deleting:
             return await delete_release(draft, self.client, self.applier)
+        draft.drop(ReleaseCondition.ASSETS_CLIENT_AVAILABLE)  # left by the Go operator, nobody else would mend it
         with draft.blaming(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
             name = parse_release(draft.key.name)
         await hold(draft, RELEASE_FINALIZER, self.client)
