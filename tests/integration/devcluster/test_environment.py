@@ -136,7 +136,9 @@ def test_what_is_killed_is_said_and_down_leaves_nothing(running: Running) -> Non
     open_to_others = {name for name, pid in processes.items() if listening(pid) - {"127.0.0.1"}}
     assert open_to_others == {"cluster-api"}, "its webhook port has no address flag"
 
-    with pytest.raises(SpecError, match="'csctl dev status --state-dir .*' shows it, 'csctl dev down --state-dir .*' ends it"):
+    with pytest.raises(
+        SpecError, match=r"'csctl dev status --state-dir .+' shows it, 'csctl dev down --state-dir .+' ends it"
+    ):
         supervisor.detach(settings(running.state.root), binaries.silent)
 
     os.kill(running.component("controller-manager").pid, signal.SIGKILL)
