@@ -214,6 +214,16 @@ class World:
 
         return condition_of(await self.until(kind, name, false, **how), condition)
 
+    async def shows(self, name: str, content: Mapping[str, str]) -> None:
+        """Wait until a ConfigMap of the workload cluster has this content."""
+
+        async def look() -> bool:
+            found = await self.delivered(name)
+            assert (found or {}).get("data") == content, found
+            return True
+
+        await eventually(look, seconds=SECONDS, about=f"ConfigMap {name}")
+
     async def gone(self, kind: str, name: str, namespace: str = "", *, uid: str = "", seconds: float = SECONDS) -> None:
         async def look() -> bool:
             found = await self.find(kind, name, namespace)
