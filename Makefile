@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml uv.lock
 	@echo "==> Python environment in $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)"
-	@VIRTUAL_ENV=$(VENV) $(BIN)/uv sync --locked --active --no-progress
+	@UV_SYSTEM_CERTS=1 VIRTUAL_ENV=$(VENV) $(BIN)/uv sync --locked --active --no-progress
 	@touch $@
 
 setup: $(STAMP) ## Create .venv with csctl, cluster-stack-operator and the development tools

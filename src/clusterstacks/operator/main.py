@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import sys
+from importlib.metadata import version
 
 import uvloop
 
@@ -37,6 +38,7 @@ def main() -> None:
 
 async def _serve(settings: Settings) -> None:
     operator = Operator(settings, os.environ)
+    log.info("cluster-stack-operator %s starts, with releases from %s", version("cluster-stacks"), settings.release_dir)
     try:
         await run_until_signal(operator.services())
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import stat
 import time
@@ -10,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound, SourceUnavailable
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound, SourceUnavailable, StoreUnavailable
 from clusterstacks.releases.sources import MAX_FILE_BYTES, MAX_FILES, MAX_RELEASE_BYTES
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _NESTED = "cluster-stacks"
 _CHUNK = 1024 * 1024
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+"""What only a write can fail with: then it is not the source that is at fault."""
 
 SETTLED = timedelta(seconds=2)
 """A release that is being copied is complete when nothing of it changed for so long (arbitrary)."""
@@ -55,6 +58,7 @@ class DirectorySource:
         Raises:
             ReleaseNotFound: No directory has the release's name.
             ReleaseBroken: The release is too large, or holds a link or device.
+            StoreUnavailable: There is no room for the copy.
             SourceUnavailable: A file cannot be read.
         """
         while left := await asyncio.to_thread(self._unsettled, name):  # noqa: ASYNC110 - a file system tells nobody
@@ -93,6 +97,8 @@ class DirectorySource:
             finally:
                 os.close(directory)
         except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise StoreUnavailable(name, error) from None
             raise _unavailable(self._root / name.release, error) from None
 
     def _open(self, name: ReleaseName) -> int:

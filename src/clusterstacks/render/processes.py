@@ -22,6 +22,9 @@ STDERR_BYTES: Final = 4096
 SMALLEST_MEMORY: Final = 384 * 1024**2
 """Less is raised to this: 144 MiB are taken once Helm is loaded."""
 
+TOO_MUCH_MEMORY: Final = (
+    "needs more memory than a render may take: look for a loop or a value that grows in its templates"
+)
 _STOP_SECONDS: Final = 2.0
 _MODULE: Final = "clusterstacks.render.worker"
 
@@ -88,7 +91,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
             raise WorkerDied(self._obituary(self.exited.result()))
         answer = self._reply.result().message
         if "exhausted" in answer:
-            raise WorkerDied("needs more memory than a render may take")
+            raise WorkerDied(TOO_MUCH_MEMORY)
         return answer
 
     def kill(self) -> None:
@@ -142,6 +145,8 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         # Only the runtime's own line is repeated: what libraries log may hold values.
         lines = self._complaints.decode(errors="replace").splitlines()
         fatal = next((line for line in lines if line.startswith(("fatal error:", "runtime: out of memory"))), "")
+        if code == -signal.SIGABRT and "memory" in fatal:
+            return TOO_MUCH_MEMORY
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return f"the render worker {how}{f' ({fatal[:200]})' if fatal else ''}"
 

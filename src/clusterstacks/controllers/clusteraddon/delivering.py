@@ -17,7 +17,7 @@ from clusterstacks.domain.pruning import Fate
 from clusterstacks.render.renderer import ChartRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Sequence
 
     from clusterstacks.apply.results import ObjectResult, PruneReport
     from clusterstacks.controllers.base import Draft
@@ -181,9 +181,11 @@ class Delivering:
         ):
             return await self.renderer.chart(request)
 
-    def _failed(self, addon: str, results: Iterable[ObjectResult]) -> Outcome:
-        failures = [f"{result.id}: {result.error}" for result in results if not result.synced]
-        message = f"{self.label(addon)}: {len(failures)} objects not applied: {_shown(failures, '; ')}"
+    def _failed(self, addon: str, results: Sequence[ObjectResult]) -> Outcome:
+        failures = [result.error for result in results if not result.synced]
+        message = (
+            f"{self.label(addon)}: {len(failures)} of {len(results)} objects not applied: {_shown(failures, '; ')}"
+        )
         self.draft.false(AddonCondition.CHART_APPLIED, Reason.OBJECTS_APPLYING_ONGOING, message)
         return Waiting(Reason.OBJECTS_APPLYING_ONGOING, message)
 

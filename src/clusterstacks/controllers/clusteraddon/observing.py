@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterapi import ClusterView, ObjectRef, cluster_view, reported_versions, template_data
+from clusterstacks.api.clusterconditions import condition_view
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, DIGEST_ANNOTATION, GROUP, Kind
 from clusterstacks.controllers.clusteraddon.creation import release_of
 from clusterstacks.domain.names import ReleaseName, parse_release
@@ -41,6 +42,13 @@ class Seen:
         """The pinned digest of the release; empty while it was not downloaded."""
         metadata = (self.release_object or {}).get("metadata") or {}
         return str((metadata.get("annotations") or {}).get(DIGEST_ANNOTATION, ""))
+
+    @property
+    def release_missing(self) -> str:
+        """Say that the release was not downloaded, and why as far as its object knows."""
+        why = condition_view(self.release_object or {}, "Ready").message
+        title = f"ClusterStackRelease {self.cluster.class_namespace}/{self.release}"
+        return f"{title}, which class {self.cluster.class_name} comes from, has not been downloaded{why and f': {why}'}"
 
     @property
     def running(self) -> KubernetesVersion:

@@ -60,6 +60,7 @@ class AddonReconciler:
         if addon.spec.paused or seen.cluster.paused or seen.cluster.moving or seen.release_object is None:
             return None
         await hold(draft, ADDON_FINALIZER, self.client)
+        await self._begin(draft, addon, seen)
         try:
             outcome = await self._deliver(draft, addon, seen)
         except ClusterStacksError as error:
@@ -69,6 +70,16 @@ class AddonReconciler:
         draft.status["ready"] = isinstance(outcome, Settled)
         await mirror(self.client, seen.cluster.raw, outcome, self.clock.now())
         return outcome
+
+    async def _begin(self, draft: Draft, addon: ClusterAddon, seen: Seen) -> None:
+        """Take back what was said of the old class as soon as the Cluster names another: people wait for conditions."""
+        recorded, wanted = addon.spec.cluster_stack, seen.cluster.class_name
+        if not addon.status.ready or recorded == wanted:
+            return
+        draft.status["ready"] = False
+        beginning = Waiting("RollingOut", f"the addons of class {recorded} give way to those of {wanted}")
+        await draft.checkpoint(beginning)
+        await mirror(self.client, seen.cluster.raw, beginning, self.clock.now())
 
     async def _end(self, draft: Draft, seen: Seen | None, cluster: ObjectKey) -> Outcome:
         """Let a deleted ClusterAddon go. The cluster keeps its addons; while it exists a new one is created (D21)."""
@@ -88,6 +99,9 @@ class AddonReconciler:
             return Settled(RESYNC)
         if recorded != wanted:
             await self._check_offer(draft, seen)
+        if not seen.digest:
+            draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, seen.release_missing)
+            return Waiting(Reason.CHART_MISSING, seen.release_missing, GATE_RETRY)
         missing = _missing(seen.cluster)
         if missing:
             message = f"the {missing} of Cluster {seen.cluster.key} is not there yet"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from clusterstacks.controllers.clusteraddon.delivering import Delivering
 from clusterstacks.controllers.clusteraddon.stages import StageRun
 from clusterstacks.domain.addonconfig import InvalidAddonConfig
 from clusterstacks.domain.conditions import Severity
-from clusterstacks.domain.errors import ClusterStacksError, DependencyError
+from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 from clusterstacks.domain.progress import read_progress
 from clusterstacks.domain.pruning import Fate
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.metrics import Metrics
 
+log = logging.getLogger(__name__)
+
 RESYNC = timedelta(minutes=5)
 """Control plane and infrastructure objects are read again at least this often; as the Go operator's resync."""
 
@@ -39,13 +42,6 @@ CONFIRMATION = timedelta(seconds=1)
 
 UPGRADE_RETRY = timedelta(seconds=20)
 """The Cluster's events wake the reconciler; this only bounds a lost one. As the Go operator's retry."""
-
-
-class ReleaseNotPinned(DependencyError):
-    """The ClusterStackRelease has not downloaded its release yet; its change wakes the ClusterAddon."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(Reason.CHART_MISSING, message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +97,6 @@ class Rolling:
         return outcome
 
     async def _open(self, draft: Draft, seen: Seen) -> Release:
-        if not seen.digest:
-            message = f"ClusterStackRelease {seen.cluster.class_namespace}/{seen.release} has not been downloaded yet"
-            draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, message)
-            raise ReleaseNotPinned(message)
         try:
             release = await self.store.ensure(seen.release, self.source, digest=seen.digest)
         except InvalidAddonConfig as error:
@@ -180,6 +172,7 @@ class Rolling:
             draft.manifest = await self.client.merge_patch(
                 resource, draft.key.name, {"spec": spec}, draft.key.namespace
             )
+        log.info("the addons of class %s are delivered", spec["clusterStack"])
         draft.status["observedInputs"] = inputs
         draft.status["target"] = ""
         draft.status["stages"] = []

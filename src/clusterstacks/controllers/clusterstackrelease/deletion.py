@@ -102,7 +102,4 @@ def _in_use(name: ReleaseName, users: list[str]) -> str:
     shown = ", ".join(users[:USERS_SHOWN]) + (
         f" and {len(users) - USERS_SHOWN} more" if len(users) > USERS_SHOWN else ""
     )
-    return (
-        f"class {name.class_name} is used by Cluster {shown}; move them to another class or delete them, "
-        "then this release is deleted"
-    )
+    return f"class {name.class_name} is still used by Cluster {shown}; the release goes when no Cluster uses its class"
