@@ -93,11 +93,12 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterClassView:
-    """Whether a ClusterClass can be used; ``cause`` says in one sentence why not."""
+    """Whether a ClusterClass can be used; ``cause`` says why not, ``refused`` that waiting is of no use."""
 
     name: str
     namespace: str
     cause: str
+    refused: bool = False
 
     @property
     def ready(self) -> bool:
@@ -146,7 +147,7 @@ def cluster_class_view(manifest: Manifest) -> ClusterClassView:
         cause = f"Cluster API has not looked at ClusterClass {namespace}/{name} yet"
     elif variables.false:
         cause = f"the variables of ClusterClass {namespace}/{name} are refused: {variables.message or variables.reason}"
-    return ClusterClassView(name, namespace, cause)
+    return ClusterClassView(name, namespace, cause, refused=variables.false)
 
 
 def class_of(cluster: Manifest) -> tuple[str, str]:

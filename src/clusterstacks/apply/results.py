@@ -41,6 +41,11 @@ class ObjectResult:
     changed: bool = False
     contested: tuple[FieldConflict, ...] = ()
 
+    @property
+    def complaint(self) -> str:
+        """The error, with the object where the error does not name it."""
+        return self.error if str(self.id) in self.error else f"{self.id}: {self.error}"
+
 
 @dataclass(frozen=True, slots=True)
 class DeliveryReport:

@@ -310,7 +310,7 @@ CLASSES = {
     "holds a Secret": (
         "apiVersion: v1\nkind: Secret\nmetadata: {name: stolen}",
         "FailedToApplyObjects",
-        ("Secret", "stolen", "--class-kinds"),
+        ("Secret", "stolen", "take it out of the chart"),
     ),
     "holds an object of another namespace": (
         f"apiVersion: {INFRASTRUCTURE}\nkind: TinyClusterTemplate\nmetadata: {{name: away, namespace: default}}",

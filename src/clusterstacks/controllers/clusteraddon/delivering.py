@@ -182,7 +182,7 @@ class Delivering:
             return await self.renderer.chart(request)
 
     def _failed(self, addon: str, results: Sequence[ObjectResult]) -> Outcome:
-        failures = [result.error for result in results if not result.synced]
+        failures = [result.complaint for result in results if not result.synced]
         message = (
             f"{self.label(addon)}: {len(failures)} of {len(results)} objects not applied: {_shown(failures, '; ')}"
         )

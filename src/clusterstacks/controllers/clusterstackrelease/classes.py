@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterapi import cluster_class_view
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, ReleaseCondition
+from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 
 if TYPE_CHECKING:
@@ -35,5 +36,6 @@ async def class_outcome(draft: Draft, name: ReleaseName, client: Client) -> Outc
     if view.ready:
         draft.true(ReleaseCondition.CLASS_ACCEPTED)
         return Settled()
-    draft.false(ReleaseCondition.CLASS_ACCEPTED, "ClusterClassNotAccepted", view.cause)
+    severity = Severity.ERROR if view.refused else Severity.INFO
+    draft.false(ReleaseCondition.CLASS_ACCEPTED, "ClusterClassNotAccepted", view.cause, severity)
     return Waiting("ClusterClassNotAccepted", view.cause, RECHECK)

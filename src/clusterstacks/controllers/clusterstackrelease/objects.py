@@ -54,7 +54,7 @@ async def apply_class_chart(draft: Draft, release: Release, renderer: Renderer, 
         await _announce(draft, manifests, known)
         results = await applier.apply_all(manifests, default_namespace=draft.key.namespace, known=known)
     draft.status["resources"] = [_resource(result) for result in results]
-    failures = [result.error for result in results if not result.synced]
+    failures = [result.complaint for result in results if not result.synced]
     if not failures:
         draft.true(ReleaseCondition.CHART_APPLIED)
         return None
