@@ -19,6 +19,7 @@ import uvloop
 
 from benchmarks.report import Figure, show
 from clusterstacks.apply.delivery import Delivery, Revision
+from clusterstacks.controllers.clusteraddon.workloads import BUDGET
 from clusterstacks.devcluster import binaries
 from clusterstacks.devcluster.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
 from clusterstacks.devcluster.etcd import Etcd
@@ -87,7 +88,7 @@ async def measure(server: ApiServer) -> list[Figure]:
             bare: list[Cost] = []
             for run in range(RUNS):
                 name = f"b{size}-{run}"
-                client = Client(load_kubeconfig([server.kubeconfig_path]), pool)
+                client = Client(load_kubeconfig([server.kubeconfig_path]), pool, budget=BUDGET)
                 first, second = objects(size, name), objects(size, name, "example.org/app:2")
                 costs["install"].append(await meter.of(deliver(client, name, first)))
                 costs["upgrade, 30 % changed"].append(await meter.of(deliver(client, name, second)))
@@ -119,7 +120,7 @@ async def deliver(client: Client, name: str, manifests: list[Manifest]) -> None:
 
 
 async def apply_bare(client: Client, manifests: list[Manifest]) -> None:
-    slots = asyncio.Semaphore(16)
+    slots = asyncio.Semaphore(BUDGET)
 
     async def one(manifest: Manifest) -> None:
         group, _, version = manifest["apiVersion"].rpartition("/")

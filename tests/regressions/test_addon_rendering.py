@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api.names import Kind
-from tests.support.operating import is_ready
+from tests.support.operating import is_unready
 from tests.support.stacks import config_map, stage, templates
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def test_d4_d33_d82_a_chart_that_does_not_render_keeps_the_addon_not_ready
 
         for word in ("addon cni", world.stack.release("v1").release, *words):
             assert word in found["message"]
-        assert not is_ready(await world.addon("one"))
+        assert is_unready(await world.addon("one"))
         assert await world.delivered(world.namespace) is None
 
 

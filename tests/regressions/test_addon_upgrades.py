@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import Kind
 from tests.support.manifests import crd
-from tests.support.operating import condition_of, install, is_ready
+from tests.support.operating import condition_of, install, is_ready, is_unready
 from tests.support.stacks import config_map, stage, templates
 from tests.support.waiting import eventually
 
@@ -138,7 +138,7 @@ async def test_d80_after_a_partial_failure_the_same_upgrade_goes_on_to_its_end(w
             before = await world.addon("one")
             await world.nudge(before)
             addon_now = await world.addon("one")
-            assert not is_ready(addon_now)
+            assert is_unready(addon_now)
             assert addon_now["spec"]["clusterStack"] == first.class_name, "recorded before it was there"
         assert await world.delivered(f"{word}-goes") is not None, "pruned before the new release was complete"
 
@@ -194,7 +194,7 @@ async def test_d2_d5_d82_an_object_that_is_refused_is_named_and_no_other(world: 
         assert "ConfigMap" not in found["message"]
         before = await world.addon("one")
         await world.nudge(before)
-        addon = await world.until(Kind.CLUSTER_ADDON, "cluster-addon-one", lambda one: not is_ready(one))
+        addon = await world.until(Kind.CLUSTER_ADDON, "cluster-addon-one", lambda one: is_unready(one))
 
         resources = {one["kind"]: one for one in addon["status"]["resources"]}
         assert resources["ConfigMap"]["status"] == "synced"

@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_CLASS_KIND, Kind
-from tests.support.operating import condition_of, is_ready
+from tests.support.operating import condition_of, is_unready
 from tests.support.stacks import INFRASTRUCTURE
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ async def test_d2_d5_d82_of_two_objects_of_one_name_the_one_that_is_refused_is_n
             assert word in found["message"]
         release = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
         await world.nudge(release)  # a second attempt takes nothing for granted either
-        release = await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, lambda one: not is_ready(one))
+        release = await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, lambda one: is_unready(one))
 
         resources = {one["kind"]: one for one in release["status"]["resources"]}
         assert resources["TinyClusterTemplate"]["status"] == "synced"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.names import Kind
 from clusterstacks.controllers.clusterstack.listing import Listing
 from clusterstacks.operator import wiring
-from tests.support.operating import PROVIDER_GROUP, condition_of, is_ready
+from tests.support.operating import PROVIDER_GROUP, condition_of, is_ready, is_unready
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
     from tests.support.operating import World
 
-READINESS = {True: is_ready, False: lambda release: not is_ready(release)}
+READINESS = {True: is_ready, False: is_unready}
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 

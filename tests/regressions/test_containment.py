@@ -15,7 +15,7 @@ from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
 from clusterstacks.runtime import host
-from tests.support.operating import is_ready
+from tests.support.operating import is_ready, is_unready
 from tests.support.requests import Recorder
 from tests.support.silence import silent_server
 from tests.support.stacks import TinyStack, config_map, templates
@@ -63,8 +63,8 @@ async def test_d54_neither_a_silent_cluster_nor_an_endless_chart_delays_another_
         await world.addons_ready("good", good.release("v2").class_name)
 
         assert time.monotonic() - began < 5, "as long as it takes alone, many times over"
-        assert not is_ready(await world.addon("silent"))
-        assert not is_ready(await world.addon("endless"))
+        assert is_unready(await world.addon("silent"))
+        assert is_unready(await world.addon("endless"))
 
 
 async def test_d53_d56_what_is_delivered_is_not_fetched_rendered_or_asked_for_again(

@@ -292,6 +292,12 @@ def is_ready(manifest: Manifest) -> bool:
     return bool((manifest.get("status") or {}).get("ready")) and condition_of(manifest, "Ready").get("status") == "True"
 
 
+def is_unready(manifest: Manifest) -> bool:
+    """Whether neither status nor condition says that it is ready."""
+    ready = (manifest.get("status") or {}).get("ready")
+    return not ready and condition_of(manifest, "Ready").get("status") != "True"
+
+
 def condition_of(manifest: Manifest, kind: str) -> Manifest:
     """A condition; empty when there is none."""
     conditions = (manifest.get("status") or {}).get("conditions") or []

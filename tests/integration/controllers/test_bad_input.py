@@ -18,7 +18,7 @@ from clusterstacks.kube.errors import ApiError
 from clusterstacks.operator import wiring
 from clusterstacks.render.renderer import Renderer
 from clusterstacks.runtime import host
-from tests.support.operating import condition_of, is_ready
+from tests.support.operating import condition_of, is_ready, is_unready
 from tests.support.stacks import INFRASTRUCTURE, config_map, stage, templates
 from tests.support.waiting import eventually
 
@@ -276,7 +276,7 @@ async def test_addons_are_not_ready_when(world: World, case: str) -> None:
         words = [expected.replace("WORD", word) for expected in trouble.words]
         await world.says(Kind.CLUSTER_ADDON, ADDON, trouble.condition, trouble.reason, words=words)
         addon = await world.addon("one")
-        assert not is_ready(addon)
+        assert is_unready(addon)
         assert condition_of(addon, "Ready")["status"] == "False"
         mirrored = condition_of(
             await world.until("Cluster", "one", lambda one: condition_of(one, "ClusterStackAddonsReady")),
@@ -337,7 +337,7 @@ async def test_a_release_is_not_ready_when_its_class(world: World, case: str) ->
         await world.create(world.stack.manifest(word, "v1"))
         expected = [one.replace("WORD", word).replace("RELEASE", name.release) for one in words]
         await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, "HelmChartApplied", reason, words=expected)
-        assert not is_ready(await world.get(Kind.CLUSTER_STACK_RELEASE, name.release))
+        assert is_unready(await world.get(Kind.CLUSTER_STACK_RELEASE, name.release))
         await world.another_is_ready()
 
         await mend()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api.names import Kind
-from tests.support.operating import is_ready
+from tests.support.operating import is_ready, is_unready
 from tests.support.releases import gzipped, tar_of
 from tests.support.stacks import config_map, templates
 
@@ -148,7 +148,7 @@ async def test_a_release_is_not_ready_while(world: World, case: str) -> None:
         found = await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, "ClusterStackReleaseDownloaded", reason)
         assert name.release in found["message"]
         assert words in found["message"]
-        assert not is_ready(await world.get(Kind.CLUSTER_STACK_RELEASE, name.release))
+        assert is_unready(await world.get(Kind.CLUSTER_STACK_RELEASE, name.release))
         await world.another_is_ready()
 
         world.publish(name, good)

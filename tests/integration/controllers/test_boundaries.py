@@ -11,7 +11,7 @@ from clusterstacks.api.names import (
     Kind,
 )
 from clusterstacks.controllers.clusteraddon.creation import addon_name
-from tests.support.operating import condition_of, is_ready
+from tests.support.operating import condition_of, is_unready
 from tests.support.stacks import config_map, templates
 from tests.support.waiting import eventually
 
@@ -81,7 +81,7 @@ async def test_nothing_is_done_to_what_is_paused_or_being_moved(world: World) ->
 
         for kind, manifest in clusters.items():
             found_addon = await world.find(Kind.CLUSTER_ADDON, addon_name(kind))
-            assert found_addon is None or not is_ready(found_addon), kind
+            assert found_addon is None or is_unready(found_addon), kind
             await world.patch(manifest, {"metadata": {"annotations": dict.fromkeys(annotations[kind])}})
             await world.addons_ready(kind, name.class_name)
 

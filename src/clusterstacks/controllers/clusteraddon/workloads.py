@@ -18,8 +18,9 @@ from clusterstacks.kube.kubeconfig import parse_secret_kubeconfig
 if TYPE_CHECKING:
     from clusterstacks.kube.transport import Pool
 
-BUDGET = 16
-"""Requests to one workload cluster at the same time: enough to keep one API server core busy, arbitrary otherwise."""
+BUDGET = 8
+"""Requests to one workload cluster at a time. More only cost handshakes: a delivery of 40 objects took as long with 16,
+and a third more CPU (benchmarks/deliveries.py)."""
 
 READY_DEADLINE = timedelta(seconds=10)
 """How long a server may take to say that it is ready. A frozen one holds a worker for so long at each attempt, with
