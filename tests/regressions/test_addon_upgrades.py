@@ -8,7 +8,6 @@ from clusterstacks.api.names import Kind
 from tests.support.manifests import crd
 from tests.support.operating import condition_of, install, is_ready, is_unready
 from tests.support.stacks import config_map, stage, templates
-from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,13 +129,12 @@ async def test_d80_after_a_partial_failure_the_same_upgrade_goes_on_to_its_end(w
     world.publish(world.stack.release("v1"), world.stack.files("v1", {"cni": templates(config_map(f"{word}-goes"))}))
     addon = templates(config_map(f"{word}-comes"), gizmo)
     world.publish(world.stack.release("v2"), world.stack.files("v2", {"cni": addon}))
-    async with world.operator():
+    async with world.operator() as operator:
         first = await settled(world, "v1")
         second = await upgraded(world, "v2")
         await world.says(Kind.CLUSTER_ADDON, "cluster-addon-one", "HelmChartApplied")
         for _ in range(3):
-            before = await world.addon("one")
-            await world.nudge(before)
+            await world.look_again(operator, "clusteraddon", await world.addon("one"))
             addon_now = await world.addon("one")
             assert is_unready(addon_now)
             assert addon_now["spec"]["clusterStack"] == first.class_name, "recorded before it was there"
@@ -164,17 +162,11 @@ async def test_d81_no_stage_runs_that_nothing_asked_for(world: World) -> None:
     async with world.operator() as operator:
         addon = await world.addon("one")
         for _ in range(3):
-            await world.nudge(addon)
-        await eventually(lambda: reconciled(operator), about="a reconcile of the addon")
+            await world.look_again(operator, "clusteraddon", addon)
         assert await world.delivered(f"{word}-check") is None
         second = await upgraded(world, "v2")
         await world.addons_ready("one", second.class_name)
         assert await world.delivered(f"{word}-check") is not None, "the upgrade asked for it"
-
-
-async def reconciled(operator: object) -> bool:
-    metrics = operator._metrics.reconciles  # type: ignore[attr-defined]  # what /metrics shows
-    return bool(metrics.labels("clusteraddon", "success")._value.get())
 
 
 async def test_d2_d5_d82_an_object_that_is_refused_is_named_and_no_other(world: World) -> None:
@@ -183,7 +175,7 @@ async def test_d2_d5_d82_an_object_that_is_refused_is_named_and_no_other(world: 
     files = world.stack.files("v1", {"cni": templates(config_map(word), deployment)})
     name = world.stack.release("v1")
     world.publish(name, files)
-    async with world.operator():
+    async with world.operator() as operator:
         await world.create(world.stack.manifest(world.namespace, "v1"))
         await world.release_ready(name)
         await world.cluster("one", name.class_name)
@@ -192,9 +184,9 @@ async def test_d2_d5_d82_an_object_that_is_refused_is_named_and_no_other(world: 
         assert "Deployment" in found["message"]
         assert "spec.replicas" in found["message"]
         assert "ConfigMap" not in found["message"]
-        before = await world.addon("one")
-        await world.nudge(before)
-        addon = await world.until(Kind.CLUSTER_ADDON, "cluster-addon-one", lambda one: is_unready(one))
+        await world.look_again(operator, "clusteraddon", await world.addon("one"))
+        addon = await world.addon("one")
+        assert is_unready(addon)
 
         resources = {one["kind"]: one for one in addon["status"]["resources"]}
         assert resources["ConfigMap"]["status"] == "synced"

@@ -21,14 +21,15 @@ async def test_d2_d5_d82_of_two_objects_of_one_name_the_one_that_is_refused_is_n
     refused["spec"] = {"template": {"spec": {"size": 10}}}
     objects = [world.stack.cluster_class("v1"), world.stack.object("v1"), refused]
     world.publish(name, world.stack.files("v1", {}, class_objects=objects))
-    async with world.operator():
+    async with world.operator() as operator:
         await world.create(world.stack.manifest(world.namespace, "v1"))
         found = await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, "HelmChartApplied", "ObjectsApplyingOngoing")
         for word in ("TinyControlPlaneTemplate", name.class_name, "spec.template.spec.size"):
             assert word in found["message"]
         release = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
-        await world.nudge(release)  # a second attempt takes nothing for granted either
-        release = await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, lambda one: is_unready(one))
+        await world.look_again(operator, "clusterstackrelease", release)  # a retry takes nothing for granted either
+        release = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
+        assert is_unready(release)
 
         resources = {one["kind"]: one for one in release["status"]["resources"]}
         assert resources["TinyClusterTemplate"]["status"] == "synced"

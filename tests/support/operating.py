@@ -140,6 +140,16 @@ class World:
         with suppress(NotFound):
             await self.patch(manifest, {"metadata": {"annotations": {"example.org/nudge": number}}})
 
+    async def look_again(self, operator: Operator, controller: str, manifest: Manifest) -> None:
+        """Nudge an object, and wait until its controller has ended another reconcile."""
+        before = attempts(operator, controller)
+        await self.nudge(manifest)
+
+        async def ended() -> bool:
+            return attempts(operator, controller) > before
+
+        await eventually(ended, seconds=SECONDS, about=f"another reconcile of the {controller} controller")
+
     # What there is
 
     async def find(self, kind: str, name: str, namespace: str = "", group: str = "") -> Manifest | None:
@@ -279,11 +289,20 @@ async def _serve(run: Callable[[], Awaitable[None]]) -> None:
 
 def bugs(operator: Operator) -> float:
     """How many reconciles raised what is none of our errors."""
+    return _reconciles(operator, result="bug")
+
+
+def attempts(operator: Operator, controller: str) -> float:
+    """How many reconciles a controller has ended."""
+    return _reconciles(operator, controller=controller)
+
+
+def _reconciles(operator: Operator, **labels: str) -> float:
     return sum(
         sample.value
         for metric in operator._metrics.reconciles.collect()
         for sample in metric.samples
-        if sample.name.endswith("_total") and sample.labels["result"] == "bug"
+        if sample.name.endswith("_total") and labels.items() <= sample.labels.items()
     )
 
 
