@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.api.clusterconditions import ConditionView, condition_view
 from clusterstacks.api.names import (
     DELETE_FOR_MOVE_ANNOTATION,
-    KUBECONFIG_SUFFIX,
     PAUSED_ANNOTATION,
     WATCH_FILTER_LABEL,
 )
@@ -80,11 +79,6 @@ class ClusterView:
     def class_key(self) -> ObjectKey:
         """Namespace and name of the class; only of meaning where ``class_name`` is not empty."""
         return ObjectKey(self.class_namespace, self.class_name)
-
-    @property
-    def kubeconfig_key(self) -> ObjectKey:
-        """The Secret with the workload cluster's kubeconfig."""
-        return ObjectKey(self.namespace, self.name + KUBECONFIG_SUFFIX)
 
     def owner_reference(self) -> Manifest:
         """Give the reference that makes the Cluster the owner of an object, in the version it is served in."""

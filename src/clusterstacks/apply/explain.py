@@ -58,9 +58,11 @@ def explain(error: ClusterStacksError, target: Target) -> str:
         )
     if isinstance(error, Forbidden) and (rule := _MISSING_RULE.search(error.message)):
         verb, resource, group = rule.groups()
+        # An apply needs both, and the server asks for the second only when it has granted the first.
+        verbs = ["create", "patch"] if verb in {"create", "patch"} else [verb]
         return (
             f"{error.message}; allow it by a rule with apiGroups [{group!r}], resources [{resource!r}], "
-            f"verbs [{verb!r}] in the operator's role"
+            f"verbs {verbs} in the operator's role"
         )
     return error.message
 

@@ -76,14 +76,6 @@ def plan_pruning(records: Mapping[str, DeliveryRecord], keep: Collection[str]) -
     return plans
 
 
-def needs_pruning(records: Mapping[str, DeliveryRecord], keep: Collection[str]) -> bool:
-    """Tell whether a prune would find work: something that is neither wanted nor kept on purpose."""
-    for plan in plan_pruning(records, keep):
-        if plan.handed_over or not plan.candidates or any(not known.kept for known in plan.candidates):
-            return True
-    return False
-
-
 def shared_objects(records: Mapping[str, DeliveryRecord], keep: Collection[str]) -> dict[ObjectId, tuple[str, ...]]:
     """Find objects that several addons of the release render; the last one to be delivered wins each time."""
     return {identity: addons for identity, addons in _renderers(records, keep).items() if len(addons) > 1}

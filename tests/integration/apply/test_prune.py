@@ -11,9 +11,10 @@ from clusterstacks.apply.results import Deadlines
 from clusterstacks.apply.waiting import pauses
 from clusterstacks.domain.delivery import DeliveryState
 from clusterstacks.domain.ownership import PRUNE_ANNOTATION
-from clusterstacks.domain.pruning import Fate, needs_pruning
+from clusterstacks.domain.pruning import Fate
 from clusterstacks.kube.errors import KindNotServed
 from tests.support.manifests import addon, config_map, crd, named, with_annotation
+from tests.support.pruning import needs_pruning
 from tests.support.requests import Killed, Recorder
 
 if TYPE_CHECKING:

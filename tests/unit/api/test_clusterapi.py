@@ -95,7 +95,6 @@ def test_both_versions_read_the_same(cluster: dict[str, Any]) -> None:
 
     assert view.key == ObjectKey("org-a", "a")
     assert view.class_key == ObjectKey("stacks", "openstack-scs-1-35-v2")
-    assert view.kubeconfig_key == ObjectKey("org-a", "a-kubeconfig")
     assert (view.version, view.host, view.port) == ("v1.35.4", "10.0.0.1", 6443)
     assert (view.control_plane_initialized, view.infrastructure_provisioned) == (True, True)
     assert view.topology_reconciled == ConditionView("False", "ClusterUpgrading", "m")

@@ -89,7 +89,7 @@ async def test_d68_a_forbidden_apply_names_the_missing_rule() -> None:
     (result,) = await roll_out(server, "a")
 
     assert result.code == "Forbidden"
-    assert "apiGroups [''], resources ['configmaps'], verbs ['patch']" in result.error
+    assert "apiGroups [''], resources ['configmaps'], verbs ['create', 'patch']" in result.error
 
 
 async def test_calls_run_side_by_side_up_to_a_limit_and_keep_their_order() -> None:

@@ -1,0 +1,20 @@
+"""Whether a prune would find work, without doing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.pruning import plan_pruning
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from clusterstacks.domain.delivery import DeliveryRecord
+
+
+def needs_pruning(records: Mapping[str, DeliveryRecord], keep: Collection[str]) -> bool:
+    """Tell whether a prune would find work: something that is neither wanted nor kept on purpose."""
+    for plan in plan_pruning(records, keep):
+        if plan.handed_over or not plan.candidates or any(not known.kept for known in plan.candidates):
+            return True
+    return False
