@@ -28,6 +28,14 @@ def chart_request(
     )
 
 
+_strangers: set[int] = set()
+
+
+def forget_strangers() -> None:
+    """Leave out zombies that other tests of this process left on purpose, e.g. detached supervisors."""
+    _strangers.update(worker_ids())
+
+
 def worker_ids() -> list[int]:
     """Return the process ids of this process's render workers, zombies too."""
     found = []
@@ -42,7 +50,8 @@ def worker_ids() -> list[int]:
             continue
         is_worker = b"clusterstacks.render.worker" in command
         is_zombie = not command and name.startswith("python")
-        if int(fields.split()[1]) == os.getpid() and (is_worker or is_zombie):
+        stranger = is_zombie and int(entry.name) in _strangers
+        if int(fields.split()[1]) == os.getpid() and (is_worker or is_zombie) and not stranger:
             found.append(int(entry.name))
     return found
 

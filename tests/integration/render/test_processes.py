@@ -15,7 +15,7 @@ import pytest
 from clusterstacks.render.errors import RenderTimeout, WorkerDied
 from clusterstacks.render.renderer import Renderer
 from tests.support.charts import CONFIG_MAP, template
-from tests.support.workers import chart_request, until, worker_ids
+from tests.support.workers import chart_request, forget_strangers, until, worker_ids
 
 FINE = chart_request(template(CONFIG_MAP % "a"))
 ENDLESS = chart_request(
@@ -29,6 +29,7 @@ HUNGRY = chart_request(
 
 @pytest.fixture(autouse=True)
 async def _no_worker_is_left() -> object:
+    forget_strangers()
     assert worker_ids() == []
     yield
     assert worker_ids() == []
