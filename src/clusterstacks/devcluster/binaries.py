@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.devcluster import golang, published
 from clusterstacks.devcluster.locks import exclusive
 from clusterstacks.devcluster.programs import TOOLS, Tool, version_of
+from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -86,8 +87,12 @@ def find(tool: Tool, environ: Mapping[str, str], report: Callable[[str], None] =
 
 def _candidates(tool: Tool, environ: Mapping[str, str]) -> Iterable[tuple[str, Path]]:
     for variable in ASSET_VARIABLES:
-        if environ.get(variable):
-            path = Path(environ[variable]) / tool.name
+        if directory := environ.get(variable):
+            if not Path(directory).is_dir():
+                raise SpecError(
+                    "NoDirectory", f"{variable} names {directory}, which is no directory: correct or unset it"
+                )
+            path = Path(directory) / tool.name
             if os.access(path, os.X_OK):
                 yield variable, path.absolute()
     on_path = shutil.which(tool.name, path=environ.get("PATH", ""))

@@ -83,6 +83,11 @@ def test_reads_the_version_go_writes_into_a_binary(tmp_path: Path) -> None:
     assert version_of(TOOLS["cluster-api-core"], path) == ""
 
 
+def test_an_assets_directory_that_is_not_there_is_said(environ: dict[str, str]) -> None:
+    with pytest.raises(SpecError, match="KUBEBUILDER_ASSETS names /no/such/place, which is no directory"):
+        binaries.find(ETCD, {**environ, "KUBEBUILDER_ASSETS": "/no/such/place"})
+
+
 def test_the_assets_directory_comes_before_path_and_cache(tmp_path: Path, environ: dict[str, str]) -> None:
     answer = f"etcd Version: {ETCD.version.removeprefix('v')}"
     fake(tmp_path / "path", "etcd", answer)
