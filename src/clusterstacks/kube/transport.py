@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -32,6 +33,9 @@ MAX_ANSWER_BYTES = 256 * 1024 * 1024
 
 MAX_FAILURE_BYTES = 1024 * 1024
 """Largest failure answer read (arbitrary)."""
+
+LARGE_BODY_BYTES = 1024 * 1024
+"""From here on aiohttp warns of a body given as bytes (payload.TOO_LARGE_BYTES_BODY)."""
 
 IDLE_SECONDS = 60.0
 """How long an unused connection stays open: as long as the drift interval, so that a sweep opens none."""
@@ -254,7 +258,7 @@ class Transport:
         return await self._pool.session.request(
             call.method,
             URL(f"{self._connection.server}{call.path}", encoded=True),
-            data=call.body,
+            data=_payload(call.body),
             headers=headers,
             # A redirect would carry the credentials to another host.
             allow_redirects=False,
@@ -283,6 +287,11 @@ async def _refusal(call: Call, response: aiohttp.ClientResponse) -> _Failure:
         wait = float(header) if header.isdecimal() else error.retry_after.total_seconds()
         return _Failure(error, again=True, wait=wait)
     return _Failure(error, again=isinstance(error, Unreachable) and call.repeatable)
+
+
+def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+    """Hand a large body over in pieces: aiohttp would write it at once, and warns that it does."""
+    return io.BytesIO(body) if body is not None and len(body) > LARGE_BODY_BYTES else body
 
 
 async def _bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes | None:

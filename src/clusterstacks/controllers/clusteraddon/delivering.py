@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.meta import Resource
 from clusterstacks.api.names import AddonCondition, Reason, ResourceStatus
 from clusterstacks.apply.delivery import Delivery, Revision
+from clusterstacks.apply.explain import describe_conflicts
 from clusterstacks.controllers.clusteraddon.inputs import input_digest
 from clusterstacks.domain.addonconfig import Action
 from clusterstacks.domain.delivery import DeliveryState, is_taken
@@ -65,6 +66,13 @@ class Delivering:
     metrics: Metrics
     records: dict[str, DeliveryRecord]
     results: dict[str, tuple[ObjectResult, ...]] = field(default_factory=dict)
+    taken_back: list[str] = field(default_factory=list)
+    """Objects whose fields somebody else had set otherwise, and who."""
+    truncated: set[str] = field(init=False)
+    """Addons whose record holds the inventory only, as their manifests do not fit into a Secret."""
+
+    def __post_init__(self) -> None:
+        self.truncated = {addon for addon, record in self.records.items() if record.truncated}
 
     def label(self, addon: str) -> str:
         """How messages call an addon."""
@@ -94,6 +102,8 @@ class Delivering:
             revision = Revision.of(manifests, inputs)
             report = await self.delivery.deliver(addon, revision, default_namespace=NAMESPACE)
         self.results[addon] = report.objects
+        self.taken_back += [f"{one.id}: {describe_conflicts(one.contested)}" for one in report.objects if one.contested]
+        self.truncated = (self.truncated - {addon}) | ({addon} if report.truncated else set())
         changed = sum(one.changed for one in report.objects)
         failed = sum(not one.synced for one in report.objects)
         self.metrics.count_applied(changed=changed, unchanged=len(report.objects) - changed - failed, failed=failed)

@@ -137,12 +137,20 @@ class Rolling:
         finally:
             rollout = rollout.reached(index, stage.phase)
             _save(draft, rollout)
+            await self._tell_of_others(delivering)
         # A stage that had nothing to do is no progress worth a write: it is found done again for nothing.
         if waiting is None and delivering.touched(stage.step.stage):
             draft.status["resources"] = delivering.resources()
             message = f"{index + 1} of {len(rollout.steps)} stages done, the last one was {stage.step.stage.addon}"
             await draft.checkpoint(Waiting("RollingOut", message))
         return rollout, waiting
+
+    async def _tell_of_others(self, delivering: Delivering) -> None:
+        """Name who else writes the addons' fields: they will set them again, and so shall we."""
+        if delivering.taken_back:
+            message = f"fields set by others were taken back: {'; '.join(delivering.taken_back)}"
+            delivering.taken_back.clear()
+            await self.events.record(delivering.draft.manifest, "Warning", "FieldsTakenBack", message)
 
     async def _prune(self, delivering: Delivering, keep: frozenset[str]) -> PruneReport:
         draft = delivering.draft
@@ -160,7 +168,14 @@ class Rolling:
     async def _record(self, delivering: Delivering, *, inputs: str) -> None:
         """Note that the cluster has everything: in spec, which outlives status, then in status."""
         draft, release = delivering.draft, delivering.release
-        draft.true(AddonCondition.CHART_APPLIED)
+        if delivering.truncated:
+            listed = ", ".join(sorted(delivering.truncated))
+            message = (
+                f"the manifests of {listed} do not fit into a Secret: their delivery record holds the inventory only"
+            )
+            draft.true(AddonCondition.CHART_APPLIED, "RecordTruncated", message)
+        else:
+            draft.true(AddonCondition.CHART_APPLIED)
         spec = {
             "clusterStack": delivering.seen.cluster.class_name,
             "version": release.metadata.cluster_addon.dot,
