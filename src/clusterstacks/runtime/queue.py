@@ -43,6 +43,7 @@ class KeyedQueue(Generic[K]):
         self._heap: list[_Entry[K]] = []  # entries that _due no longer has are outdated
         self._order = itertools.count()
         self._timer: asyncio.TimerHandle | None = None
+        self._rings_at = 0.0
         self._failures: dict[K, int] = {}
         self._closed = False
 
@@ -122,12 +123,14 @@ class KeyedQueue(Generic[K]):
     def _arm(self) -> None:
         """Set the timer to the earliest entry."""
         if self._timer is not None:
-            if self._heap and self._timer.when() <= self._heap[0][0]:
+            if self._heap and self._rings_at <= self._heap[0][0]:
                 return
             self._timer.cancel()
             self._timer = None
         if self._heap:
-            self._timer = asyncio.get_running_loop().call_at(self._heap[0][0], self._add_due)
+            # Kept here because uvloop answers a time that has just passed with a handle that knows no time.
+            self._rings_at = self._heap[0][0]
+            self._timer = asyncio.get_running_loop().call_at(self._rings_at, self._add_due)
 
     def _add_due(self) -> None:
         self._timer = None

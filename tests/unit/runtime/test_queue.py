@@ -187,3 +187,14 @@ def test_the_timer_of_the_operators_event_loop_does_not_spin() -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert runner.run(take_all()) <= 20
+
+
+def test_on_the_operators_event_loop_a_delay_that_is_over_at_once_is_no_trouble() -> None:
+    async def take_both() -> list[str]:
+        queue: KeyedQueue[str] = KeyedQueue()
+        queue.add_after("now", timedelta(0, microseconds=-1))
+        queue.add_after("then", timedelta(milliseconds=1))
+        return [await queue.get(), await queue.get()]
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(take_both()) == ["now", "then"]
