@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import click
 
 from clusterstacks.cli import output
-from clusterstacks.cli.demo import demo
-from clusterstacks.cli.dev import dev
+
+VERBS = {
+    "demo": ("clusterstacks.cli.demo", "Run the main job on this machine."),
+    "dev": ("clusterstacks.cli.dev", "Run Cluster API and the operator on this machine."),
+}
+"""Module of each verb, in which the command has the verb's name, and its line in the list of verbs."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Verbs(click.Group):
+    """A group that imports a verb's module when the verb is called: the list of verbs must not wait for them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Name the verbs."""
+        return sorted(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """Import a verb."""
+        if cmd_name not in VERBS:
+            return None
+        module = import_module(VERBS[cmd_name][0])
+        command: click.Command = vars(module)[cmd_name]
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        """Write the list of verbs."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, VERBS[verb][1]) for verb in sorted(VERBS)])
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="cluster-stacks", prog_name="csctl")
 def csctl() -> None:
     """Build, try and deliver cluster stacks for Cluster API."""
-
-
-csctl.add_command(demo)
-csctl.add_command(dev)
 
 
 def main() -> None:
