@@ -12,13 +12,13 @@ from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.versions import StackVersion
 from clusterstacks.releases.archives import write_archive
+from clusterstacks.releases.building.sourcetree import fill_tags, hash_tree, overlaid, read_settings, read_tree
 from clusterstacks.releases.charts import CHART_FILE, ChartCache
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.helmignore import chart_files
 from clusterstacks.releases.opening import open_release
 from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, HASHES, METADATA, addon_file, class_chart_file
-from clusterstacks.releases.sourcetree import fill_tags, hash_tree, overlaid, read_settings, read_tree
 from clusterstacks.releases.staging import Staging
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def build_release(
         cluster_stack: Version of the release, e.g. ``v1`` or ``v0-sha.abc1234``.
         cluster_addon: Version of the addons.
         node_image: Version of the node images; the Go operator refuses releases without one.
-        changes: A directory laid over ``source``, see :func:`~clusterstacks.releases.sourcetree.overlaid`.
+        changes: A directory laid over ``source``, see :func:`~clusterstacks.releases.building.sourcetree.overlaid`.
 
     Raises:
         SpecError: The source is incomplete or wrong, or another release of that name is there already.

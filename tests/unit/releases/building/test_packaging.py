@@ -11,12 +11,12 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.hashes import parse_hashes
 from clusterstacks.domain.names import parse_release
 from clusterstacks.releases.archives import read_archive
+from clusterstacks.releases.building.packaging import build_release
+from clusterstacks.releases.building.sourcetree import fill_tags, hash_tree, overlaid, read_settings, read_tree
 from clusterstacks.releases.charts import ChartCache
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.opening import open_release
-from clusterstacks.releases.packaging import build_release
-from clusterstacks.releases.sourcetree import fill_tags, hash_tree, overlaid, read_settings, read_tree
 from tests.support.releases import read_release, write_release
 
 if TYPE_CHECKING:
