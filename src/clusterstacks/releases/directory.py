@@ -8,10 +8,13 @@ import os
 import stat
 import time
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clusterstacks.releases.contents import content_digest
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound, SourceUnavailable, StoreUnavailable
+from clusterstacks.releases.evidence import MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
 from clusterstacks.releases.sources import MAX_FILE_BYTES, MAX_FILES, MAX_RELEASE_BYTES
 
 if TYPE_CHECKING:
@@ -65,6 +68,25 @@ class DirectorySource:
             await asyncio.sleep(left)
         await asyncio.to_thread(self._fetch, name, into)
 
+    async def digest(self, name: ReleaseName) -> str:
+        """Digest the files as they are now; empty while they still change.
+
+        Raises:
+            ReleaseNotFound: No directory has the release's name.
+            ReleaseBroken: The release is too large, or holds a link or device.
+            SourceUnavailable: A file cannot be read.
+        """
+        return await asyncio.to_thread(self._digest, name)
+
+    async def evidence(self, name: ReleaseName) -> Evidence:
+        """Return the envelope that lies beside the release's directory.
+
+        Raises:
+            ReleaseBroken: It is a link or device, or too large.
+            SourceUnavailable: It cannot be read.
+        """
+        return await asyncio.to_thread(self._evidence, name)
+
     def _list(self) -> tuple[str, ...]:
         try:
             names = _directories(self._root)
@@ -72,6 +94,17 @@ class DirectorySource:
         except OSError as error:
             raise _unavailable(self._root, error) from None
         return tuple(sorted((names | nested) - {_NESTED}))
+
+    def _evidence(self, name: ReleaseName) -> Evidence:
+        file = f"{name}{SIGNATURE_SUFFIX}"
+        for parent in (self._root, self._root / _NESTED):
+            try:
+                return Evidence((_read_signature(name, parent / file),))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise _unavailable(parent / file, error) from None
+        return Evidence()
 
     def _unsettled(self, name: ReleaseName) -> float:
         """Seconds until the release counts as complete; 0 when it does, or is not there.
@@ -88,6 +121,17 @@ class DirectorySource:
             except OSError:
                 continue  # the copy itself says what is wrong
         return 0
+
+    def _digest(self, name: ReleaseName) -> str:
+        try:
+            directory = self._open(name)
+            try:
+                digests = [(file, _digest_file(name, directory, file)) for file in _files(name, directory)]
+            finally:
+                os.close(directory)
+        except OSError as error:
+            raise _unavailable(self._root / name.release, error) from None
+        return "" if self._unsettled(name) else content_digest(digests)
 
     def _fetch(self, name: ReleaseName, into: Path) -> None:
         try:
@@ -119,6 +163,17 @@ class DirectorySource:
                 raise ReleaseBroken(name, file, f"makes the release larger than {MAX_RELEASE_BYTES} bytes")
 
 
+def _read_signature(name: ReleaseName, file: Path) -> bytes:
+    handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as reader:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ReleaseBroken(name, file.name, "is a link or device: put the file itself there")
+        content = reader.read(MAX_SIGNATURE_BYTES + 1)
+    if len(content) > MAX_SIGNATURE_BYTES:
+        raise ReleaseBroken(name, file.name, f"is larger than {MAX_SIGNATURE_BYTES} bytes")
+    return content
+
+
 def _directories(parent: Path) -> set[str]:
     with os.scandir(parent) as entries:
         return {
@@ -137,15 +192,29 @@ def _files(name: ReleaseName, directory: int) -> Iterator[str]:
 
 def _copy_file(name: ReleaseName, directory: int, file: str, into: Path) -> int:
     copied = 0
+    with Path(into, file).open("xb") as writer:
+        for piece in _pieces(name, directory, file):
+            copied += writer.write(piece)
+    return copied
+
+
+def _digest_file(name: ReleaseName, directory: int, file: str) -> str:
+    digest = sha256()
+    for piece in _pieces(name, directory, file):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _pieces(name: ReleaseName, directory: int, file: str) -> Iterator[bytes]:
+    read = 0
     # O_NONBLOCK: a pipe that took the file's place must not hang the reader.
     source = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
-    with os.fdopen(source, "rb") as reader, Path(into, file).open("xb") as writer:
+    with os.fdopen(source, "rb") as reader:
         while piece := reader.read(_CHUNK):
-            copied += len(piece)
-            if copied > MAX_FILE_BYTES:
+            read += len(piece)
+            if read > MAX_FILE_BYTES:
                 raise ReleaseBroken(name, file, f"is larger than {MAX_FILE_BYTES} bytes")
-            writer.write(piece)
-    return copied
+            yield piece
 
 
 def _unavailable(place: Path, error: OSError) -> SourceUnavailable:

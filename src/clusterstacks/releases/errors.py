@@ -10,13 +10,22 @@
     DependencyError
     ├── ReleaseNotFound    the source does not have the release (yet)
     ├── SourceUnavailable  the source cannot be read
+    │   └── RateLimited    it asks to be left alone for a while
+    ├── CredentialsRefused the source does not accept who asks
+    ├── NotThere           a server has nothing under an address
+    ├── AnswerRefused      a server answers what makes no sense
     ├── ReleaseDamaged     the stored copy changed on disk; the next access fetches it again
     └── StoreUnavailable   the store's disk refuses
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from clusterstacks.domain.errors import DependencyError, SpecError
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 
 class UnsafeArchive(SpecError):
@@ -72,6 +81,45 @@ class SourceUnavailable(DependencyError):
 
     def __init__(self, place: object, cause: str) -> None:
         super().__init__("SourceUnavailable", f"the release source {place} cannot be read: {cause}")
+
+
+class RateLimited(SourceUnavailable):
+    """The source asks to be left alone for a while.
+
+    Args:
+        place: Which source.
+        wait: For how long; zero when it does not say.
+    """
+
+    def __init__(self, place: object, wait: timedelta) -> None:
+        when = f"again in {wait}" if wait else "later"
+        super().__init__(place, f"it answers too many requests; it is asked {when}")
+        self.wait = wait
+
+
+class CredentialsRefused(DependencyError):
+    """The source does not accept who asks, or wants to know who asks."""
+
+    def __init__(self, place: object, status: int) -> None:
+        super().__init__(
+            "CredentialsRefused",
+            f"{place} answers with status {status}: give credentials that may do this, or correct the address",
+        )
+        self.status = status
+
+
+class NotThere(DependencyError):
+    """A server has nothing under an address."""
+
+    def __init__(self, place: object) -> None:
+        super().__init__("NotThere", f"{place} does not exist: correct the address, or publish it there")
+
+
+class AnswerRefused(DependencyError):
+    """A server answers what cannot be used."""
+
+    def __init__(self, place: object, problem: str) -> None:
+        super().__init__("AnswerRefused", f"{place} {problem}: is it the right address?")
 
 
 class ReleaseDamaged(DependencyError):

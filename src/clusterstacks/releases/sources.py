@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.releases.evidence import Evidence
 
 MAX_FILES = 100
 """Most files of a release (arbitrary; csctl writes seven)."""
@@ -27,6 +28,27 @@ class ReleaseSource(Protocol):
 
         Raises:
             SourceUnavailable: Nothing can be listed now.
+        """
+        ...
+
+    async def digest(self, name: ReleaseName) -> str:
+        """Return the digest of the release's files as the source states it now, without fetching them.
+
+        Empty when only fetching them tells. It is what
+        :func:`~clusterstacks.releases.contents.content_digest` makes of the files.
+
+        Raises:
+            ReleaseNotFound: The source has no such release.
+            SourceUnavailable: The source cannot be read now.
+        """
+        ...
+
+    async def evidence(self, name: ReleaseName) -> Evidence:
+        """Return the signatures that lie beside the release; none of them is believed yet.
+
+        Raises:
+            ReleaseNotFound: The source has no such release.
+            SourceUnavailable: The source cannot be read now.
         """
         ...
 

@@ -1,0 +1,82 @@
+"""Which proxy leads to a host, by the environment variables every tool of the field knows."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING
+
+from yarl import URL
+
+from clusterstacks.domain.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:
+    """Find the proxy for a URL, None for a direct connection.
+
+    ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY`` mean what they mean to Go's programs (golang.org/x/net
+    ``httpproxy``): lower case is read, too; ``NO_PROXY`` lists names (with their sub-domains; only those with a leading
+    dot), addresses, networks and ``*``, each with an optional port; this machine itself is never reached by a proxy.
+
+    Raises:
+        SpecError: The variable is no URL of a proxy; what it says is not quoted, as it may hold a password.
+    """
+    variable = f"{url.scheme.upper()}_PROXY"
+    text = _read(environ, variable)
+    if not text or is_loopback(url) or _is_excepted(url, _read(environ, "NO_PROXY")):
+        return None
+    try:
+        proxy = URL(text if "://" in text else f"http://{text}")
+        if proxy.host and proxy.port and proxy.scheme in {"http", "https"}:
+            return proxy
+    except ValueError:
+        pass
+    raise SpecError("ProxyInvalid", f"{variable} names no proxy: set it to http://<host>:<port>")
+
+
+def is_loopback(url: URL) -> bool:
+    """Whether a URL names this machine."""
+    address = address_of(url)
+    return url.host == "localhost" if address is None else address.is_loopback
+
+
+def address_of(url: URL) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the address a URL names; None when it names a host."""
+    try:
+        return ipaddress.ip_address(url.host or "")
+    except ValueError:
+        return None
+
+
+def _read(environ: Mapping[str, str], variable: str) -> str:
+    return (environ.get(variable) or environ.get(variable.lower()) or "").strip()
+
+
+def _is_excepted(url: URL, exceptions: str) -> bool:
+    return any(_covers(entry.strip().lower(), url) for entry in exceptions.split(",") if entry.strip())
+
+
+def _covers(entry: str, url: URL) -> bool:
+    if entry == "*":
+        return True
+    address = address_of(url)
+    if "/" in entry:
+        return address is not None and _is_within(address, entry)
+    name, colon, port = entry.rpartition(":")
+    if colon and port.isdigit() and (":" not in name or name.startswith("[")):
+        if int(port) != url.port:
+            return False
+        entry = name
+    host = (url.host or "").lower()
+    if address is not None:
+        return entry.strip("[]") == host
+    return (host == entry and not entry.startswith(".")) or host.endswith(f".{entry.removeprefix('*').lstrip('.')}")
+
+
+def _is_within(address: ipaddress.IPv4Address | ipaddress.IPv6Address, network: str) -> bool:
+    try:
+        return address in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False

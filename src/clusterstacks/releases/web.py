@@ -1,0 +1,312 @@
+"""HTTP to wherever releases and charts come from: bounded, with retries, proxies and an own set of trusted CAs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Self
+
+import aiohttp
+from yarl import URL
+
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.releases.answers import (
+    PIECE_BYTES,
+    TOO_MANY,
+    Answer,
+    Document,
+    asked_pause,
+    cause,
+    failure,
+    place,
+    refusal,
+)
+from clusterstacks.releases.errors import SourceUnavailable
+from clusterstacks.releases.proxies import address_of, is_loopback, proxy_for
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from types import TracebackType
+
+Body = bytes | Callable[[], AsyncIterator[bytes]]
+"""What a request sends: it must be possible to send it again."""
+
+SILENCE = timedelta(seconds=60)
+"""How long a server may send and take nothing. Arbitrary, as long as proxies allow."""
+
+CONNECT = timedelta(seconds=15)
+"""How long a connection may take. Arbitrary."""
+
+MAX_REDIRECTS = 5
+"""Arbitrary; registries and GitHub need one."""
+
+_SAFE = {"GET", "HEAD"}
+_REDIRECTS = {301, 302, 303, 307, 308}
+_PASSING = {500, 502, 503, 504}
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often and how long a request is tried again; all arbitrary.
+
+    Args:
+        attempts: Requests sent at most.
+        pause: Before the second one; doubled each time.
+        longest: A server that asks to wait longer than this is not waited for.
+    """
+
+    attempts: int = 4
+    pause: timedelta = timedelta(milliseconds=500)
+    longest: timedelta = timedelta(seconds=20)
+
+
+class Web:
+    """One set of connections.
+
+    Args:
+        ca: PEM certificates that are trusted instead of the system's; empty for the system's.
+        plain_http: Whether ``http://`` is allowed for any host; this machine itself is always reached so.
+        patience: How often and how long a request is tried again.
+        environ: Where the proxies are named.
+
+    Raises:
+        SpecError: ``ca`` holds no certificates.
+    """
+
+    def __init__(
+        self,
+        *,
+        ca: str = "",
+        plain_http: bool = False,
+        patience: Patience | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._context = _trust(ca)
+        self._plain_http = plain_http
+        self._patience = patience or Patience()
+        self._environ = environ
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def read(
+        self, url: str, *, limit: int, headers: Mapping[str, str] | None = None, also: Collection[int] = ()
+    ) -> Document:
+        """Read a small document.
+
+        Args:
+            url: Where it is.
+            limit: Most bytes it may have.
+            headers: Sent along.
+            also: Statuses besides 200 that are an answer, e.g. 304.
+
+        Raises:
+            NotThere: The server says 404.
+            CredentialsRefused: It says 401 or 403.
+            AnswerRefused: It says something else, or the answer is too long.
+            SourceUnavailable: As :meth:`open`.
+        """
+        async with self.open("GET", url, headers=headers) as answer:
+            if answer.status != 200 and answer.status not in also:
+                raise refusal(answer)
+            return Document(answer.status, answer.headers, await answer.read(limit))
+
+    @asynccontextmanager
+    async def open(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: Body | None = None,
+        length: int | None = None,
+        check: Callable[[str], None] | None = None,
+    ) -> AsyncIterator[Answer]:
+        """Send a request; any status but 429 and 5xx is the caller's to judge.
+
+        A GET or HEAD is tried again when the connection fails or the server is overloaded, anything else only while it
+        cannot have had an effect. Redirects of a GET or HEAD are followed; credentials do not follow to another host.
+
+        Args:
+            method: GET, HEAD, PUT, ...
+            url: Where to.
+            headers: Sent along.
+            body: What to send, or what makes it anew for each attempt.
+            length: Bytes of ``body``, where that is no ``bytes``; without it the body goes in chunks.
+            check: Called with every URL a redirect leads to; raises to refuse it.
+
+        Raises:
+            SourceUnavailable: The server cannot be reached, or fails again and again.
+            RateLimited: It asks to wait for longer than the patience.
+            SpecError: The URL is none of this kind, or plain HTTP to another machine.
+        """
+        request = _Request(method, self._checked(url), dict(headers or {}), body, length, check)
+        pause = self._patience.pause
+        for attempt in range(1, self._patience.attempts + 1):
+            last = attempt == self._patience.attempts
+            try:
+                response = await self._follow(request)
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                if last or not (request.is_safe or isinstance(error, aiohttp.ClientConnectorError)):
+                    raise SourceUnavailable(place(request.url), cause(error)) from None
+            else:
+                if not self._passes(request, response):
+                    try:
+                        yield Answer(response)
+                    finally:
+                        # What was not read to its end must not come back as the next answer.
+                        response.release() if response.content.at_eof() else response.close()
+                    return
+                response.close()
+                asked = asked_pause(response.headers)
+                if last or asked > self._patience.longest:
+                    raise failure(response, asked)
+                pause = max(pause, asked)
+            await asyncio.sleep(pause.total_seconds())
+            pause *= 2
+
+    def _passes(self, request: _Request, response: aiohttp.ClientResponse) -> bool:
+        """Whether an answer says that it may be another one soon."""
+        return response.status == TOO_MANY or (request.is_safe and response.status in _PASSING)
+
+    async def _follow(self, request: _Request) -> aiohttp.ClientResponse:
+        url, headers = request.url, request.headers
+        for _ in range(MAX_REDIRECTS + 1):
+            response = await self._send(request, url, headers)
+            if not request.is_safe or response.status not in _REDIRECTS or "Location" not in response.headers:
+                return response
+            response.close()
+            target = self._redirected(url, response.headers["Location"])
+            if request.check is not None:
+                request.check(str(target))
+            if target.origin() != url.origin():
+                headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+            url = target
+        raise SourceUnavailable(place(request.url), f"it redirects more than {MAX_REDIRECTS} times")
+
+    async def _send(self, request: _Request, url: URL, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+        # aiohttp has no deadline for a body that the server does not take.
+        async with asyncio.timeout(SILENCE.total_seconds()) as deadline:
+            return await self._open_session().request(
+                request.method,
+                url,
+                headers=request.headers_for(headers),
+                data=request.pieces(deadline),
+                proxy=proxy_for(url, self._environ),
+                ssl=self._context,
+                allow_redirects=False,
+            )
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(
+                    total=None, sock_connect=CONNECT.total_seconds(), sock_read=SILENCE.total_seconds()
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": "cluster-stacks"},
+            )
+            # What may be repeated is decided here, request by request.
+            self._session._retry_connection = False  # noqa: SLF001  # it has no public switch
+        return self._session
+
+    def _checked(self, text: str) -> URL:
+        try:
+            url = URL(text)
+            if url.scheme in {"http", "https"} and url.host and url.user is None:
+                self._check_scheme(url)
+                return url
+        except ValueError:
+            pass
+        raise SpecError("UrlInvalid", "a URL must look like https://<host>/<path>, without credentials in it")
+
+    def _check_scheme(self, url: URL) -> None:
+        if url.scheme == "http" and not (self._plain_http or is_loopback(url)):
+            way_out = "use https, or allow plain HTTP for it"
+            raise SpecError(
+                "PlainHttpRefused", f"{place(url)} is plain HTTP, which anyone on the way can change: {way_out}"
+            )
+
+    def _redirected(self, url: URL, location: str) -> URL:
+        """Return where a redirect leads; a server must not lead into the network it does not belong to."""
+        try:
+            target = url.join(URL(location))
+        except ValueError:
+            raise SourceUnavailable(place(url), "it redirects to something that is no URL") from None
+        address = address_of(target)
+        inward = is_loopback(target) or (address is not None and address.is_link_local)
+        weaker = url.scheme == "https" and target.scheme != "https"
+        if target.scheme not in {"http", "https"} or weaker or (inward and not is_loopback(url)):
+            raise SourceUnavailable(place(url), f"it redirects to {place(target)}, which is not followed")
+        self._check_scheme(target)
+        return target
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    url: URL
+    headers: dict[str, str]
+    body: Body | None
+    length: int | None
+    check: Callable[[str], None] | None
+
+    @property
+    def is_safe(self) -> bool:
+        return self.method in _SAFE
+
+    def headers_for(self, headers: Mapping[str, str]) -> dict[str, str]:
+        # Digests are those of the bytes sent, and a small answer must not unfold into a large one.
+        merged = {"Accept-Encoding": "identity", **headers}
+        length = len(self.body) if isinstance(self.body, bytes) else self.length
+        if self.body is not None and length is not None:
+            merged["Content-Length"] = str(length)
+        return merged
+
+    def pieces(self, deadline: asyncio.Timeout) -> AsyncIterator[bytes] | bytes | None:
+        if self.body is None:
+            return None
+        if isinstance(self.body, bytes):
+            if len(self.body) <= PIECE_BYTES:
+                return self.body
+            return _watched(_cut(self.body), deadline)
+        return _watched(self.body(), deadline)
+
+
+async def _cut(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), PIECE_BYTES):
+        yield body[start : start + PIECE_BYTES]
+
+
+async def _watched(pieces: AsyncIterator[bytes], deadline: asyncio.Timeout) -> AsyncIterator[bytes]:
+    """Put the deadline off with every piece the server took."""
+    async for piece in pieces:
+        yield piece
+        deadline.reschedule(asyncio.get_running_loop().time() + SILENCE.total_seconds())
+
+
+def _trust(ca: str) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cadata=ca or None)
+    except (ssl.SSLError, ValueError):
+        raise SpecError("CaInvalid", "the CA holds no certificate in PEM form") from None
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
