@@ -1,0 +1,50 @@
+"""Kubernetes API versions that end: which minor release serves a kind no longer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from clusterstacks.api import yaml
+from clusterstacks.domain.versions import KubernetesMinor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FACTS = "facts/api-removals.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedApi:
+    """An API version of a kind that ends.
+
+    Args:
+        removed_in: The first Kubernetes minor release that does not serve it.
+        replacement: The group and version to use instead, e.g. ``apps/v1``; empty when there is none.
+        scheduled: Whether that release is still to come, so that the date may change.
+        source: Where the fact is from.
+    """
+
+    removed_in: KubernetesMinor
+    replacement: str
+    scheduled: bool
+    source: str
+
+
+@cache
+def removed_apis() -> Mapping[tuple[str, str], RemovedApi]:
+    """Return every API version that ended or is going to, by apiVersion (``policy/v1beta1``) and kind."""
+    text = resources.files(__package__).joinpath(_FACTS).read_bytes()
+    document = yaml.load(text, name=_FACTS)
+    sources = {source["id"]: source["url"] for source in document["sources"]}
+    return {
+        (f"{entry['group']}/{entry['version']}".lstrip("/"), entry["kind"]): RemovedApi(
+            removed_in=KubernetesMinor.parse(entry["removedIn"]),
+            replacement=entry.get("replacement") or "",
+            scheduled=entry["status"] == "scheduled",
+            source=sources[entry["sources"][0]],
+        )
+        for entry in document["removals"]
+    }
