@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import settings
 
 from tests.support.api_servers import api_server, etcd, workload_server
+from tests.support.registries import registry, secure_registry
 
-__all__ = ["api_server", "etcd", "workload_server"]  # fixtures of the integration and the regression tests
+__all__ = ["api_server", "etcd", "registry", "secure_registry", "workload_server"]  # fixtures of several suites
 
 settings.register_profile("default", deadline=None)
 settings.register_profile("fuzz", deadline=None, max_examples=10_000)
