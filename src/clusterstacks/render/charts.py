@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.api import yaml
 from clusterstacks.render import helm
 from clusterstacks.render.errors import RenderFailed, kind_of
-from clusterstacks.render.manifests import manifests
+from clusterstacks.render.manifests import documents, manifests, repetitions
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
@@ -15,13 +15,27 @@ if TYPE_CHECKING:
 
 def render(chart: bytes, request: dict[str, Any]) -> list[Manifest]:
     """Render as ``helm template`` does. Raises RenderFailed."""
+    rendered = _rendered(chart, request)
+    return manifests(rendered.templates, rendered.crds if request["include_crds"] else ())
+
+
+def examine(chart: bytes, request: dict[str, Any]) -> dict[str, Any]:
+    """Render, and tell the file of each object and which keys are repeated. Raises RenderFailed."""
+    rendered = _rendered(chart, request)
+    found = documents(rendered.templates, rendered.crds if request["include_crds"] else ())
+    return {
+        "documents": [list(one) for one in found],
+        "repetitions": [list(one) for one in repetitions(rendered.templates)],
+    }
+
+
+def _rendered(chart: bytes, request: dict[str, Any]) -> helm.Rendered:
     options = {
         "name": request["release_name"],
         "namespace": request["namespace"],
         "kube_version": request["kube_version"],
     }
-    rendered = helm.render(chart, _values(request["values"]), options)
-    return manifests(rendered.templates, rendered.crds if request["include_crds"] else ())
+    return helm.render(chart, _values(request["values"]), options)
 
 
 def _values(text: str) -> dict[str, Any]:

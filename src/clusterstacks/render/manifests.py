@@ -76,14 +76,27 @@ HOOKS: Final = frozenset(
 
 
 class Document(NamedTuple):
-    """One object and where it came from."""
+    """One object and where it came from: its file as Helm names it, and the place in it for messages."""
 
     manifest: Manifest
+    path: str
     source: str
 
 
+class Repetition(NamedTuple):
+    """A mapping in what a file rendered that has one key twice; Helm and kubectl silently take the last."""
+
+    path: str
+    problem: str
+
+
 def manifests(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ()) -> list[Manifest]:
-    """Read what a chart rendered, in the order of ``helm template``.
+    """Read what a chart rendered, in the order of ``helm template``; takes and raises what ``documents`` does."""
+    return [document.manifest for document in documents(rendered, crds)]
+
+
+def documents(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ()) -> list[Document]:
+    """Read what a chart rendered, in the order of ``helm template``, with the file of each object.
 
     Args:
         rendered: Text by template path.
@@ -94,21 +107,30 @@ def manifests(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ())
     """
     if sum(map(len, rendered.values())) > MAX_RENDERED:
         raise RenderFailed(f"renders to more than {MAX_RENDERED} characters")
-    first = [document for path, text in crds for document in _documents(path, text)]
+    first = [document for path, text in crds for document in _documents(path, path, text)]
     main, hooks = [], []
-    for path in sorted(rendered):
-        if not _is_output(path):
-            continue
-        for document in _documents(f"{path} (rendered)", rendered[path]):
+    for path in sorted(filter(_is_output, rendered)):
+        for document in _documents(path, f"{path} (rendered)", rendered[path]):
             hook = _annotations(document.manifest).get(HOOK_ANNOTATION)
             if hook is None:
                 main.append(document)
             elif _is_known_hook(hook):
                 hooks.append(document)
     ordered = [*first, *sorted(main, key=_order), *sorted(hooks, key=_order)]
-    found = [manifest for document in ordered for manifest in _flattened(document)]
+    found = [single for document in ordered for single in _flattened(document)]
     if len(found) > MAX_OBJECTS:
         raise RenderFailed(f"renders to {len(found)} objects; {MAX_OBJECTS} are allowed")
+    return found
+
+
+def repetitions(rendered: Mapping[str, str]) -> list[Repetition]:
+    """Find the files whose output repeats a key; call it on what ``documents`` took."""
+    found = []
+    for path in sorted(filter(_is_output, rendered)):
+        try:
+            yaml.load_all(rendered[path], name=path)
+        except yaml.YamlError as error:
+            found.append(Repetition(path, error.problem))
     return found
 
 
@@ -117,18 +139,18 @@ def _is_output(path: str) -> bool:
     return not name.startswith("_") and not name.endswith("NOTES.txt")
 
 
-def _documents(path: str, text: str) -> Iterator[Document]:
+def _documents(path: str, label: str, text: str) -> Iterator[Document]:
     try:
-        documents = yaml.load_all(text, name=path, unique_keys=False)
+        loaded = yaml.load_all(text, name=label, unique_keys=False)
     except yaml.YamlError as error:
         raise RenderFailed(error.message) from None
-    for number, document in enumerate(documents, start=1):
+    for number, document in enumerate(loaded, start=1):
         if document is None:
             continue
-        source = f"{path}, document {number}"
+        source = f"{label}, document {number}"
         if not isinstance(document, dict):
             raise RenderFailed(f"{source}: is {kind_of(document)} where an object is expected")
-        yield Document(document, source)
+        yield Document(document, path, source)
 
 
 def _annotations(manifest: Manifest) -> dict[str, Any]:
@@ -147,22 +169,23 @@ def _order(document: Document) -> tuple[int, str]:
     return (len(_RANK), str(kind)) if rank is None else (rank, "")
 
 
-def _flattened(document: Document) -> Iterator[Manifest]:
+def _flattened(document: Document) -> Iterator[Document]:
     """Replace a list by its items, as ``kubectl apply`` does; items of a typed list may leave out their kind."""
-    manifest, source = document
+    manifest, path, source = document
     kind, items = manifest.get("kind"), manifest.get("items")
     if not (isinstance(kind, str) and kind.endswith("List") and isinstance(items, list)):
-        yield _checked(manifest, source)
+        _check(manifest, source)
+        yield document
         return
     implied = {} if kind == "List" else {"apiVersion": manifest.get("apiVersion"), "kind": kind.removesuffix("List")}
     for number, item in enumerate(items, start=1):
         place = f"{source}, item {number}"
         if not isinstance(item, dict):
             raise RenderFailed(f"{place}: is {kind_of(item)} where an object is expected")
-        yield from _flattened(Document({**implied, **item}, place))
+        yield from _flattened(Document({**implied, **item}, path, place))
 
 
-def _checked(manifest: Manifest, source: str) -> Manifest:
+def _check(manifest: Manifest, source: str) -> None:
     metadata = manifest.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     for field, value in (
@@ -172,4 +195,3 @@ def _checked(manifest: Manifest, source: str) -> Manifest:
     ):
         if not isinstance(value, str) or not value:
             raise RenderFailed(f"{source}: has no {field}, which every Kubernetes object needs as a string")
-    return manifest

@@ -16,6 +16,7 @@ import orjson
 
 from clusterstacks.render.errors import CelFailed, CelUndecided, RenderFailed, RenderTimeout, WorkerDied
 from clusterstacks.render.frames import BrokenFrameError
+from clusterstacks.render.manifests import Document, Repetition
 from clusterstacks.render.processes import WorkerPool, WorkerProcess
 
 if TYPE_CHECKING:
@@ -68,6 +69,19 @@ class ChartRequest:
     include_crds: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What a chart rendered to, with the file each object came from.
+
+    Args:
+        documents: The objects, in the order of ``helm template``.
+        repetitions: Keys that stand twice in one mapping, at most one of each file.
+    """
+
+    documents: tuple[Document, ...] = ()
+    repetitions: tuple[Repetition, ...] = ()
+
+
 class Renderer:
     """Renders in up to ``workers`` child processes, started when first needed.
 
@@ -100,15 +114,15 @@ class Renderer:
             RenderFailed: Helm's words, or output that is no Kubernetes object; names template and line.
             RenderTimeout, WorkerDied: the chart hangs or eats memory.
         """
-        message = {
-            "digest": hashlib.sha256(request.chart).hexdigest(),
-            "release_name": request.release_name,
-            "namespace": request.namespace,
-            "values": request.values,
-            "kube_version": request.kube_version,
-            "include_crds": request.include_crds,
-        }
-        return cast("list[Manifest]", await self._ask("chart", message, label=request.label, chart=request.chart))
+        return cast("list[Manifest]", await self._ask_chart("chart", request))
+
+    async def examine(self, request: ChartRequest) -> Examined:
+        """Render a chart and tell what only its author wants to know; raises as ``chart``."""
+        answer = cast("dict[str, list[list[Any]]]", await self._ask_chart("examine", request))
+        return Examined(
+            tuple(Document(*document) for document in answer["documents"]),
+            tuple(Repetition(*repetition) for repetition in answer["repetitions"]),
+        )
 
     async def template(self, text: str, data: Manifest, *, label: str, file: str) -> str:
         """Render a Go template with sprig; ``data`` is its dot. See docs/reference/templates.md.
@@ -148,6 +162,17 @@ class Renderer:
             "variables": {name: orjson.Fragment(variable) for name, variable in encoded.items()},
         }
         return bool(await self._ask("holds", message, label=where))
+
+    async def _ask_chart(self, operation: str, request: ChartRequest) -> object:
+        message = {
+            "digest": hashlib.sha256(request.chart).hexdigest(),
+            "release_name": request.release_name,
+            "namespace": request.namespace,
+            "values": request.values,
+            "kube_version": request.kube_version,
+            "include_crds": request.include_crds,
+        }
+        return await self._ask(operation, message, label=request.label, chart=request.chart)
 
     async def _ask(self, operation: str, message: dict[str, Any], *, label: str, chart: bytes = b"") -> object:
         seconds = self._deadline.total_seconds()

@@ -54,6 +54,7 @@ class Worker:
         self._charts = ChartCache()
         self._operations: dict[str, Callable[[dict[str, Any], bytes], dict[str, Any]]] = {
             "chart": self._chart,
+            "examine": self._chart,
             "template": self._template,
             "values": self._values,
             "holds": self._holds,
@@ -78,7 +79,8 @@ class Worker:
             return {"wanted": True}
         from clusterstacks.render import charts
 
-        return {"result": charts.render(chart, request)}
+        perform = charts.examine if request["operation"] == "examine" else charts.render
+        return {"result": perform(chart, request)}
 
     def _template(self, request: dict[str, Any], _: bytes) -> dict[str, Any]:
         from clusterstacks.render import gotemplate

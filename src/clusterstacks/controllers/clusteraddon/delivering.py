@@ -15,7 +15,7 @@ from clusterstacks.domain.addonconfig import Action
 from clusterstacks.domain.delivery import DeliveryState, is_taken
 from clusterstacks.domain.outcomes import Outcome, Waiting
 from clusterstacks.domain.pruning import Fate
-from clusterstacks.render.renderer import ChartRequest
+from clusterstacks.render.requests import ADDON_NAMESPACE, addon_request, addon_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from clusterstacks.render.renderer import Renderer
     from clusterstacks.runtime.metrics import Metrics
 
-HELM_RELEASE = "cluster-addon"
-"""Helm's release name of every addon; it stands in object names, so it never changes (FORMATS 15)."""
-
-NAMESPACE = "kube-system"
 FAILURES_SHOWN = 3
 """Objects named in one message; arbitrary, all are in status.resources."""
 
@@ -100,7 +96,7 @@ class Delivering:
         self.draft.true(AddonCondition.CHART_TEMPLATED)
         with self.draft.blaming(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
             revision = Revision.of(manifests, inputs)
-            report = await self.delivery.deliver(addon, revision, default_namespace=NAMESPACE)
+            report = await self.delivery.deliver(addon, revision, default_namespace=ADDON_NAMESPACE)
         self.results[addon] = report.objects
         self.taken_back += [f"{one.id}: {describe_conflicts(one.contested)}" for one in report.objects if one.contested]
         self.truncated = (self.truncated - {addon}) | ({addon} if report.truncated else set())
@@ -166,25 +162,15 @@ class Delivering:
         return not is_taken(addon, self.records)
 
     async def _values(self, chart: AddonChart) -> str:
-        if chart.values_template is None:
-            return ""
         label = self.label(chart.name)
         with self.draft.blaming(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_OVERWRITE_FAILED):
-            text = await self.renderer.template(
-                chart.values_template, dict(self.seen.data), label=label, file=chart.values_name
+            return await addon_values(
+                self.renderer, chart.values_template, self.seen.data, label=label, file=chart.values_name
             )
-            return await self.renderer.values(text, label=f"{label}: {chart.values_name}")
 
     async def _render(self, chart: AddonChart, values: str) -> list[Manifest]:
-        request = ChartRequest(
-            chart=chart.chart,
-            label=self.label(chart.name),
-            release_name=HELM_RELEASE,
-            namespace=NAMESPACE,
-            values=values,
-            kube_version=self.seen.running.text,
-            include_crds=True,
-        )
+        label = self.label(chart.name)
+        request = addon_request(chart.chart, label=label, values=values, kubernetes=self.seen.running)
         with (
             self.draft.blaming(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_FAILED),
             self.metrics.render_seconds.time(),

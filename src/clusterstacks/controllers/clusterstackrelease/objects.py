@@ -11,7 +11,7 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectId, object_id, split_api_version
 from clusterstacks.domain.outcomes import Outcome, Waiting
 from clusterstacks.domain.waves import CLASS_KIND
-from clusterstacks.render.renderer import ChartRequest
+from clusterstacks.render.requests import class_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,12 +40,8 @@ async def apply_class_chart(draft: Draft, release: Release, renderer: Renderer, 
     """
     with draft.blaming(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
         rendered = await renderer.chart(
-            ChartRequest(
-                chart=release.class_chart(),
-                label=f"cluster class of {release.name}",
-                release_name=release.name.series,
-                namespace=draft.key.namespace,
-                kube_version=release.metadata.kubernetes.text,
+            class_request(
+                release.class_chart(), release.name, release.metadata.kubernetes, namespace=draft.key.namespace
             )
         )
         manifests = applier.checked(rendered, draft.key.namespace)
