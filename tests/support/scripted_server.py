@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from aiohttp import web
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -54,3 +55,20 @@ class ScriptedServer:
         self.bodies.append(await request.read())
         step = self.script.popleft() if len(self.script) > 1 else self.script[0]
         return await step(request)
+
+    @classmethod
+    @asynccontextmanager
+    async def started(cls) -> AsyncIterator[ScriptedServer]:
+        """Serve on a free port of the loopback address."""
+        server = cls()
+        application = web.Application(client_max_size=16 * 1024 * 1024)
+        application.router.add_route("*", "/{path:.*}", server.answer)
+        runner = web.AppRunner(application, shutdown_timeout=0)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            host, port = runner.addresses[0][:2]
+            server.url = f"http://{host}:{port}"
+            yield server
+        finally:
+            await runner.cleanup()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 from yarl import URL
 
-from clusterstacks.releases.errors import AnswerRefused, CredentialsRefused, NotThere, RateLimited, SourceUnavailable
+from clusterstacks.releases.errors import AnswerRefused, CredentialsRefused, NotThere, RateLimited, ServerUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -59,7 +59,7 @@ class Answer:
 
         Raises:
             AnswerRefused: It is longer than ``limit`` bytes.
-            SourceUnavailable: The connection broke.
+            ServerUnavailable: The connection broke.
         """
         body = bytearray()
         async for piece in self.chunks():
@@ -72,13 +72,13 @@ class Answer:
         """Read the body in pieces of at most ``size`` bytes.
 
         Raises:
-            SourceUnavailable: The connection broke; what came so far was given out.
+            ServerUnavailable: The connection broke; what came so far was given out.
         """
         try:
             async for piece in self._response.content.iter_chunked(size):
                 yield piece
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise SourceUnavailable(self.place, f"the answer broke off: {cause(error)}") from None
+            raise ServerUnavailable(self.place, f"the answer broke off: {cause(error)}") from None
 
 
 def place(url: URL | str) -> str:
@@ -107,11 +107,11 @@ def asked_pause(headers: CIMultiDictProxy[str] | Mapping[str, str]) -> timedelta
     return max(timedelta(), (until if until.tzinfo else until.replace(tzinfo=UTC)) - datetime.now(UTC))
 
 
-def failure(response: aiohttp.ClientResponse, asked: timedelta) -> SourceUnavailable:
+def failure(response: aiohttp.ClientResponse, asked: timedelta) -> ServerUnavailable:
     """Return the error for an answer that may be another one later."""
     if response.status == TOO_MANY:
         return RateLimited(place(response.url), asked)
-    return SourceUnavailable(place(response.url), f"it answers with status {response.status}")
+    return ServerUnavailable(place(response.url), f"it answers with status {response.status}")
 
 
 _CAUSES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
@@ -126,8 +126,8 @@ _CAUSES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str]
 def cause(error: BaseException) -> str:
     """Say why a request failed; messages of aiohttp name URLs, which may hold secrets."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        reason = getattr(error.certificate_error, "verify_message", "") or "it is not valid"
-        return f"its certificate is not trusted ({reason}): name its CA"
+        reason = getattr(error.certificate_error, "verify_message", "").rstrip(".") or "it is not valid"
+        return f"its certificate is not trusted ({reason}): name its CA, or correct its name"
     for types, text in _CAUSES:
         if isinstance(error, types):
             return text

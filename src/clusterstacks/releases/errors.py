@@ -10,7 +10,8 @@
     DependencyError
     ├── ReleaseNotFound    the source does not have the release (yet)
     ├── SourceUnavailable  the source cannot be read
-    │   └── RateLimited    it asks to be left alone for a while
+    │   └── ServerUnavailable  a server cannot be reached, or fails
+    │       └── RateLimited    it asks to be left alone for a while
     ├── CredentialsRefused the source does not accept who asks
     ├── NotThere           a server has nothing under an address
     ├── AnswerRefused      a server answers what makes no sense
@@ -83,8 +84,15 @@ class SourceUnavailable(DependencyError):
         super().__init__("SourceUnavailable", f"the release source {place} cannot be read: {cause}")
 
 
-class RateLimited(SourceUnavailable):
-    """The source asks to be left alone for a while.
+class ServerUnavailable(SourceUnavailable):
+    """A server cannot be reached, or fails."""
+
+    def __init__(self, place: object, cause: str) -> None:
+        DependencyError.__init__(self, "SourceUnavailable", f"{place} cannot be used now: {cause}")
+
+
+class RateLimited(ServerUnavailable):
+    """A server asks to be left alone for a while.
 
     Args:
         place: Which source.

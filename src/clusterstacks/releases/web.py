@@ -26,7 +26,7 @@ from clusterstacks.releases.answers import (
     place,
     refusal,
 )
-from clusterstacks.releases.errors import SourceUnavailable
+from clusterstacks.releases.errors import ServerUnavailable
 from clusterstacks.releases.proxies import address_of, is_loopback, proxy_for
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Web:
             NotThere: The server says 404.
             CredentialsRefused: It says 401 or 403.
             AnswerRefused: It says something else, or the answer is too long.
-            SourceUnavailable: As :meth:`open`.
+            ServerUnavailable: As :meth:`open`.
         """
         async with self.open("GET", url, headers=headers) as answer:
             if answer.status != 200 and answer.status not in also:
@@ -153,7 +153,7 @@ class Web:
             check: Called with every URL a redirect leads to; raises to refuse it.
 
         Raises:
-            SourceUnavailable: The server cannot be reached, or fails again and again.
+            ServerUnavailable: The server cannot be reached, or fails again and again.
             RateLimited: It asks to wait for longer than the patience.
             SpecError: The URL is none of this kind, or plain HTTP to another machine.
         """
@@ -165,7 +165,7 @@ class Web:
                 response = await self._follow(request)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 if last or not (request.is_safe or isinstance(error, aiohttp.ClientConnectorError)):
-                    raise SourceUnavailable(place(request.url), cause(error)) from None
+                    raise ServerUnavailable(place(request.url), cause(error)) from None
             else:
                 if not self._passes(request, response):
                     try:
@@ -199,7 +199,7 @@ class Web:
             if target.origin() != url.origin():
                 headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
             url = target
-        raise SourceUnavailable(place(request.url), f"it redirects more than {MAX_REDIRECTS} times")
+        raise ServerUnavailable(place(request.url), f"it redirects more than {MAX_REDIRECTS} times")
 
     async def _send(self, request: _Request, url: URL, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
         # aiohttp has no deadline for a body that the server does not take.
@@ -249,12 +249,13 @@ class Web:
         try:
             target = url.join(URL(location))
         except ValueError:
-            raise SourceUnavailable(place(url), "it redirects to something that is no URL") from None
+            raise ServerUnavailable(place(url), "it redirects to something that is no URL") from None
         address = address_of(target)
-        inward = is_loopback(target) or (address is not None and address.is_link_local)
+        # Link-local addresses are those of the metadata services of clouds, which give out credentials.
+        inward = (is_loopback(target) and not is_loopback(url)) or (address is not None and address.is_link_local)
         weaker = url.scheme == "https" and target.scheme != "https"
-        if target.scheme not in {"http", "https"} or weaker or (inward and not is_loopback(url)):
-            raise SourceUnavailable(place(url), f"it redirects to {place(target)}, which is not followed")
+        if target.scheme not in {"http", "https"} or not target.host or weaker or inward:
+            raise ServerUnavailable(place(url), f"it redirects to {place(target)}, which is not followed")
         self._check_scheme(target)
         return target
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from aiohttp import web
 
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
@@ -18,17 +17,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def server() -> AsyncIterator[ScriptedServer]:
-    server = ScriptedServer()
-    application = web.Application()
-    application.router.add_route("*", "/{path:.*}", server.answer)
-    runner = web.AppRunner(application, shutdown_timeout=0)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    server.url = f"http://{host}:{port}"
-    yield server
-    await runner.cleanup()
+    async with ScriptedServer.started() as server:
+        yield server
 
 
 @pytest.fixture

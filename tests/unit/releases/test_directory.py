@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.releases import directory
+from clusterstacks.releases.contents import survey
 from clusterstacks.releases.directory import DirectorySource
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound, SourceUnavailable
+from clusterstacks.releases.evidence import MAX_SIGNATURE_BYTES, Evidence
 from tests.support.releases import STAGED, read_release, staged_release, write_release
 
 if TYPE_CHECKING:
@@ -130,3 +132,42 @@ async def test_a_release_renamed_into_its_place_is_taken_at_once(tmp_path: Path,
         await DirectorySource(tmp_path / "releases", settled=timedelta(days=1)).fetch(STAGED, into)
 
     assert list(read_release(into)) == ["metadata.yaml"]
+
+
+async def test_the_digest_is_that_of_the_files_and_follows_them(tmp_path: Path) -> None:
+    write_release(tmp_path / STAGED.release, staged_release())
+    source = DirectorySource(tmp_path, settled=timedelta())
+
+    before = await source.digest(STAGED)
+    assert before == survey(STAGED, tmp_path / STAGED.release).digest
+    (tmp_path / STAGED.release / "metadata.yaml").write_text("changed")
+    assert await source.digest(STAGED) not in ("", before)
+
+
+async def test_a_release_that_is_not_there_has_no_digest(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseNotFound):
+        await DirectorySource(tmp_path).digest(STAGED)
+
+
+@pytest.mark.parametrize("nested", ["", "cluster-stacks/"])
+async def test_the_signature_beside_the_directory_is_the_evidence(tmp_path: Path, nested: str) -> None:
+    source = DirectorySource(tmp_path)
+    assert await source.evidence(STAGED) == Evidence()
+    (tmp_path / nested).mkdir(exist_ok=True)
+    (tmp_path / nested / f"{STAGED}.dsse.json").write_bytes(b"envelope")
+    assert (await source.evidence(STAGED)).envelopes == (b"envelope",)
+
+
+async def test_a_signature_that_is_no_file_of_bounded_size_is_refused(tmp_path: Path) -> None:
+    signature = tmp_path / f"{STAGED}.dsse.json"
+    signature.write_bytes(b"x" * (MAX_SIGNATURE_BYTES + 1))
+    with pytest.raises(ReleaseBroken, match=r"dsse\.json is larger"):
+        await DirectorySource(tmp_path).evidence(STAGED)
+    signature.unlink()
+    os.mkfifo(signature)
+    with pytest.raises(ReleaseBroken, match="is a link or device"):
+        await DirectorySource(tmp_path).evidence(STAGED)
+    signature.unlink()
+    signature.symlink_to("/etc/passwd")
+    with pytest.raises(SourceUnavailable):
+        await DirectorySource(tmp_path).evidence(STAGED)
