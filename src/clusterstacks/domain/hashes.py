@@ -1,4 +1,8 @@
-"""hashes.json of a release and the hash of a directory as Go's modules have it (FORMATS section 5)."""
+"""hashes.json of a release and the hash of a directory as Go's modules have it (FORMATS section 5).
+
+The first four keys are csctl's, bit for bit. Two more are ours, because csctl's cannot tell what they tell; readers of
+csctl's format pass over keys they do not know.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +36,17 @@ class Hashes:
         cluster_addon_dir: Of ``cluster-addon/``.
         cluster_addon_values: Of ``cluster-addon-values.yaml``.
         node_image_dir: Of ``node-image/``.
+        node_images_dir: Of ``node-images/``, which ``node_image_dir`` leaves out (INCUMBENT D43).
+        cluster_addon_pinned: Of ``cluster-addon/`` with the versions of versions.yaml in it: releases of two Kubernetes
+            minors come from one directory then, and their addons differ though it is the same.
     """
 
     cluster_stack: str = ""
     cluster_addon_dir: str = ""
     cluster_addon_values: str = ""
     node_image_dir: str = ""
+    node_images_dir: str = ""
+    cluster_addon_pinned: str = ""
 
     @property
     def short(self) -> str:
@@ -45,13 +54,18 @@ class Hashes:
         return self.cluster_stack[:SHORT_CHARACTERS]
 
     def document(self) -> dict[str, str]:
-        """Return the document in the order csctl writes it; ``nodeImageDir`` only where there is one."""
-        written = {
+        """Return the document in the order csctl writes it; optional keys only where they have a value."""
+        required = {
             "clusterStack": self.cluster_stack,
             "clusterAddonDir": self.cluster_addon_dir,
             "clusterAddonValues": self.cluster_addon_values,
         }
-        return written | ({"nodeImageDir": self.node_image_dir} if self.node_image_dir else {})
+        optional = {
+            "nodeImageDir": self.node_image_dir,
+            "nodeImagesDir": self.node_images_dir,
+            "clusterAddonPinned": self.cluster_addon_pinned,
+        }
+        return required | {key: value for key, value in optional.items() if value}
 
 
 def parse_hashes(document: object, *, file: str = "hashes.json") -> Hashes:
@@ -71,6 +85,8 @@ def parse_hashes(document: object, *, file: str = "hashes.json") -> Hashes:
         cluster_addon_dir=text("clusterAddonDir"),
         cluster_addon_values=text("clusterAddonValues"),
         node_image_dir=text("nodeImageDir"),
+        node_images_dir=text("nodeImagesDir"),
+        cluster_addon_pinned=text("clusterAddonPinned"),
     )
 
 
