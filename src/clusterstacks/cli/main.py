@@ -12,6 +12,8 @@ from clusterstacks.cli import output
 VERBS = {
     "demo": ("clusterstacks.cli.demo", "Run the main job on this machine."),
     "dev": ("clusterstacks.cli.dev", "Run Cluster API and the operator on this machine."),
+    "sign": ("clusterstacks.cli.sign", "Sign a release."),
+    "verify": ("clusterstacks.cli.verify", "Verify who signed a release."),
 }
 """Module of each verb, in which the command has the verb's name, and its line in the list of verbs."""
 

@@ -1,0 +1,57 @@
+"""What can be wrong with keys and signatures; all of it is a person's to mend."""
+
+from __future__ import annotations
+
+from clusterstacks.domain.documents import DocumentError
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.releases.evidence import SIGNATURE_SUFFIX
+
+SHOWN_PROBLEMS = 4
+"""How many signatures a message speaks of (arbitrary)."""
+
+
+class SignatureRefused(DocumentError):
+    """A signature that proves nothing: it is damaged, of another release, or made by a key nobody trusts here."""
+
+    CODE = "SignatureRefused"
+
+
+class SignatureRequired(SpecError):
+    """A release that may not be used because no trusted key signed it.
+
+    Args:
+        release: Its name.
+        problems: What was wrong with every signature that was found.
+    """
+
+    def __init__(self, release: object, problems: tuple[str, ...]) -> None:
+        further = len(problems) - SHOWN_PROBLEMS
+        causes = (*problems[:SHOWN_PROBLEMS], f"{further} more") if further > 0 else problems
+        super().__init__(
+            "SignatureRequired",
+            f"release {release} is not signed by a trusted key ({'; '.join(causes)}): "
+            "sign it with 'csctl sign' and a trusted key, or trust the key of whoever signed it",
+        )
+
+
+class SignatureConflict(SpecError):
+    """An envelope that is there already and is none of the release in hand."""
+
+    def __init__(self, release: object, problem: str) -> None:
+        super().__init__(
+            "SignatureConflict",
+            f"release {release}: no signature can be added to {release}{SIGNATURE_SUFFIX} ({problem}): "
+            "remove that file to sign the release as it is now",
+        )
+
+
+class KeyUnusable(SpecError):
+    """A text or file that is not the key it should be. The text itself is never repeated.
+
+    Args:
+        key: What the key is called, e.g. its file.
+        problem: What is wrong and the way out.
+    """
+
+    def __init__(self, key: object, problem: str) -> None:
+        super().__init__("KeyUnusable", f"key {key} {problem}")
