@@ -120,8 +120,10 @@ def _command(path: str, command: click.Command) -> Iterator[str]:
         yield from (f"| `{name.replace('|', '/')}` | {' '.join(text.split())} |" for name, text in options)
         yield ""
     if isinstance(command, click.Group):
-        for name, below in sorted(command.commands.items()):
-            yield from _command(f"{path} {name}", below)
+        for name in sorted(command.list_commands(context)):
+            below = command.get_command(context, name)
+            if below is not None:
+                yield from _command(f"{path} {name}", below)
 
 
 if __name__ == "__main__":
