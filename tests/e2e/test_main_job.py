@@ -8,7 +8,7 @@ from clusterstacks.api.reading import mappings, text
 from clusterstacks.devcluster.demo.observing import read_back
 from clusterstacks.devcluster.demo.scenario import build_first, build_second, examples
 from clusterstacks.kube.transport import Pool
-from clusterstacks.releases.building.packaging import build_release
+from clusterstacks.releases.building.fixed import build_release
 from tests.support.kubectl import Kubectl
 from tests.support.stories import (
     addon_of,

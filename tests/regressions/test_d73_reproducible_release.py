@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from clusterstacks.releases.building.packaging import build_release
+from clusterstacks.releases.building.fixed import build_release
 from tests.support.releases import read_release
 
 SOURCE = Path(__file__).parents[2] / "examples/stacks/local/demo/1-35"

@@ -11,7 +11,7 @@ from clusterstacks.api import yaml
 from clusterstacks.domain.addonconfig import Hook
 from clusterstacks.domain.names import parse_class, parse_release
 from clusterstacks.releases.archives import read_archive
-from clusterstacks.releases.building.packaging import build_release
+from clusterstacks.releases.building.fixed import build_release
 from clusterstacks.releases.charts import ChartCache
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.opening import open_release

@@ -18,7 +18,7 @@ from clusterstacks.domain.errors import DependencyError
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import load_kubeconfig
 from clusterstacks.kube.transport import Pool
-from clusterstacks.releases.building.packaging import build_release
+from clusterstacks.releases.building.fixed import build_release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

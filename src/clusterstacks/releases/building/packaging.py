@@ -1,152 +1,173 @@
-"""Building a release from the source directory of a cluster stack (FORMATS sections 3, 4, 5 and 8)."""
+"""The files of a release, made from those of a stack directory (FORMATS sections 3, 4, 5 and 8).
+
+Nothing here reads or writes files: :func:`prepared` fills in versions, :func:`packed` makes the archives, and between
+the two chart dependencies may be added.
+"""
 
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
-from clusterstacks.domain.metadata import Metadata
-from clusterstacks.domain.names import ReleaseName
-from clusterstacks.domain.versions import StackVersion
 from clusterstacks.releases.archives import write_archive
-from clusterstacks.releases.building.sourcetree import fill_tags, hash_tree, overlaid, read_settings, read_tree
-from clusterstacks.releases.charts import CHART_FILE, ChartCache
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.building.pinning import ADDON_DIRECTORY, with_addon_versions
+from clusterstacks.releases.building.sourcetree import fill_tags
+from clusterstacks.releases.building.yamledit import with_values
+from clusterstacks.releases.charts import CHART_FILE
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.helmignore import chart_files
-from clusterstacks.releases.opening import open_release
-from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, HASHES, METADATA, addon_file, class_chart_file
-from clusterstacks.releases.staging import Staging
+from clusterstacks.releases.release import (
+    ADDON_CONFIG,
+    ADDON_VALUES,
+    HASHES,
+    METADATA,
+    addon_file,
+    class_chart_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-_CLASS = "cluster-class/"
-_ADDON = "cluster-addon/"
-_VERSION_LINE = re.compile(rb"^version:.*$", re.MULTILINE)
+    from clusterstacks.domain.hashes import Hashes
+    from clusterstacks.domain.metadata import Metadata
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.versions import StackVersion
+    from clusterstacks.releases.building.settings import Settings
 
-
-def build_release(
-    source: Path,
-    into: Path,
-    *,
-    cluster_stack: str,
-    cluster_addon: str,
-    node_image: str,
-    changes: Path | None = None,
-) -> ReleaseName:
-    """Build a release into ``into/<release name>/``; the same source always gives the same bytes (INCUMBENT D73).
-
-    The directory appears at once and complete. Building again what is already there changes nothing.
-
-    Args:
-        source: The stack directory, with csctl.yaml at its top.
-        into: Where the release directory is made; made itself when it is missing.
-        cluster_stack: Version of the release, e.g. ``v1`` or ``v0-sha.abc1234``.
-        cluster_addon: Version of the addons.
-        node_image: Version of the node images; the Go operator refuses releases without one.
-        changes: A directory laid over ``source``, see :func:`~clusterstacks.releases.building.sourcetree.overlaid`.
-
-    Raises:
-        SpecError: The source is incomplete or wrong, or another release of that name is there already.
-        OSError: ``into`` cannot be written.
-    """
-    tree = read_tree(source)
-    if changes is not None:
-        tree = overlaid(tree, read_tree(changes))
-    settings = read_settings(tree)
-    metadata = Metadata(
-        StackVersion.parse(cluster_stack),
-        settings.kubernetes,
-        StackVersion.parse(cluster_addon),
-        StackVersion.parse(node_image),
-    )
-    name = ReleaseName(settings.provider, settings.stack, settings.kubernetes.series, metadata.cluster_stack)
-    _store(name, _Build(name, metadata, tree).files(), into)
-    return name
+CLASS_DIRECTORY = "cluster-class/"
+COMPATIBILITY = "compatibility.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class _Build:
-    """One release in the making."""
+class Blueprint:
+    """What one release is to be.
 
-    name: ReleaseName
+    Args:
+        settings: Whose release it is.
+        metadata: Its versions.
+        hashes: Of the source.
+    """
+
+    settings: Settings
     metadata: Metadata
-    source: Mapping[str, bytes]
+    hashes: Hashes
 
-    def files(self) -> dict[str, bytes]:
-        """Make every file of the release."""
-        filled = fill_tags(self.source, self._tags())
-        files = {
-            METADATA: yaml.dump(self.metadata.document()).encode(),
-            HASHES: json.dumps(hash_tree(self.source).document(), indent=2).encode(),
-            class_chart_file(self.name): self._class_chart(filled),
-        }
-        addon = addon_file(self.name, self.metadata)
-        if ADDON_CONFIG in self.source:
-            # csctl copies the stages as they are written, without replacing tags.
-            return files | {ADDON_CONFIG: self.source[ADDON_CONFIG], addon: write_archive(_below(filled, _ADDON))}
-        values = _require(filled, ADDON_VALUES, f"a stack has it or {ADDON_CONFIG}")
-        return files | {ADDON_VALUES: values, addon: self._single_addon(filled)}
-
-    def _tags(self) -> dict[str, str]:
-        node_image = self.metadata.node_image
-        return {
-            "ClusterClassVersion": self.metadata.cluster_stack.dot,
-            "ClusterAddonVersion": self.metadata.cluster_addon.dot,
-            "NodeImageVersion": node_image.dot if node_image else "",
-        }
-
-    def _class_chart(self, filled: Mapping[str, bytes]) -> bytes:
-        expected = f"{self.name.series}-cluster-class"
-        return _package(filled, _CLASS, self.metadata.cluster_stack, expected)
-
-    def _single_addon(self, filled: Mapping[str, bytes]) -> bytes:
-        return _package(filled, _ADDON, self.metadata.cluster_addon)
+    @property
+    def name(self) -> ReleaseName:
+        """The release's name."""
+        return self.settings.release(self.metadata.cluster_stack)
 
 
-def _package(tree: Mapping[str, bytes], directory: str, version: StackVersion, expected: str = "") -> bytes:
-    """Pack one chart as ``helm package`` does, with its version forced and without what ``.helmignore`` names."""
+def chart_directories(tree: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Return the directories of the charts a release holds, each with a slash at its end: the class first.
+
+    The presence of clusteraddon.yaml tells the layouts apart: without it ``cluster-addon/`` is one chart.
+    """
+    if ADDON_CONFIG not in tree:
+        return CLASS_DIRECTORY, ADDON_DIRECTORY
+    inner = {path.split("/")[1] for path in tree if path.startswith(ADDON_DIRECTORY) and path.count("/") >= 2}
+    addons = sorted(f"{ADDON_DIRECTORY}{name}/" for name in inner)
+    return CLASS_DIRECTORY, *(addon for addon in addons if f"{addon}{CHART_FILE}" in tree)
+
+
+def prepared(tree: Mapping[str, bytes], settings: Settings, metadata: Metadata) -> dict[str, bytes]:
+    """Return the files with every version in its place, by their paths in the stack directory.
+
+    Raises:
+        SourceBroken: A required file is missing, a tag or the name of a chart is wrong.
+        SpecError: A chart cannot be read.
+    """
+    filled = fill_tags(tree, _tags(metadata))
+    if ADDON_CONFIG in tree:
+        # csctl copies the stages as they are written, without replacing tags.
+        filled[ADDON_CONFIG] = tree[ADDON_CONFIG]
+    filled = with_addon_versions(filled, settings)
+    expected = f"{settings.series}-cluster-class"
+    _set_version(filled, CLASS_DIRECTORY, metadata.cluster_stack, expected, sets_name=settings.sets_names)
+    if ADDON_CONFIG not in tree:
+        _require(filled, ADDON_VALUES, f"a stack has it or {ADDON_CONFIG}")
+        _set_version(filled, ADDON_DIRECTORY, metadata.cluster_addon)
+    return filled
+
+
+def packed(blueprint: Blueprint, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Make every file of the release; the same files always give the same bytes (INCUMBENT D73).
+
+    Args:
+        blueprint: What the release is.
+        files: As :func:`prepared` returned them, with or without dependencies of charts added.
+    """
+    metadata = blueprint.metadata
+    single = ADDON_CONFIG not in files
+    return {
+        METADATA: yaml.dump(metadata.document()).encode(),
+        HASHES: json.dumps(blueprint.hashes.document(), indent=2).encode(),
+        class_chart_file(blueprint.name): _chart(files, CLASS_DIRECTORY),
+        addon_file(blueprint.name, metadata): _chart(files, ADDON_DIRECTORY) if single else _raw(files),
+        **{name: files[name] for name in (ADDON_VALUES if single else ADDON_CONFIG, COMPATIBILITY) if name in files},
+    }
+
+
+def visible(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return those of the prepared files that a release holds, by their paths in the stack directory."""
+    single = ADDON_CONFIG not in files
+    addons = _of_chart(files, ADDON_DIRECTORY) if single else below(files, ADDON_DIRECTORY)
+    top = {name: files[name] for name in (ADDON_VALUES if single else ADDON_CONFIG, COMPATIBILITY) if name in files}
+    return top | _under(CLASS_DIRECTORY, _of_chart(files, CLASS_DIRECTORY)) | _under(ADDON_DIRECTORY, addons)
+
+
+def below(files: Mapping[str, bytes], directory: str) -> dict[str, bytes]:
+    """Return the files of a directory by their paths in it."""
+    return {path.removeprefix(directory): content for path, content in files.items() if path.startswith(directory)}
+
+
+def _tags(metadata: Metadata) -> dict[str, str]:
+    return {
+        "ClusterClassVersion": metadata.cluster_stack.dot,
+        "ClusterAddonVersion": metadata.cluster_addon.dot,
+        "NodeImageVersion": metadata.node_image.dot if metadata.node_image else "",
+    }
+
+
+def _set_version(
+    files: dict[str, bytes], directory: str, version: StackVersion, expected: str = "", *, sets_name: bool = False
+) -> None:
+    """Force the version of a chart, and check its name, or set that, too."""
     place = f"{directory}{CHART_FILE}"
-    chart, count = _VERSION_LINE.subn(f"version: {version.dot}".encode(), _require(tree, place, "a chart needs it"))
-    document = yaml.load(chart, name=place)
+    content = _require(files, place, "a chart needs it")
+    document = yaml.load(content, name=place)
     name = document.get("name") if isinstance(document, dict) else None
-    if not isinstance(name, str) or not name or (expected and name != expected):
+    wanted = expected if sets_name else name
+    if not isinstance(wanted, str) or not wanted or (expected and wanted != expected):
         raise SourceBroken(place, f"names the chart {name!r}: write name: {expected or '<name of the chart>'}")
-    if count != 1 or document.get("version") != version.dot:
-        raise SourceBroken(place, "has no line with the version alone: write version: v1")
-    files = chart_files(_below(tree, directory) | {CHART_FILE: chart}, directory)
-    return write_archive({f"{name}/{path}": content for path, content in files.items()})
+    changed = with_values(content, {("version",): version.dot, ("name",): wanted}, name=place)
+    if changed is None:
+        raise SourceBroken(place, "has no name, or no line with the version alone: write name and version: v1")
+    files[place] = changed
 
 
-def _require(tree: Mapping[str, bytes], path: str, why: str) -> bytes:
-    if path not in tree:
+def _chart(files: Mapping[str, bytes], directory: str) -> bytes:
+    """Pack one chart as ``helm package`` does, without what ``.helmignore`` names."""
+    place = f"{directory}{CHART_FILE}"
+    name = yaml.load(files[place], name=place)["name"]
+    return write_archive(_under(f"{name}/", _of_chart(files, directory)))
+
+
+def _raw(files: Mapping[str, bytes]) -> bytes:
+    return write_archive(below(files, ADDON_DIRECTORY))
+
+
+def _of_chart(files: Mapping[str, bytes], directory: str) -> dict[str, bytes]:
+    return chart_files(below(files, directory), directory)
+
+
+def _under(directory: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {f"{directory}{path}": content for path, content in files.items()}
+
+
+def _require(files: Mapping[str, bytes], path: str, why: str) -> bytes:
+    if path not in files:
         raise SourceBroken(path, f"is missing: {why}")
-    return tree[path]
-
-
-def _below(tree: Mapping[str, bytes], directory: str) -> dict[str, bytes]:
-    return {path.removeprefix(directory): content for path, content in tree.items() if path.startswith(directory)}
-
-
-def _store(name: ReleaseName, files: Mapping[str, bytes], into: Path) -> None:
-    into.mkdir(parents=True, exist_ok=True)
-    staging = Staging.create(into)
-    try:
-        for file, content in files.items():
-            (staging.path / file).write_bytes(content)
-        built = survey(name, staging.path)
-        open_release(built, ChartCache())
-        target = into / name.release
-        try:
-            staging.publish(target, readable=True)
-        except FileExistsError:
-            if survey(name, target).digest != built.digest:
-                way_out = "choose another version, or remove it"
-                raise SourceBroken(target, f"is there already, with another content: {way_out}") from None
-    finally:
-        staging.remove()
+    return files[path]

@@ -1,44 +1,24 @@
-"""The source directory of a cluster stack: its files, its settings and its version tags (FORMATS sections 1 to 3)."""
+"""The source directory of a cluster stack: its files, its hashes and its version tags (FORMATS sections 3 and 5)."""
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from clusterstacks.api import yaml
-from clusterstacks.domain.documents import Node
 from clusterstacks.domain.hashes import Hashes, directory_hash, file_hash
-from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
 from clusterstacks.releases.errors import SourceBroken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-SETTINGS = "csctl.yaml"
 WHITEOUT = ".wh."
 """Prefix of a file that takes another away, as in the layers of container images."""
 
-_TAG = re.compile(rb"<< \.([A-Za-z]+) >>")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What csctl.yaml says.
-
-    Args:
-        provider: The infrastructure provider.
-        stack: The cluster stack's name.
-        kubernetes: The version the stack is made for.
-    """
-
-    provider: str
-    stack: str
-    kubernetes: KubernetesVersion
+_TAG = re.compile(rb"<< \.([A-Za-z_][0-9A-Za-z_]*) >>")
 
 
 def read_tree(root: Path) -> dict[str, bytes]:
@@ -69,40 +49,30 @@ def overlaid(base: Mapping[str, bytes], changes: Mapping[str, bytes]) -> dict[st
     return result
 
 
-def read_settings(tree: Mapping[str, bytes]) -> Settings:
-    """Read csctl.yaml.
+def hash_tree(tree: Mapping[str, bytes], addons: Mapping[str, str] | None = None) -> Hashes:
+    """Hash a tree the way hashes.json says (FORMATS section 5), before its tags are replaced.
 
-    Raises:
-        SourceBroken: It is missing.
-        SpecError: A field is missing or wrong; the message names it.
+    Args:
+        tree: The files of the stack directory.
+        addons: Versions that are set in the addon charts while building, by the name of the dependency.
     """
-    if SETTINGS not in tree:
-        raise SourceBroken(SETTINGS, "is missing: add it at the top of the stack directory")
-    config = Node(yaml.load(tree[SETTINGS], name=SETTINGS), SETTINGS).child("config")
-    version = config.child("kubernetesVersion")
-    try:
-        kubernetes = KubernetesVersion.parse(version.value)
-    except InvalidVersion:
-        raise version.refuse("write a full Kubernetes version like v1.34.7") from None
-    return Settings(config.child("provider").child("type").text(), config.child("clusterStackName").text(), kubernetes)
-
-
-def hash_tree(tree: Mapping[str, bytes]) -> Hashes:
-    """Hash a tree the way hashes.json says (FORMATS section 5), before its tags are replaced."""
     digests = {path: sha256(content).hexdigest() for path, content in tree.items()}
 
-    def below(directory: str) -> str:
+    def below(directory: str, **more: str) -> str:
         entries = [
             (path.removeprefix(directory), digest) for path, digest in digests.items() if path.startswith(directory)
         ]
-        return directory_hash(entries) if entries else ""
+        return directory_hash([*entries, *more.items()]) if entries else ""
 
     values = tree.get("cluster-addon-values.yaml")
+    lines = "".join(f"{name} {version}\n" for name, version in sorted((addons or {}).items()))
     return Hashes(
         cluster_stack=below(""),
         cluster_addon_dir=below("cluster-addon/"),
         cluster_addon_values="" if values is None else file_hash(values),
         node_image_dir=below("node-image/"),
+        node_images_dir=below("node-images/"),
+        cluster_addon_pinned=below("cluster-addon/", versions=sha256(lines.encode()).hexdigest()) if addons else "",
     )
 
 

@@ -11,8 +11,9 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.hashes import parse_hashes
 from clusterstacks.domain.names import parse_release
 from clusterstacks.releases.archives import read_archive
-from clusterstacks.releases.building.packaging import build_release
-from clusterstacks.releases.building.sourcetree import fill_tags, hash_tree, overlaid, read_settings, read_tree
+from clusterstacks.releases.building.fixed import build_release
+from clusterstacks.releases.building.settings import read_settings
+from clusterstacks.releases.building.sourcetree import fill_tags, hash_tree, overlaid, read_tree
 from clusterstacks.releases.charts import ChartCache
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import SourceBroken
@@ -151,15 +152,15 @@ def test_a_tree_is_hashed_as_go_hashes_directories() -> None:
     assert hashes.cluster_addon_dir == "pkm5hllkj1ougrurvd2rknux7vysonu0bklqxeqc38"
 
 
-def test_building_again_changes_nothing_and_another_content_is_refused(tmp_path: Path, source: Path) -> None:
+def test_building_again_changes_nothing_and_another_content_takes_the_place(tmp_path: Path, source: Path) -> None:
+    directory = tmp_path / "out" / build(source, tmp_path / "out").release
+    before, inode = read_release(directory), directory.stat().st_ino
     build(source, tmp_path / "out")
-    before = read_release(tmp_path / "out" / "local-tiny-1-35-v2")
-    build(source, tmp_path / "out")
-    (source / "cluster-addon/cni/values.yaml").write_text("other: true\n")
+    assert (read_release(directory), directory.stat().st_ino) == (before, inode)
 
-    with pytest.raises(SourceBroken, match="is there already, with another content"):
-        build(source, tmp_path / "out")
-    assert read_release(tmp_path / "out" / "local-tiny-1-35-v2") == before
+    (source / "cluster-addon/cni/values.yaml").write_text("other: true\n")
+    build(source, tmp_path / "out")
+    assert read_release(directory) != before
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["local-tiny-1-35-v2"]
 
 
@@ -196,7 +197,7 @@ BROKEN = {
     "settings of no YAML": ("csctl.yaml", "[", "csctl.yaml"),
     "a Kubernetes minor": ("csctl.yaml", SETTINGS.replace("v1.35.4", "v1.35"), "config.kubernetesVersion is 'v1.35'"),
     "no provider": ("csctl.yaml", SETTINGS.replace("type: local", "x: y"), "config.provider.type is nothing"),
-    "a dash in the name": ("csctl.yaml", SETTINGS.replace("tiny", "ti-ny"), "'ti-ny' is no cluster stack name"),
+    "a dash in the name": ("csctl.yaml", SETTINGS.replace("tiny", "ti-ny"), "config.clusterStackName is 'ti-ny'"),
     "no class chart": ("cluster-class/Chart.yaml", None, "cluster-class/Chart.yaml is missing"),
     "a foreign chart name": (
         "cluster-class/Chart.yaml",
@@ -206,7 +207,7 @@ BROKEN = {
     "a chart without version": (
         "cluster-class/Chart.yaml",
         "name: local-tiny-1-35-cluster-class\n",
-        "has no line with the version alone",
+        "has no name, or no line with the version alone",
     ),
     "a chart that is a list": ("cluster-class/Chart.yaml", "- version: v1\n", "names the chart None"),
     "no stages and no values": ("clusteraddon.yaml", None, "cluster-addon-values.yaml is missing"),
@@ -238,7 +239,7 @@ def test_a_missing_source_is_named(tmp_path: Path) -> None:
 
 
 def test_settings_may_leave_the_v_away() -> None:
-    settings = read_settings({"csctl.yaml": SETTINGS.replace("v1.35.4", "1.35.4").encode()})
+    (settings,) = read_settings({"csctl.yaml": SETTINGS.replace("v1.35.4", "1.35.4").encode()})
 
     assert (settings.provider, settings.stack, settings.kubernetes.text) == ("local", "tiny", "v1.35.4")
 
