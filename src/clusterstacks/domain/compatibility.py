@@ -1,0 +1,276 @@
+"""What a release states about the versions its parts work with: ``compatibility.yaml`` (FORMATS section 17)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.documents import DocumentError, Node
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.ranges import InvalidRange, Range
+from clusterstacks.domain.semver import SemVer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FILE = "compatibility.yaml"
+API_VERSION = "compatibility.clusterstack.x-k8s.io/v1alpha1"
+
+TESTED = "tested"
+KINDS = (TESTED, "supported", "documented", "recommended", "skew")
+"""Kinds of evidence; only ``tested`` makes a range soft: outside of it is untested, not broken."""
+
+
+class Severity(StrEnum):
+    """What a rule does where it matches."""
+
+    DENY = "Deny"
+    WARN = "Warn"
+    ALLOW = "Allow"
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeRule:
+    """From which versions a component may be moved to the one that states this.
+
+    Args:
+        max_minor_step: Most minors at a time, inside one major; None for any number and any change of major.
+        downgrade: Whether it may also be moved to from a higher version.
+    """
+
+    max_minor_step: int | None = None
+    downgrade: bool = False
+
+    def allows(self, old: SemVer, new: SemVer) -> bool:
+        """Tell whether a component may move from ``old`` to ``new``, whose rule this is."""
+        if new < old:
+            return self.downgrade
+        if new == old or self.max_minor_step is None:
+            return True
+        return new.major == old.major and new.minor - old.minor <= self.max_minor_step
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One piece of software in a release.
+
+    Args:
+        name: Its id, as in the built-in facts: ``cilium``.
+        version: Of the software, not of the chart.
+        text: The version as it was written, without a leading ``v``.
+        addon: The chart directory that brings it; empty when it is part of the class or the node image.
+        kubernetes: The versions it works with; None when the release does not say.
+        kind: Evidence for that range, one of :data:`KINDS`.
+        requires: Other components that must be present, each in its range.
+        upgrade: How it may be moved to.
+        source: Where the facts are from.
+    """
+
+    name: str
+    version: SemVer
+    text: str
+    addon: str = ""
+    kubernetes: Range | None = None
+    kind: str = "supported"
+    requires: Mapping[str, Range] = field(default_factory=dict)
+    upgrade: UpgradeRule = UpgradeRule()
+    source: str = ""
+
+    @property
+    def title(self) -> str:
+        """Name and version, as in the ids of facts: ``cilium@1.18.2``."""
+        return f"{self.name}@{self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """When a rule matches; all that is said must hold, and nothing said always holds.
+
+    Args:
+        kubernetes: The cluster's version is in the range.
+        components: Each is present, in its range.
+        provider: Of the stack.
+        labels: Of the Cluster, each with this value.
+        variables: Of the Cluster's topology, by dotted path, each with this value.
+    """
+
+    kubernetes: Range | None = None
+    components: Mapping[str, Range] = field(default_factory=dict)
+    provider: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A statement about a combination.
+
+    Args:
+        id: Unique in its file.
+        when: The combination.
+        severity: What follows.
+        message: Why, for a person.
+        way: What to do instead.
+        overrides: Ids of the facts an Allow rule takes the force of.
+        source: Where it is from.
+    """
+
+    id: str
+    when: Circumstances
+    severity: Severity
+    message: str
+    way: str = ""
+    overrides: tuple[str, ...] = ()
+    source: str = ""
+
+    @property
+    def fact(self) -> str:
+        """The id of the rule among other facts."""
+        return f"rule:{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Compatibility:
+    """The whole file.
+
+    Args:
+        kubernetes: The versions a Cluster of the release's class may run.
+        components: Every piece of software that is known.
+        rules: Statements about combinations.
+    """
+
+    kubernetes: Range
+    components: tuple[Component, ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+    def of_addon(self, addon: str) -> tuple[Component, ...]:
+        """Return the components of one addon."""
+        return tuple(component for component in self.components if component.addon == addon)
+
+    def addons(self) -> tuple[str, ...]:
+        """Name the addons, sorted."""
+        return tuple(sorted({component.addon for component in self.components if component.addon}))
+
+
+def parse_compatibility(document: object, *, file: str = FILE) -> Compatibility:
+    """Read the file.
+
+    Raises:
+        SpecError: A field is missing, unknown or wrong; the message names it.
+    """
+    node = Node(document, file)
+    _only(node, {"apiVersion", "kubernetes", "components", "rules"})
+    version = node.child("apiVersion")
+    if version.value != API_VERSION:
+        raise version.refuse(f"write {API_VERSION}")
+    components = tuple(map(_component, node.child("components").items()))
+    rules = tuple(map(_rule, node.child("rules").items()))
+    _unique(node, "components", [component.name for component in components])
+    _unique(node, "rules", [rule.id for rule in rules])
+    return Compatibility(_range(node.child("kubernetes")), components, rules)
+
+
+def _component(node: Node) -> Component:
+    _only(node, {"name", "addon", "version", "kubernetes", "kind", "requires", "upgrade", "source"})
+    version, text = _version(node.child("version"))
+    kind = node.child("kind")
+    if kind.value is not None and kind.value not in KINDS:
+        raise kind.refuse(f"write one of {', '.join(KINDS)}")
+    kubernetes = node.child("kubernetes")
+    return Component(
+        name=node.child("name").text(),
+        version=version,
+        text=text,
+        addon=node.child("addon").optional_text(),
+        kubernetes=None if kubernetes.value is None else _range(kubernetes),
+        kind=kind.optional_text() or "supported",
+        requires=_ranges(node.child("requires")),
+        upgrade=_upgrade(node.child("upgrade")),
+        source=node.child("source").optional_text(),
+    )
+
+
+def _upgrade(node: Node) -> UpgradeRule:
+    if node.value is None:
+        return UpgradeRule()
+    _only(node, {"maxMinorStep", "downgrade"})
+    step, downgrade = node.child("maxMinorStep"), node.child("downgrade")
+    if step.value is not None and (type(step.value) is not int or step.value < 0):
+        raise step.refuse("write a number of minors")
+    if downgrade.value is not None and not isinstance(downgrade.value, bool):
+        raise downgrade.refuse("write true or false")
+    return UpgradeRule(step.value if isinstance(step.value, int) else None, downgrade.value is True)
+
+
+def _rule(node: Node) -> Rule:
+    _only(node, {"id", "when", "severity", "message", "way", "overrides", "source"})
+    severity = node.child("severity")
+    if severity.value not in [one.value for one in Severity]:
+        raise severity.refuse("write Deny, Warn or Allow")
+    overrides = tuple(item.text() for item in node.child("overrides").items())
+    if bool(overrides) is not (severity.value == Severity.ALLOW):
+        raise node.child("overrides").refuse("an Allow rule names the facts it overrides, and no other rule does")
+    return Rule(
+        id=node.child("id").text(),
+        when=_circumstances(node.child("when")),
+        severity=Severity(str(severity.value)),
+        message=node.child("message").text(),
+        way=node.child("way").optional_text(),
+        overrides=overrides,
+        source=node.child("source").optional_text(),
+    )
+
+
+def _circumstances(node: Node) -> Circumstances:
+    if node.value is None:
+        return Circumstances()
+    _only(node, {"kubernetes", "components", "provider", "clusterLabels", "variables"})
+    kubernetes = node.child("kubernetes")
+    return Circumstances(
+        kubernetes=None if kubernetes.value is None else _range(kubernetes),
+        components=_ranges(node.child("components")),
+        provider=node.child("provider").optional_text(),
+        labels={key: value.text() for key, value in _entries(node.child("clusterLabels")).items()},
+        variables={key: value.value for key, value in _entries(node.child("variables")).items()},
+    )
+
+
+def _entries(node: Node) -> dict[str, Node]:
+    if node.value is None:
+        return {}
+    keys = node.mapping()
+    if not all(isinstance(key, str) and key for key in keys):
+        raise node.refuse("write names as keys")
+    return {str(key): node.child(str(key)) for key in keys}
+
+
+def _ranges(node: Node) -> dict[str, Range]:
+    return {key: _range(value) for key, value in _entries(node).items()}
+
+
+def _range(node: Node) -> Range:
+    try:
+        return Range.parse(node.value)
+    except InvalidRange as error:
+        raise DocumentError(f"{node.file}: {node.field}: {error.message}") from None
+
+
+def _version(node: Node) -> tuple[SemVer, str]:
+    text = node.text("write the version of the software, in quotes, like '1.18.2'")
+    try:
+        return SemVer.parse(text), text.removeprefix("v")
+    except SpecError as error:
+        raise DocumentError(f"{node.file}: {node.field}: {error.message}") from None
+
+
+def _only(node: Node, known: set[str]) -> None:
+    """Refuse a field nobody reads: a range with a slip in its name would allow everything."""
+    if unknown := sorted(str(key) for key in node.mapping() if key not in known):
+        place = f"{node.file}: {node.field}" if node.field else node.file
+        raise DocumentError(f"{place} has the unknown field {unknown[0]}: known are {', '.join(sorted(known))}")
+
+
+def _unique(node: Node, field_name: str, names: list[str]) -> None:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise DocumentError(f"{node.file}: {field_name} has {twice[0]} twice: write it once")

@@ -1,0 +1,112 @@
+"""Ranges of versions as compatibility statements write them (FORMATS section 17): ``>=1.30 <1.36 || =1.38.2``."""
+
+from __future__ import annotations
+
+import operator
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.domain.documents import shown
+from clusterstacks.domain.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_CHARACTERS: Final = 512
+"""Longest range read. Arbitrary; the longest of the built-in data has 40."""
+
+Numbers = tuple[int, int, int]
+"""Major, minor and patch number."""
+
+_COMPARATOR = re.compile(r"(>=|>|<=|<|=)(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})(?:\.(0|[1-9][0-9]{0,8}))?")
+_HOLDS: Final[dict[str, Callable[[Numbers, Numbers], bool]]] = {
+    ">=": operator.ge,
+    ">": operator.gt,
+    "<=": operator.le,
+    "<": operator.lt,
+    "=": operator.eq,
+}
+
+
+class InvalidRange(SpecError):
+    """A text that is no range."""
+
+    def __init__(self, text: object, problem: str = "is no range of versions") -> None:
+        super().__init__("InvalidRange", f"{shown(text)} {problem}: write it like '>=1.30 <1.36' or '=1.38.2'")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparator:
+    """One bound.
+
+    Args:
+        symbol: ``>=``, ``>``, ``<=``, ``<`` or ``=``.
+        numbers: What is compared with.
+    """
+
+    symbol: str
+    numbers: Numbers
+
+    def holds(self, numbers: Numbers) -> bool:
+        """Tell whether a release satisfies the bound."""
+        return _HOLDS[self.symbol](numbers, self.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A set of releases; pre-releases are in no range.
+
+    Args:
+        text: As it was written, for messages.
+        alternatives: At least one of them must hold; inside one, every comparator.
+    """
+
+    text: str
+    alternatives: tuple[tuple[Comparator, ...], ...] = field(repr=False, compare=False)
+
+    @classmethod
+    def parse(cls, text: object) -> Range:
+        """Read a range: comparators joined by one blank, alternatives joined by ``||`` between blanks.
+
+        ``X.Y`` means ``X.Y.0``, so ``<1.33`` excludes every release of 1.33.
+
+        Raises:
+            InvalidRange: The text has another shape, or no release is in it.
+        """
+        if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
+            raise InvalidRange(text)
+        alternatives = tuple(
+            tuple(_comparator(text, one) for one in alternative.split(" ")) for alternative in text.split(" || ")
+        )
+        if not any(_is_possible(comparators) for comparators in alternatives):
+            raise InvalidRange(text, "holds no version at all")
+        return cls(text, alternatives)
+
+    def holds(self, numbers: Numbers, pre: str = "") -> bool:
+        """Tell whether a version is in the range.
+
+        Args:
+            numbers: Major, minor and patch number.
+            pre: Identifiers of a pre-release; empty for a release.
+        """
+        return not pre and any(all(one.holds(numbers) for one in comparators) for comparators in self.alternatives)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _comparator(text: str, part: str) -> Comparator:
+    found = _COMPARATOR.fullmatch(part)
+    if found is None:
+        raise InvalidRange(text)
+    return Comparator(found[1], (int(found[2]), int(found[3]), int(found[4] or 0)))
+
+
+def _is_possible(comparators: tuple[Comparator, ...]) -> bool:
+    """Whether a release satisfies all: if any does, then one at a bound or right above one does."""
+    candidates = [(0, 0, 0)]
+    for one in comparators:
+        major, minor, patch = one.numbers
+        candidates += [one.numbers, (major, minor, patch + 1)]
+    return any(all(one.holds(candidate) for one in comparators) for candidate in candidates)
