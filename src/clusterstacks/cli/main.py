@@ -12,6 +12,7 @@ from clusterstacks.cli import output
 VERBS = {
     "demo": ("clusterstacks.cli.demo", "Run the main job on this machine."),
     "dev": ("clusterstacks.cli.dev", "Run Cluster API and the operator on this machine."),
+    "lint": ("clusterstacks.cli.lint", "Say what is wrong with a stack."),
     "sign": ("clusterstacks.cli.sign", "Sign a release."),
     "verify": ("clusterstacks.cli.verify", "Verify who signed a release."),
 }

@@ -1,0 +1,99 @@
+"""Renders a stack's charts and compiles its conditions, as the operator will; what fails becomes part of the stack."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.reading import at, mapping, mappings, text
+from clusterstacks.authoring.sample import NAMESPACE, sample_roots
+from clusterstacks.authoring.stack import BrokenCondition
+from clusterstacks.domain.errors import ClusterStacksError
+from clusterstacks.releases.charts import pack_chart
+from clusterstacks.releases.helmignore import chart_files
+from clusterstacks.releases.release import ADDON_CONFIG
+from clusterstacks.render.errors import CelUndecided
+from clusterstacks.render.requests import addon_request, addon_values, class_request
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+
+    from clusterstacks.authoring.sample import Roots
+    from clusterstacks.authoring.stack import Chart, Stack
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.domain.versions import KubernetesVersion
+    from clusterstacks.render.renderer import ChartRequest, Examined, Renderer
+
+
+async def examine(stack: Stack, renderer: Renderer, roots: Roots | None) -> Stack:
+    """Return the stack with what rendering it told; ``roots`` None takes the sample."""
+    stack = replace(stack, conditions=tuple([broken async for broken in _conditions(stack, renderer)]))
+    if stack.settings is None or stack.name is None:
+        return stack  # csctl.yaml must be mended first: it says what to render for
+    kubernetes = stack.settings.kubernetes
+    examined: list[Chart] = []
+    if stack.class_chart is not None:
+        examined.append(await _class(stack.class_chart, renderer, stack.name, kubernetes))
+    objects = [document.manifest for chart in examined for document in chart.documents]
+    data = (roots or sample_roots(stack.name, kubernetes, objects)).data
+    examined += await asyncio.gather(*(_addon(chart, renderer, data, kubernetes) for chart in stack.addons))
+    return replace(stack, charts=tuple(examined))
+
+
+async def _class(chart: Chart, renderer: Renderer, name: ReleaseName, kubernetes: KubernetesVersion) -> Chart:
+    request = partial(class_request, name=name, kubernetes=kubernetes, namespace=NAMESPACE)
+    return await _rendered(chart, renderer, request)
+
+
+async def _addon(
+    chart: Chart, renderer: Renderer, data: Mapping[str, Manifest], kubernetes: KubernetesVersion
+) -> Chart:
+    try:
+        values = await _values(chart, renderer, data)
+    except UnicodeDecodeError:
+        return replace(chart, values_failure="is no UTF-8 text")
+    except ClusterStacksError as error:
+        return replace(chart, values_failure=error.message)
+    request = partial(addon_request, label=chart.title, values=values, kubernetes=kubernetes)
+    return await _rendered(chart, renderer, request)
+
+
+async def _values(chart: Chart, renderer: Renderer, data: Mapping[str, Manifest]) -> str:
+    template = chart.values_template.decode() if chart.values_path else None
+    return await addon_values(renderer, template, data, label=chart.title, file=chart.values_path)
+
+
+async def _rendered(chart: Chart, renderer: Renderer, request: Callable[[bytes], ChartRequest]) -> Chart:
+    try:
+        files = chart_files(chart.files, chart.directory)
+        # Helm finds the chart by its one top directory, whatever that is called.
+        examined: Examined = await renderer.examine(request(pack_chart("chart", files)))
+    except ClusterStacksError as error:
+        return replace(chart, failure=error.message)
+    return replace(chart, documents=examined.documents, repetitions=examined.repetitions)
+
+
+async def _conditions(stack: Stack, renderer: Renderer) -> AsyncIterator[BrokenCondition]:
+    for path, check in _checks(stack.document(ADDON_CONFIG)):
+        variables: dict[str, Manifest] = {key: {} for one in mappings(check, "objects") if (key := text(one, "key"))}
+        try:
+            await renderer.holds(text(check, "conditions"), variables, label=ADDON_CONFIG)
+        except CelUndecided:
+            continue  # it compiles, and asks for what the objects of a cluster have
+        except ClusterStacksError as error:
+            yield BrokenCondition((*path, "conditions"), error.message)
+
+
+def _checks(config: object) -> Iterator[tuple[tuple[str | int, ...], Manifest]]:
+    """Find every condition of clusteraddon.yaml, also those of hooks that never run."""
+    stages = at(config, "addonStages")
+    for hook in stages if isinstance(stages, dict) else ():
+        listed = stages[hook] if isinstance(stages[hook], list) else []
+        for index, stage in enumerate(listed):
+            for name in ("waitForPreCondition", "waitForPostCondition"):
+                check = mapping(stage, name)
+                if text(check, "conditions").strip():
+                    yield ("addonStages", hook, index, name), check

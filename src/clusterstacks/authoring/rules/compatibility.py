@@ -1,0 +1,53 @@
+"""compatibility.yaml (FORMATS 17), where a stack has one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.api import yaml
+from clusterstacks.authoring.findings import Fault, Rule, Severity
+from clusterstacks.authoring.rules.complaints import fault_of
+from clusterstacks.domain.compatibility import FILE, parse_compatibility
+from clusterstacks.domain.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.domain.compatibility import Compatibility
+
+
+def readable(stack: Stack) -> Iterator[Fault]:
+    """The file can be read."""
+    try:
+        _read(stack)
+    except SpecError as error:
+        yield fault_of(stack, error.message, FILE, "write it as the formats say")
+
+
+def complete(stack: Stack) -> Iterator[Fault]:
+    """Every addon's versions are stated, and every addon that is stated is there."""
+    try:
+        stated = _read(stack)
+    except SpecError:
+        return
+    if stated is None:
+        return
+    named = {component.addon for component in stated.components if component.addon}
+    there = {chart.addon for chart in stack.addons}
+    for addon in sorted(there - named):
+        yield Fault(FILE, 1, f"says nothing of addon {addon}", f"add a component with addon: {addon}")
+    for addon in sorted(named - there):
+        yield Fault(FILE, 1, f"names addon {addon}, which has no chart", "correct the name, or drop it")
+
+
+def _read(stack: Stack) -> Compatibility | None:
+    if FILE not in stack.tree:
+        return None
+    return parse_compatibility(yaml.load(stack.content(FILE), name=FILE))
+
+
+RULES = (
+    Rule("compatibility", Severity.ERROR, "compatibility.yaml can be read.", readable),
+    Rule("compatibility-addons", Severity.ERROR, "compatibility.yaml names every addon, and no other.", complete),
+)

@@ -1,0 +1,23 @@
+"""Errors of the readers of documents, taken as faults."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from clusterstacks.authoring.findings import Fault
+from clusterstacks.authoring.lines import line_of_complaint
+
+if TYPE_CHECKING:
+    from clusterstacks.authoring.stack import Stack
+
+_FILE = re.compile(r"[^\s:,]+")
+
+
+def fault_of(stack: Stack, message: str, file: str, way_out: str) -> Fault:
+    """Place an error in the file it names, or in ``file``; the message keeps the way out it has, if it has one."""
+    named = _FILE.match(message)
+    path = named[0] if named and named[0] in stack.tree else file
+    problem, colon, told = message.removeprefix(path).lstrip(":, ").rpartition(": ")
+    line = line_of_complaint(stack.content(path), message)
+    return Fault(path, line, problem if colon else told, told if colon else way_out)

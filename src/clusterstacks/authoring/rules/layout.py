@@ -1,0 +1,65 @@
+"""Which files a stack consists of, and the tags in them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from clusterstacks.authoring.findings import Fault, Rule, Severity
+from clusterstacks.authoring.stack import TAGS
+from clusterstacks.releases.building.packaging import CLASS_DIRECTORY
+from clusterstacks.releases.building.pinning import ADDON_DIRECTORY
+from clusterstacks.releases.building.sourcetree import fill_tags
+from clusterstacks.releases.charts import CHART_FILE
+from clusterstacks.releases.errors import SourceBroken
+from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clusterstacks.authoring.stack import Stack
+
+_LINE = re.compile(r"line (\d+): ")
+
+
+def files(stack: Stack) -> Iterator[Fault]:
+    """Everything a release is made of is there."""
+    if stack.class_chart is None:
+        path = f"{CLASS_DIRECTORY}{CHART_FILE}"
+        yield Fault(path, 1, "is missing", "add the Helm chart of the cluster class; csctl init shows one")
+    if stack.staged:
+        return
+    if ADDON_VALUES not in stack.tree:
+        problem = f"is missing, and so is {ADDON_VALUES} of the single-chart layout"
+        yield Fault(ADDON_CONFIG, 1, problem, "say in it in which stages the addons come; csctl init shows one")
+    elif not stack.addons:
+        path = f"{ADDON_DIRECTORY}{CHART_FILE}"
+        way_out = f"add the one chart of all addons, or {ADDON_CONFIG} for a chart of each"
+        yield Fault(path, 1, f"is missing, though there is {ADDON_VALUES}", way_out)
+
+
+def stale_values(stack: Stack) -> Iterator[Fault]:
+    """No values file of the single-chart layout is left where it has no effect."""
+    if stack.staged and ADDON_VALUES in stack.tree:
+        way_out = "move what is in it to overwrite.yaml of the addons, and remove it"
+        yield Fault(ADDON_VALUES, 1, f"has no effect beside {ADDON_CONFIG}", way_out)
+
+
+def tags(stack: Stack) -> Iterator[Fault]:
+    """Every ``<< .Name >>`` is a tag that builds replace (INCUMBENT D47)."""
+    for path, content in stack.tree.items():
+        try:
+            fill_tags({path: content}, TAGS)
+        except SourceBroken as error:
+            found = _LINE.search(error.message)
+            _, _, problem = error.message.rpartition(": << ")
+            name, _, _ = problem.partition(" >>")
+            known = ", ".join(f"<< .{tag} >>" for tag in TAGS)
+            yield Fault(path, int(found[1]) if found else 1, f"<< {name} >> is no tag", f"write one of {known}")
+
+
+RULES = (
+    Rule("files", Severity.ERROR, "The charts and files a release is made of are there.", files),
+    Rule("stale-values", Severity.WARNING, "No file of the single-chart layout lies beside stages.", stale_values),
+    Rule("unknown-tag", Severity.ERROR, "Every << .Name >> is one of the tags that a build replaces.", tags),
+)

@@ -1,0 +1,87 @@
+"""csctl.yaml and the names that follow from it."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.reading import at
+from clusterstacks.authoring.findings import Fault, Rule, Severity
+from clusterstacks.authoring.lines import line_of_field, line_of_text
+from clusterstacks.authoring.rules.complaints import fault_of
+from clusterstacks.domain.documents import shown
+from clusterstacks.releases.building.settings import CSCTL, STACK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clusterstacks.authoring.stack import Stack
+
+
+def settings(stack: Stack) -> Iterator[Fault]:
+    """The files that say which stack it is can be read, and their names can stand in a release's name."""
+    if problem := stack.settings_problem:
+        yield fault_of(stack, problem, CSCTL, "name provider, stack and Kubernetes version as the formats say")
+
+
+def addon_versions(stack: Stack) -> Iterator[Fault]:
+    """Versions of addons listed for a Kubernetes version can be set."""
+    if problem := stack.pinning_problem:
+        yield fault_of(stack, problem, STACK, "list dependencies of the addons' charts with versions they have")
+
+
+def chart_name(stack: Stack) -> Iterator[Fault]:
+    """The class's chart is called as releases expect it (INCUMBENT D48)."""
+    chart = stack.class_chart
+    if chart is None or stack.name is None:
+        return
+    found = at(chart.metadata, "name")
+    expected = f"{stack.name.series}-cluster-class"
+    if chart.metadata is not None and found != expected:
+        line = line_of_field(chart.content, ("name",))
+        yield Fault(chart.chart_file, line, f"the chart is called {shown(found)}", f"write name: {expected}")
+
+
+def chart_version(stack: Stack) -> Iterator[Fault]:
+    """A chart that a build gives its version has one line for it."""
+    for chart in stack.charts:
+        if chart.versioned and chart.metadata is not None and at(chart.metadata, "version") != stack.version.dot:
+            line = line_of_text(chart.content, "version:")
+            problem = "has no line that holds the version alone, which a build could set"
+            yield Fault(chart.chart_file, line, problem, "write a line version: v1, without blanks before it")
+
+
+def minor_directory(stack: Stack) -> Iterator[Fault]:
+    """A directory called after a Kubernetes minor holds a stack for that minor."""
+    if stack.settings is None:
+        return
+    major, dash, minor = PurePath(stack.directory).name.partition("-")
+    series = stack.settings.kubernetes.series
+    path = STACK if STACK in stack.tree else CSCTL
+    if dash and major.isdecimal() and minor.isdecimal() and f"{major}.{minor}" != str(series):
+        line = line_of_text(stack.content(path), "kubernetesVersion:")
+        problem = f"is for Kubernetes {series}, but its directory is called {major}-{minor}"
+        yield Fault(
+            path, line, problem, f"correct the version, or rename the directory to {series.major}-{series.minor}"
+        )
+
+
+RULES = (
+    Rule(
+        "settings", Severity.ERROR, "csctl.yaml or stack.yaml names provider, stack and Kubernetes version.", settings
+    ),
+    Rule("addon-versions", Severity.ERROR, "Addon versions of stack.yaml or versions.yaml can be set.", addon_versions),
+    Rule(
+        "chart-name",
+        Severity.ERROR,
+        "The class's chart is called <provider>-<stack>-<major>-<minor>-cluster-class.",
+        chart_name,
+    ),
+    Rule("chart-version", Severity.ERROR, "A chart that a build gives its version has one line for it.", chart_version),
+    Rule(
+        "directory-name",
+        Severity.WARNING,
+        "A directory called 1-35 holds a stack for Kubernetes 1.35.",
+        minor_directory,
+    ),
+)

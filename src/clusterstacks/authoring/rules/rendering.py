@@ -1,0 +1,66 @@
+"""Charts and values templates render as the operator renders them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from clusterstacks.authoring.findings import Fault, Rule, Severity
+from clusterstacks.authoring.lines import line_of_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clusterstacks.authoring.stack import Chart, Stack
+
+_PLACE = re.compile(r"([^\s()\"]+/(?:templates|crds)/[^\s()\":]+):(\d+)")
+_RENDERED_PLACE = re.compile(r"([^\s()\"]+/(?:templates|crds)/[^\s()\":,]+)")
+
+
+def charts(stack: Stack) -> Iterator[Fault]:
+    """Every chart renders to objects that Kubernetes takes."""
+    for chart in stack.charts:
+        if chart.failure and not chart.unvendored:
+            path, line = _place(chart)
+            way_out = f"correct the chart; csctl template {stack.directory} shows what it renders to"
+            yield Fault(path, line, f"{chart.title} does not render: {chart.cause(chart.failure)}", way_out)
+
+
+def values(stack: Stack) -> Iterator[Fault]:
+    """Every values template renders with a cluster's objects."""
+    for chart in stack.addons:
+        if chart.values_failure:
+            cause = chart.cause(chart.values_failure)
+            place = re.search(rf"{re.escape(chart.values_path)}:(\d+)", cause)
+            way_out = (
+                "correct it, or give objects that have what it reads: csctl template --sample, then --cluster FILE"
+            )
+            yield Fault(chart.values_path, int(place[1]) if place else 1, f"does not render: {cause}", way_out)
+
+
+def repetitions(stack: Stack) -> Iterator[Fault]:
+    """No mapping has a key twice."""
+    for chart in stack.charts:
+        for repetition in chart.repetitions:
+            path = chart.place(repetition.path)
+            key = repetition.problem.split("'")[1] if "'" in repetition.problem else ""
+            line = line_of_text(stack.content(path), f"{key}:") if key else 1
+            yield Fault(
+                path, line, f"renders a mapping in which {repetition.problem}", "Helm takes the last: drop the other"
+            )
+
+
+def _place(chart: Chart) -> tuple[str, int]:
+    if found := _PLACE.search(chart.failure):
+        path = chart.place(found[1])
+        return path, int(found[2]) if path != chart.chart_file else 1
+    # A line of the output is none of the template.
+    found = _RENDERED_PLACE.search(chart.failure)
+    return chart.place(found[1]) if found else chart.chart_file, 1
+
+
+RULES = (
+    Rule("chart-renders", Severity.ERROR, "Every chart renders, for the stack's Kubernetes version.", charts),
+    Rule("values-render", Severity.ERROR, "overwrite.yaml and cluster-addon-values.yaml render.", values),
+    Rule("repeated-key", Severity.WARNING, "No rendered mapping has one key twice.", repetitions),
+)

@@ -1,0 +1,121 @@
+"""clusteraddon.yaml: the stages, the charts they name and the conditions they wait for."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from clusterstacks.api import yaml
+from clusterstacks.api.reading import at, text
+from clusterstacks.authoring.findings import Fault, Rule, Severity
+from clusterstacks.authoring.lines import line_of_field
+from clusterstacks.authoring.rules.complaints import fault_of
+from clusterstacks.domain.addonconfig import Action, Hook, parse_addon_config
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.releases.charts import CHART_FILE
+from clusterstacks.releases.release import ADDON_CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clusterstacks.authoring.stack import Stack
+
+_FIRST = re.compile(r"\[0\]")
+
+
+def readable(stack: Stack) -> Iterator[Fault]:
+    """Every stage can be run."""
+    if not stack.staged:
+        return
+    content = stack.content(ADDON_CONFIG)
+    try:
+        document = yaml.load(content, name=ADDON_CONFIG)
+        parse_addon_config(_without_stages(document))
+    except SpecError as error:
+        yield fault_of(stack, error.message, ADDON_CONFIG, "write addonStages with a list of stages for each hook")
+        return
+    for hook, index, stage in _stages(document):
+        try:
+            # One stage at a time: an author wants to see all that are wrong.
+            parse_addon_config({"addonStages": {hook: [stage]}})
+        except SpecError as error:
+            message = _FIRST.sub(f"[{index}]", error.message, count=1)
+            yield fault_of(stack, message, ADDON_CONFIG, "correct the stage")
+
+
+def hooks(stack: Stack) -> Iterator[Fault]:
+    """Every key of addonStages is a hook that runs."""
+    known = [hook.value for hook in Hook]
+    for key in _mapping(at(stack.document(ADDON_CONFIG), "addonStages")):
+        if key not in known:
+            line = line_of_field(stack.content(ADDON_CONFIG), ("addonStages", key))
+            way_out = f"write one of {', '.join(known)}"
+            yield Fault(ADDON_CONFIG, line, f"{key} is no hook, so its stages never run", way_out)
+
+
+def charts_of_stages(stack: Stack) -> Iterator[Fault]:
+    """Every addon that a stage applies has a chart."""
+    there = {chart.addon for chart in stack.addons}
+    for hook, index, stage in _stages(stack.document(ADDON_CONFIG)):
+        addon = text(stage, "name")
+        if stack.staged and addon and text(stage, "action") == Action.APPLY and addon not in there:
+            line = line_of_field(stack.content(ADDON_CONFIG), ("addonStages", hook, index, "name"))
+            choice = ", ".join(sorted(there)) or "none"
+            way_out = f"add cluster-addon/{addon}/{CHART_FILE}, or correct the name (there is {choice})"
+            yield Fault(ADDON_CONFIG, line, f"stage {addon} of {hook} has no chart", way_out)
+
+
+def stages_of_charts(stack: Stack) -> Iterator[Fault]:
+    """Every chart is applied to new clusters by some stage."""
+    if not stack.staged:
+        return
+    stages = list(_stages(stack.document(ADDON_CONFIG)))
+    named = {text(stage, "name") for _, _, stage in stages}
+    first = {text(stage, "name") for hook, _, stage in stages if hook == Hook.AFTER_CONTROL_PLANE_INITIALIZED}
+    for chart in stack.addons:
+        if chart.addon not in first:
+            which = "no new cluster gets it" if chart.addon in named else "it is never delivered"
+            way_out = (
+                f"add a stage with name: {chart.addon} to {Hook.AFTER_CONTROL_PLANE_INITIALIZED} of {ADDON_CONFIG}"
+            )
+            yield Fault(chart.chart_file, 1, f"no stage applies {chart.addon} there, so {which}", way_out)
+
+
+def conditions(stack: Stack) -> Iterator[Fault]:
+    """Every condition is CEL that compiles with the keys of its objects."""
+    for broken in stack.conditions:
+        line = line_of_field(stack.content(ADDON_CONFIG), broken.path)
+        problem = broken.problem.removeprefix(f"{ADDON_CONFIG}, ")
+        yield Fault(ADDON_CONFIG, line, problem, "correct the expression; its variables are the keys of its objects")
+
+
+def _stages(document: object) -> Iterator[tuple[str, int, dict[str, object]]]:
+    for hook, listed in _mapping(at(document, "addonStages")).items():
+        for index, stage in enumerate(listed if isinstance(listed, list) else ()):
+            yield hook, index, stage if isinstance(stage, dict) else {}
+
+
+def _without_stages(document: object) -> object:
+    """Leave out what each stage says, so that only hooks and lists are looked at."""
+    if not isinstance(document, dict) or not isinstance(document.get("addonStages"), dict):
+        return document
+    shape = {hook: [] if isinstance(listed, list) else listed for hook, listed in document["addonStages"].items()}
+    return {**document, "addonStages": shape}
+
+
+def _mapping(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+RULES = (
+    Rule(
+        "stages",
+        Severity.ERROR,
+        "Every stage of clusteraddon.yaml has a name, an action and usable conditions.",
+        readable,
+    ),
+    Rule("unknown-hook", Severity.WARNING, "Every key of addonStages is a hook that runs.", hooks),
+    Rule("stage-chart", Severity.ERROR, "Every addon that a stage applies has a chart.", charts_of_stages),
+    Rule("chart-stage", Severity.WARNING, "Every chart is applied to new clusters by a stage.", stages_of_charts),
+    Rule("condition", Severity.ERROR, "Every condition of a stage is CEL that compiles.", conditions),
+)

@@ -1,0 +1,267 @@
+"""A stack directory as lint looks at it: read as far as it can be read, with what rendering its charts told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from clusterstacks.api import yaml
+from clusterstacks.api.reading import mappings, text
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.versions import StackVersion
+from clusterstacks.releases.building.packaging import CLASS_DIRECTORY, below, chart_directories
+from clusterstacks.releases.building.pinning import with_addon_versions
+from clusterstacks.releases.building.settings import Settings, read_settings
+from clusterstacks.releases.building.sourcetree import fill_tags
+from clusterstacks.releases.building.yamledit import with_values
+from clusterstacks.releases.charts import CHART_FILE, OVERWRITE
+from clusterstacks.releases.errors import SourceBroken
+from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, SINGLE_ADDON
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.render.manifests import Document, Repetition
+
+VERSION = StackVersion(0, "lint", "1")
+"""The version a stack has while it is looked at; like a hash version it is spelled in two ways."""
+
+TAGS = {"ClusterClassVersion": VERSION.dot, "ClusterAddonVersion": VERSION.dot, "NodeImageVersion": VERSION.dot}
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart of the stack, and what it rendered to once it was examined.
+
+    Args:
+        addon: The addon's name; empty for the class.
+        directory: Where it lies.
+        files: Its files by path below the directory, as the release would hold them.
+        values_path: The template of its values; empty when it has none.
+        values_template: Its text.
+        versioned: Whether a build packages it whole and gives it the release's version.
+        documents: What it rendered to.
+        repetitions: Keys that stand twice in what it rendered.
+        failure: Why it does not render.
+        values_failure: Why its values do not render.
+    """
+
+    addon: str
+    directory: str
+    files: Mapping[str, bytes] = field(repr=False)
+    values_path: str = ""
+    values_template: bytes = field(default=b"", repr=False)
+    versioned: bool = False
+    documents: tuple[Document, ...] = ()
+    repetitions: tuple[Repetition, ...] = ()
+    failure: str = ""
+    values_failure: str = ""
+
+    @property
+    def title(self) -> str:
+        """How messages call it."""
+        return f"addon {self.addon}" if self.addon else "the cluster class"
+
+    @property
+    def content(self) -> bytes:
+        """Its Chart.yaml."""
+        return self.files[CHART_FILE]
+
+    @property
+    def metadata(self) -> Manifest | None:
+        """What Chart.yaml says; None when it cannot be read, which rendering tells."""
+        try:
+            document = yaml.load(self.content, name=self.chart_file)
+        except yaml.YamlError:
+            return None
+        return document if isinstance(document, dict) else None
+
+    @property
+    def dependencies(self) -> tuple[Manifest, ...]:
+        """The charts that Chart.yaml names as dependencies."""
+        return tuple(mappings(self.metadata or {}, "dependencies"))
+
+    @property
+    def unvendored(self) -> tuple[Manifest, ...]:
+        """The dependencies that are not in ``charts/``."""
+        return tuple(one for one in self.dependencies if not self._has(text(one, "name")))
+
+    @property
+    def chart_file(self) -> str:
+        """Path of its Chart.yaml in the stack."""
+        return f"{self.directory}/{CHART_FILE}"
+
+    def cause(self, message: str) -> str:
+        """Take the name of the chart off a message; findings say it anyway."""
+        return message.removeprefix(f"{self.title}: ").removeprefix(f"{self.directory}: ")
+
+    def _has(self, dependency: str) -> bool:
+        directory, archive = f"charts/{dependency}/", f"charts/{dependency}-"
+        return any(
+            path.startswith(directory) or (path.startswith(archive) and path.endswith(".tgz")) for path in self.files
+        )
+
+    def place(self, path: str) -> str:
+        """Path in the stack of a file as Helm names it; Chart.yaml for one of a packed dependency."""
+        below = path.partition("/")[2]
+        return f"{self.directory}/{below}" if below in self.files else self.chart_file
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenCondition:
+    """A CEL expression of clusteraddon.yaml that does not compile.
+
+    Args:
+        path: The way to the expression in the file.
+        problem: The compiler's words.
+    """
+
+    path: tuple[str | int, ...]
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An object of the class that a management cluster does not take.
+
+    Args:
+        path: Its file as Helm names it.
+        kind: The object's.
+        name: The object's.
+        problem: The server's words.
+        way_out: What to do about it.
+    """
+
+    path: str
+    kind: str
+    name: str
+    problem: str
+    way_out: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """One stack for one Kubernetes version.
+
+    Args:
+        directory: Its directory as the author named it.
+        tree: Its files as they lie there.
+        settings: Which release it is for; None when that cannot be read.
+        settings_problem: Why not.
+        name: What the release is called while it is looked at.
+        charts: The class's chart, where there is one, then those of the addons.
+        conditions: Expressions that do not compile.
+        pinning_problem: Why the versions of addons that stack.yaml or versions.yaml lists cannot be set.
+        refusals: What a management cluster says, once it was asked.
+    """
+
+    directory: str
+    tree: Mapping[str, bytes] = field(repr=False)
+    settings: Settings | None
+    settings_problem: str = ""
+    name: ReleaseName | None = None
+    charts: tuple[Chart, ...] = ()
+    conditions: tuple[BrokenCondition, ...] = ()
+    pinning_problem: str = ""
+    refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def version(self) -> StackVersion:
+        """The version it has while it is looked at."""
+        return VERSION
+
+    @property
+    def staged(self) -> bool:
+        """Whether addons come in stages; a values file of the single-chart layout beside them does not count."""
+        return ADDON_CONFIG in self.tree
+
+    @property
+    def class_chart(self) -> Chart | None:
+        """The chart of the class."""
+        return next((chart for chart in self.charts if not chart.addon), None)
+
+    @property
+    def addons(self) -> tuple[Chart, ...]:
+        """The charts of the addons."""
+        return tuple(chart for chart in self.charts if chart.addon)
+
+    def content(self, path: str) -> bytes:
+        """Content of a file, empty where there is none."""
+        return self.tree.get(path, b"")
+
+    def document(self, path: str) -> object:
+        """A YAML file, None where there is none or it is no YAML."""
+        try:
+            return yaml.load(self.content(path), name=path)
+        except yaml.YamlError:
+            return None
+
+
+def load(tree: Mapping[str, bytes], directory: str) -> tuple[Stack, ...]:
+    """Take a tree for a stack, once for each Kubernetes minor it is for; what cannot be read is left to the rules."""
+    filled = {path: _filled(path, content) for path, content in tree.items()}
+    try:
+        listed = read_settings(tree)
+    except SpecError as error:
+        return (Stack(directory, tree, None, error.message, charts=tuple(_charts(filled, None))),)
+    return tuple(_for(settings, directory, tree, filled) for settings in listed)
+
+
+def _for(settings: Settings, directory: str, tree: Mapping[str, bytes], filled: Mapping[str, bytes]) -> Stack:
+    problem = ""
+    try:
+        filled = with_addon_versions(filled, settings)
+    except SpecError as error:
+        problem = error.message
+    return Stack(
+        directory,
+        tree,
+        settings,
+        name=settings.release(VERSION),
+        charts=tuple(_charts(filled, settings)),
+        pinning_problem=problem,
+    )
+
+
+def _filled(path: str, content: bytes) -> bytes:
+    """Replace the tags of a file as a build does; one with an unknown tag stays as it is."""
+    try:
+        return fill_tags({path: content}, TAGS)[path]
+    except SourceBroken:
+        return content
+
+
+def _charts(filled: Mapping[str, bytes], settings: Settings | None) -> Iterator[Chart]:
+    staged = ADDON_CONFIG in filled
+    for directory in chart_directories(filled):
+        if f"{directory}{CHART_FILE}" not in filled:
+            continue
+        path = directory.removesuffix("/")
+        if directory == CLASS_DIRECTORY:
+            yield _versioned(Chart("", path, below(filled, directory), versioned=True), settings)
+        elif staged:
+            yield _addon(filled, path.rpartition("/")[2], path, f"{directory}{OVERWRITE}")
+        else:
+            chart = _addon(filled, SINGLE_ADDON, path, ADDON_VALUES)
+            yield _versioned(replace(chart, versioned=True), None)
+
+
+def _addon(filled: Mapping[str, bytes], addon: str, directory: str, values: str) -> Chart:
+    files = below(filled, f"{directory}/")
+    return (
+        Chart(addon, directory, files, values, filled[values]) if values in filled else Chart(addon, directory, files)
+    )
+
+
+def _versioned(chart: Chart, settings: Settings | None) -> Chart:
+    """Set the version, and the name where the tool gives it, as a build does for charts that it packages whole."""
+    values: dict[tuple[str | int, ...], str] = {("version",): VERSION.dot}
+    if settings is not None and settings.sets_names:
+        values["name",] = f"{settings.series}-cluster-class"
+    try:
+        forced = with_values(chart.content, values, name=chart.chart_file)
+    except yaml.YamlError:
+        return chart  # it does not render either, which says so better
+    return chart if forced is None else replace(chart, files={**chart.files, CHART_FILE: forced})
