@@ -1,0 +1,111 @@
+"""A release with its signatures into another repository, byte for byte: for sites without a way out."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusterstacks.releases.errors import AnswerRefused
+from clusterstacks.releases.oci.errors import TagTaken
+from clusterstacks.releases.oci.signatures import cosign_tag
+
+if TYPE_CHECKING:
+    from clusterstacks.releases.oci.descriptors import Descriptor
+    from clusterstacks.releases.oci.manifests import Manifest
+    from clusterstacks.releases.oci.registry import Registry
+
+MAX_BLOB_BYTES = 16 * 1024 * 1024 * 1024
+"""Largest blob copied (arbitrary: what a disk should have room for)."""
+
+_COSIGN_KINDS = ("sig", "att", "sbom")
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a copy came to.
+
+    Args:
+        digest: Of the manifest, here and there.
+        new: Whether it was not there before.
+        signatures: How many referrers and cosign tags came with it.
+    """
+
+    digest: str
+    new: bool
+    signatures: int
+
+
+async def copy(source: Registry, wanted: str, target: Registry, tag: str) -> Copied:
+    """Copy the manifest under a tag or digest, its blobs, its referrers and cosign's tags.
+
+    The tag appears last, so whoever sees it finds the signatures. What is there already is not sent again.
+
+    Args:
+        source: Where from.
+        wanted: Tag or digest there.
+        target: Where to.
+        tag: What it is called there.
+
+    Raises:
+        TagTaken: The tag has another manifest there.
+        NotThere: There is nothing to copy.
+        ManifestUnsupported: It is no image manifest, e.g. an index.
+        DependencyError: A registry fails.
+    """
+    manifest = await source.manifest(wanted)
+    manifest.require_image()
+    there = await target.head(tag)
+    if there not in (None, manifest.digest):
+        raise TagTaken(target.reference.at(tag), f"manifest {there}, not {manifest.digest}")
+    carrier = _Carrier(source, target)
+    await carrier.carry(manifest, manifest.digest)
+    signatures = await carrier.carry_signatures(manifest.digest)
+    if there is None:
+        await target.push_manifest(manifest.raw, manifest.media_type, tag)
+    return Copied(manifest.digest, there is None, signatures)
+
+
+@dataclass(frozen=True, slots=True)
+class _Carrier:
+    source: Registry
+    target: Registry
+
+    async def carry_signatures(self, digest: str) -> int:
+        """Copy what belongs to a manifest; return how many it were."""
+        referrers = await self.source.referrers(digest)
+        for referrer in referrers:
+            await self.carry(await self.source.manifest(referrer.digest), referrer.digest)
+        count = len(referrers)
+        for kind in _COSIGN_KINDS:
+            name = cosign_tag(digest, kind)
+            if await self.source.head(name) is not None:
+                await self.carry(await self.source.manifest(name), name)
+                count += 1
+        return count
+
+    async def carry(self, manifest: Manifest, to: str) -> None:
+        """Copy one manifest and its blobs; put it under a tag or its digest."""
+        manifest.require_image()
+        for blob in dict.fromkeys((manifest.config.digest, *(layer.digest for layer in manifest.layers))):
+            await self._carry_blob(_found(manifest, blob))
+        await self.target.push_manifest(manifest.raw, manifest.media_type, to)
+
+    async def _carry_blob(self, blob: Descriptor) -> None:
+        if blob.size > MAX_BLOB_BYTES:
+            raise AnswerRefused(self.source.reference.place, f"has a blob of {blob.size} bytes, which is not copied")
+        if await self.target.has_blob(blob.digest) or await self._mounted(blob):
+            return
+        with tempfile.TemporaryDirectory(prefix="csctl-copy-") as scratch:
+            file = Path(scratch, "blob")
+            await self.source.blob(blob, file)
+            await self.target.push_blob(file, title=blob.title)
+
+    async def _mounted(self, blob: Descriptor) -> bool:
+        here, there = self.source.reference, self.target.reference
+        return here.registry == there.registry and await self.target.mount(blob.digest, here.repository)
+
+
+def _found(manifest: Manifest, digest: str) -> Descriptor:
+    return next(blob for blob in (manifest.config, *manifest.layers) if blob.digest == digest)

@@ -1,0 +1,102 @@
+"""Which credentials are for a registry: environment, configuration files, credential helpers, Secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusterstacks.releases.oci import helpers
+from clusterstacks.releases.oci.dockerconfig import (
+    ANONYMOUS,
+    MAX_CONFIG_BYTES,
+    Credentials,
+    DockerConfig,
+    from_helper,
+)
+from clusterstacks.releases.oci.errors import DockerConfigInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from clusterstacks.releases.oci.reference import Reference
+
+
+async def find(reference: Reference, environ: Mapping[str, str]) -> Credentials:
+    """Find the credentials for a repository, of who runs this program.
+
+    In this order: ``OCI_ACCESS_TOKEN``, or ``OCI_USERNAME`` and ``OCI_PASSWORD``, for the registry ``OCI_REGISTRY``
+    names and no other; the files ``REGISTRY_AUTH_FILE``, ``$DOCKER_CONFIG/config.json`` (``~/.docker`` without the
+    variable) and ``$XDG_RUNTIME_DIR/containers/auth.json`` with the helpers they name. Nobody's when none has any.
+
+    Raises:
+        SpecError: A file is broken.
+        DependencyError: A helper fails.
+    """
+    found = _from_variables(reference, environ)
+    if found is not None:
+        return found
+    for path in _files(environ):
+        config = await asyncio.to_thread(_read, path)
+        if config is not None and (found := await _from_config(config, reference, environ)) is not None:
+            return found
+    return ANONYMOUS
+
+
+def from_docker_config(text: str | bytes, reference: Reference, *, file: str = ".dockerconfigjson") -> Credentials:
+    """Return what a Secret of type ``kubernetes.io/dockerconfigjson`` holds for a repository; runs no helper.
+
+    Args:
+        text: The Secret's value.
+        reference: The repository.
+        file: How messages call it.
+
+    Raises:
+        DockerConfigInvalid: It is no such text.
+    """
+    return DockerConfig.parse(text, file).stored(reference) or ANONYMOUS
+
+
+def _from_variables(reference: Reference, environ: Mapping[str, str]) -> Credentials | None:
+    # Without OCI_REGISTRY they could go to whatever host a reference names.
+    if environ.get("OCI_REGISTRY", "").strip().removeprefix("oci://").rstrip("/") != reference.registry:
+        return None
+    if token := environ.get("OCI_ACCESS_TOKEN"):
+        return Credentials(token=base64.b64encode(token.encode()).decode())
+    if username := environ.get("OCI_USERNAME"):
+        return Credentials(username, environ.get("OCI_PASSWORD", ""))
+    return None
+
+
+def _files(environ: Mapping[str, str]) -> Iterator[Path]:
+    if named := environ.get("REGISTRY_AUTH_FILE"):
+        yield Path(named)
+    if directory := environ.get("DOCKER_CONFIG"):
+        yield Path(directory, "config.json")
+    elif home := environ.get("HOME"):
+        yield Path(home, ".docker", "config.json")
+    if directory := environ.get("XDG_RUNTIME_DIR"):
+        yield Path(directory, "containers", "auth.json")
+
+
+def _read(path: Path) -> DockerConfig | None:
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_CONFIG_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DockerConfigInvalid(path, f"cannot be read ({error.strerror})") from None
+    if len(text) > MAX_CONFIG_BYTES:
+        raise DockerConfigInvalid(path, f"is larger than {MAX_CONFIG_BYTES} bytes")
+    return DockerConfig.parse(text, str(path))
+
+
+async def _from_config(config: DockerConfig, reference: Reference, environ: Mapping[str, str]) -> Credentials | None:
+    named = config.helper(reference)
+    if named is None and (found := config.stored(reference)) is not None:
+        return found
+    named = named or config.general_helper(reference)
+    answer = await helpers.ask(*named, environ) if named is not None else None
+    return from_helper(*answer) if answer is not None else None

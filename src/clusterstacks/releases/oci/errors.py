@@ -1,0 +1,74 @@
+"""What can be wrong with a registry and what is in it.
+
+::
+
+    SpecError
+    ├── InvalidReference       a text names nothing in a registry
+    ├── DockerConfigInvalid    a file with credentials cannot be read
+    ├── ManifestUnsupported    something else than a release is under a tag
+    └── TagTaken               a release is published already, with another content
+    DependencyError
+    ├── HelperFailed           a credential helper does not do its work
+    └── ContentCorrupt         bytes are not what their digest says
+"""
+
+from __future__ import annotations
+
+from clusterstacks.domain.documents import DocumentError
+from clusterstacks.domain.errors import DependencyError, SpecError
+
+
+class InvalidReference(SpecError):
+    """A text that names nothing in a registry."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("InvalidReference", message)
+
+
+class DockerConfigInvalid(SpecError):
+    """A file with credentials that is none."""
+
+    def __init__(self, file: object, problem: str) -> None:
+        super().__init__("DockerConfigInvalid", f"{file} {problem}: log in again to write it anew, or remove it")
+
+
+class ManifestUnsupported(SpecError):
+    """What is under a tag is no release, or one this program cannot read."""
+
+    def __init__(self, place: object, problem: str) -> None:
+        super().__init__("ManifestUnsupported", f"{place} {problem}")
+
+
+class ManifestInvalid(DocumentError):
+    """A manifest that breaks the image-spec."""
+
+    CODE = "ManifestInvalid"
+
+
+class TagTaken(SpecError):
+    """A published release never changes: the tag has another content already."""
+
+    def __init__(self, place: object, difference: str) -> None:
+        super().__init__(
+            "TagTaken",
+            f"{place} is published already with another content ({difference}): "
+            "build the release with a higher version and publish that",
+        )
+
+
+class HelperFailed(DependencyError):
+    """A program that keeps credentials gave none; what it said may hold anything and is not repeated."""
+
+    def __init__(self, program: str, problem: str) -> None:
+        super().__init__("CredentialHelperFailed", f"the credential helper {program} {problem}: log in with it again")
+
+
+class ContentCorrupt(DependencyError):
+    """A registry gave bytes that are not what their digest says; nothing of them was kept."""
+
+    def __init__(self, place: object, *, expected: str, found: str) -> None:
+        super().__init__(
+            "ContentCorrupt",
+            f"{place} gave a content of digest {found} for {expected}: it is damaged there or on the way; "
+            "try again, then publish it again",
+        )

@@ -1,0 +1,115 @@
+"""A release directory into a repository, under a tag that is its name; a published release never changes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.names import parse_release
+from clusterstacks.releases.charts import ChartCache
+from clusterstacks.releases.contents import survey
+from clusterstacks.releases.oci.artifact import compose, files_of
+from clusterstacks.releases.oci.descriptors import EMPTY
+from clusterstacks.releases.oci.errors import InvalidReference, TagTaken
+from clusterstacks.releases.oci.manifests import OCI_MANIFEST, read_manifest
+from clusterstacks.releases.opening import open_release
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.releases.oci.descriptors import Descriptor
+    from clusterstacks.releases.oci.manifests import Manifest
+    from clusterstacks.releases.oci.reference import Reference
+    from clusterstacks.releases.oci.registry import Registry
+    from clusterstacks.releases.release import Release
+
+_SHOWN_FILES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A release that is in a repository now.
+
+    Args:
+        release: Its name.
+        reference: Where it is, with tag and the manifest's digest.
+        new: Whether it was not there before.
+    """
+
+    release: ReleaseName
+    reference: Reference
+    new: bool
+
+
+async def publish(directory: Path, registry: Registry, created: datetime) -> Publication:
+    """Publish a release directory, named as the release; nothing is changed when the same content is there already.
+
+    Args:
+        directory: The release; it is verified first.
+        registry: The repository.
+        created: What the manifest says of its age.
+
+    Raises:
+        TagTaken: The release is published already with another content.
+        SpecError: The release is broken.
+        DependencyError: The registry fails, also when it is asked what it has (INCUMBENT D42).
+        OSError: The directory cannot be read.
+    """
+    release = await asyncio.to_thread(open_directory, directory)
+    tag = release.name.release
+    artifact = compose(release, created)
+    manifest = read_manifest(artifact.raw, OCI_MANIFEST, str(directory))
+    if await registry.head(tag) is not None:
+        there = await registry.manifest(tag)
+        _compare(there, files_of(manifest, release.name), registry.reference.at(tag))
+        return Publication(release.name, _located(registry, tag, there.digest), new=False)
+    await registry.push_blob(EMPTY)
+    for layer in manifest.layers:
+        await registry.push_blob(artifact.files[layer.digest], title=layer.title)
+    digest = await registry.push_manifest(artifact.raw, OCI_MANIFEST, tag)
+    return Publication(release.name, _located(registry, tag, digest), new=True)
+
+
+def open_directory(directory: Path) -> Release:
+    """Verify a release directory, whose name is that of the release.
+
+    Raises:
+        SpecError: Its name or a file of it is broken.
+        OSError: It cannot be read.
+    """
+    name = parse_release(directory.absolute().name)
+    return open_release(survey(name, directory), ChartCache())
+
+
+def check_tag(reference: Reference, release: ReleaseName) -> None:
+    """Check that a reference, where it has a tag, has that of the release.
+
+    Raises:
+        InvalidReference: It has another one, or a digest.
+    """
+    if reference.digest or reference.tag not in ("", release.release):
+        raise InvalidReference(
+            f"{reference} cannot be the place of release {release}, whose tag is its name: "
+            f"write {reference.place}, or {reference.place}:{release}"
+        )
+
+
+def _compare(there: Manifest, ours: Mapping[str, Descriptor], place: Reference) -> None:
+    # By files and not by manifests: csctl writes the time of its run into those.
+    theirs = files_of(there, place)
+    differing = sorted(
+        name
+        for name in {*ours, *theirs}
+        if name not in ours or name not in theirs or ours[name].digest != theirs[name].digest
+    )
+    if differing:
+        more = f" and {len(differing) - _SHOWN_FILES} more" if len(differing) > _SHOWN_FILES else ""
+        raise TagTaken(place, f"other: {', '.join(differing[:_SHOWN_FILES])}{more}")
+
+
+def _located(registry: Registry, tag: str, digest: str) -> Reference:
+    return type(registry.reference)(registry.reference.registry, registry.reference.repository, tag, digest)

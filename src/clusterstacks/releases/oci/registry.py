@@ -1,0 +1,193 @@
+"""One repository of an OCI registry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from yarl import URL
+
+from clusterstacks.releases.errors import AnswerRefused
+from clusterstacks.releases.oci.descriptors import Descriptor, digest_of
+from clusterstacks.releases.oci.dockerconfig import ANONYMOUS, Credentials
+from clusterstacks.releases.oci.downloads import download
+from clusterstacks.releases.oci.errors import ContentCorrupt
+from clusterstacks.releases.oci.manifests import Manifest, read_manifest
+from clusterstacks.releases.oci.pages import parse_page, read_pages
+from clusterstacks.releases.oci.referrers import add_to_index, list_referrers, read_index
+from clusterstacks.releases.oci.session import PUSH, Access, Session, refused
+from clusterstacks.releases.oci.tagging import SUBJECT_HEADER, find_digest, get_manifest, put_manifest
+from clusterstacks.releases.oci.transfers import Progress, silent
+from clusterstacks.releases.oci.uploads import Upload, digest_file, next_location
+
+if TYPE_CHECKING:
+    from clusterstacks.releases.oci.reference import Reference
+    from clusterstacks.releases.web import Web
+
+PAGE = 1000
+"""How many tags are asked for at once; a registry may give fewer."""
+
+MAX_TAGS = 100_000
+"""Most tags of a repository read (arbitrary: some 10 MB)."""
+
+MAX_TAG_PAGE_BYTES = 8 * 1024 * 1024
+"""Largest page of tags (arbitrary; some registries give all tags in one)."""
+
+
+class Registry:
+    """One repository: every method may raise ``CredentialsRefused``, ``AnswerRefused`` and ``SourceUnavailable``.
+
+    Args:
+        web: What carries the requests.
+        reference: Which repository; tag and digest do not matter.
+        credentials: Who asks.
+        plain_http: Whether the registry speaks plain HTTP; ``web`` must allow it. One on this machine is asked.
+        progress: Told how far the transfer of a large blob is.
+    """
+
+    def __init__(
+        self,
+        web: Web,
+        reference: Reference,
+        credentials: Credentials = ANONYMOUS,
+        *,
+        plain_http: bool = False,
+        progress: Progress = silent,
+    ) -> None:
+        self.reference = reference.at("")
+        self._session = Session(web, self.reference, credentials, plain_http=plain_http)
+        self._progress = progress
+
+    async def tags(self) -> tuple[str, ...]:
+        """Return all tags, sorted.
+
+        Raises:
+            NotThere: The registry has no such repository.
+        """
+        found: set[str] = set()
+        async for document in read_pages(self._session, f"tags/list?n={PAGE}", limit=MAX_TAG_PAGE_BYTES, headers={}):
+            tags = parse_page(document, self._session).get("tags") or []
+            if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+                raise AnswerRefused(self.reference.place, "gives tags that are no list of texts")
+            found.update(tags)
+            if len(found) > MAX_TAGS:
+                raise AnswerRefused(self.reference.place, f"has more than {MAX_TAGS} tags")
+        return tuple(sorted(found))
+
+    async def head(self, target: str) -> str | None:
+        """Return the digest of the manifest under a tag or digest; None when the registry says there is none.
+
+        Only a 404 means that: anything else is an error (INCUMBENT D42).
+        """
+        return await find_digest(self._session, target)
+
+    async def manifest(self, target: str) -> Manifest:
+        """Return the manifest under a tag or digest, verified against the digest asked for or stated.
+
+        Raises:
+            NotThere: There is none.
+            ContentCorrupt: Its bytes have another digest.
+            SpecError: It is no manifest.
+        """
+        return await get_manifest(self._session, target)
+
+    async def has_blob(self, digest: str) -> bool:
+        """Whether the repository holds a blob."""
+        async with self._session.open("HEAD", f"blobs/{digest}", access=PUSH) as answer:
+            if answer.status not in (200, 404):
+                raise await refused(answer)
+            return answer.status == 200
+
+    async def blob(self, blob: Descriptor, into: Path) -> None:
+        """Write a blob to a new file, resumed when the connection breaks, and verified; no file when it fails.
+
+        Raises:
+            NotThere: The registry has no such blob.
+            ContentCorrupt: Its bytes have another digest.
+            StoreUnavailable: The disk refuses.
+        """
+        await download(self._session, blob, into, self._progress)
+
+    async def small_blob(self, blob: Descriptor, limit: int) -> bytes:
+        """Return a blob of at most ``limit`` bytes.
+
+        Raises:
+            NotThere: The registry has no such blob.
+            ContentCorrupt: Its bytes have another digest.
+        """
+        place = f"{self.reference.place}@{blob.digest}"
+        if blob.size > limit:
+            raise AnswerRefused(place, f"has {blob.size} bytes, and at most {limit} are read")
+        content = (await self._session.read(f"blobs/{blob.digest}", limit=blob.size)).body
+        if (found := digest_of(content)) != blob.digest:
+            raise ContentCorrupt(place, expected=blob.digest, found=found)
+        return content
+
+    async def push_blob(self, content: bytes | Path, *, title: str = "") -> str:
+        """Bring a blob into the repository, unless it is there; return its digest.
+
+        Args:
+            content: The bytes, or the file that holds them.
+            title: What the progress calls it.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        blob = await _describe(content, title)
+        if not await self.has_blob(blob.digest):
+            await Upload(self._session, blob, content, self._progress).run()
+        return blob.digest
+
+    async def mount(self, digest: str, origin: str) -> bool:
+        """Take a blob over from another repository of the same registry; False when it does not do that.
+
+        Args:
+            digest: Of the blob.
+            origin: The other repository's path.
+        """
+        path = str(URL("blobs/uploads/").with_query({"mount": digest, "from": origin}))
+        access = Access(PUSH.actions, origin)
+        async with self._session.open("POST", path, access=access, body=b"") as answer:
+            if answer.status not in (201, 202):
+                raise await refused(answer)
+            mounted = answer.status == 201
+            left = None if mounted else next_location(self._session, answer)
+        if left is not None:
+            # The registry opened an upload instead, which nobody is going to use.
+            async with self._session.open("DELETE", left, access=PUSH):
+                pass
+        return mounted
+
+    async def push_manifest(self, raw: bytes, media_type: str, target: str = "") -> str:
+        """Put a manifest under a tag, or under its digest without one; return the digest.
+
+        One with a subject becomes known as its referrer, whether the registry keeps such lists or not.
+
+        Raises:
+            ContentCorrupt: The registry says it got other bytes.
+            SpecError: The bytes are no manifest.
+        """
+        manifest = read_manifest(raw, media_type, self.reference.place)
+        headers = await put_manifest(self._session, raw, media_type, target or manifest.digest)
+        if manifest.subject is not None and SUBJECT_HEADER not in headers:
+            kept = Descriptor(
+                manifest.media_type, manifest.digest, len(raw), manifest.annotations, manifest.artifact_type
+            )
+            await add_to_index(self._session, manifest.subject.digest, kept)
+        return manifest.digest
+
+    async def referrers(self, digest: str, artifact_type: str = "") -> tuple[Descriptor, ...]:
+        """Return what belongs to a manifest, of one artifact type or of all; nothing of it is verified yet.
+
+        Raises:
+            ManifestInvalid: The list breaks the image-spec.
+        """
+        listed = await list_referrers(self._session, digest)
+        found = await read_index(self._session, digest) if listed is None else listed
+        return tuple(member for member in found if artifact_type in ("", member.artifact_type))
+
+
+async def _describe(content: bytes | Path, title: str) -> Descriptor:
+    digest, size = await digest_file(content) if isinstance(content, Path) else (digest_of(content), len(content))
+    words = {"org.opencontainers.image.title": title} if title else {}
+    return Descriptor("application/octet-stream", digest, size, words)

@@ -1,0 +1,184 @@
+"""Requests to one repository: the registry's address, who asks, and what its refusals mean."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import orjson
+from yarl import URL
+
+from clusterstacks.domain.documents import shown
+from clusterstacks.domain.errors import ClusterStacksError, DependencyError
+from clusterstacks.releases.answers import Document, place, refusal
+from clusterstacks.releases.errors import AnswerRefused
+from clusterstacks.releases.oci.authorization import Authorization
+from clusterstacks.releases.oci.destinations import follow
+from clusterstacks.releases.proxies import is_loopback
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection, Mapping
+
+    from clusterstacks.releases.answers import Answer
+    from clusterstacks.releases.oci.dockerconfig import Credentials
+    from clusterstacks.releases.oci.reference import Reference
+    from clusterstacks.releases.web import Body, Web
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a request needs to be allowed.
+
+    Args:
+        actions: In the repository, as scopes of tokens name them.
+        origin: Another repository that must be readable, for a mount; empty for none.
+    """
+
+    actions: str
+    origin: str = ""
+
+
+PULL = Access("pull")
+PUSH = Access("pull,push")
+
+_MAX_ERROR_BYTES = 16 * 1024
+
+
+class Session:
+    """One repository of one registry.
+
+    Args:
+        web: What carries the requests.
+        reference: Which repository.
+        credentials: Who asks.
+        plain_http: Whether the registry speaks plain HTTP. One on this machine is asked.
+    """
+
+    def __init__(self, web: Web, reference: Reference, credentials: Credentials, *, plain_http: bool = False) -> None:
+        self.reference = reference
+        self._web = web
+        self._credentials = credentials
+        self._plain_http = plain_http
+        self._authorization: Authorization | None = None
+        self._root: URL | None = None
+
+    @asynccontextmanager
+    async def open(
+        self,
+        method: str,
+        target: str | URL,
+        *,
+        access: Access = PULL,
+        headers: Mapping[str, str] | None = None,
+        body: Body | None = None,
+        length: int | None = None,
+    ) -> AsyncIterator[Answer]:
+        """Send a request; any status but 401, 429 and 5xx is the caller's to judge.
+
+        Args:
+            method: GET, HEAD, PUT, ...
+            target: A path below the repository, or a URL the registry gave: another host gets no credentials.
+            access: What it needs to be allowed.
+            headers: Sent along.
+            body: What to send, or what makes it anew.
+            length: Bytes of ``body``, where that is no ``bytes``.
+
+        Raises:
+            CredentialsRefused: The registry does not accept who asks.
+            SourceUnavailable: It cannot be reached.
+            AnswerRefused: It asks for what cannot be given.
+        """
+        root, authorization = await self._resolve()
+        url = target if isinstance(target, URL) else await self.url(target)
+        own = url.origin() == root
+        scope = self._scope(access)
+        for again in (True, False):
+            known = authorization.headers(scope) if own else {}
+            async with self._web.open(
+                method, str(url), headers={**(headers or {}), **known}, body=body, length=length
+            ) as answer:
+                if not (again and own and answer.status == 401):
+                    yield answer
+                    return
+                challenges = answer.headers.getall("WWW-Authenticate", [])
+                refused = refusal(answer)
+            if not await authorization.answer(challenges, scope):
+                raise refused
+
+    async def read(
+        self,
+        target: str | URL,
+        *,
+        limit: int,
+        headers: Mapping[str, str] | None = None,
+        also: Collection[int] = (),
+        method: str = "GET",
+    ) -> Document:
+        """Read a small document.
+
+        Raises:
+            NotThere: The registry says 404, unless that is in ``also``.
+            AnswerRefused: It answers with another status, or too much.
+            CredentialsRefused: It does not accept who asks.
+            SourceUnavailable: It cannot be reached.
+        """
+        async with self.open(method, target, headers=headers) as answer:
+            if answer.status != 200 and answer.status not in also:
+                raise await refused(answer)
+            return Document(answer.status, answer.headers, await answer.read(limit))
+
+    async def url(self, path: str) -> URL:
+        """Return the URL of a path below the repository."""
+        root, _ = await self._resolve()
+        return URL(f"{root}/v2/{self.reference.repository}/{path}", encoded=True)
+
+    def location(self, base: str, location: str) -> URL:
+        """Resolve where the registry sends its client next, which must not lead to a weaker or an inner place.
+
+        Raises:
+            AnswerRefused: It does.
+        """
+        target = follow(URL(base), location)
+        if target is None:
+            raise AnswerRefused(place(base), "sends its client to a place that is no safe URL")
+        return target
+
+    def _scope(self, access: Access) -> str:
+        own = f"repository:{self.reference.repository}:{access.actions}"
+        return f"{own} repository:{access.origin}:{PULL.actions}" if access.origin else own
+
+    async def _resolve(self) -> tuple[URL, Authorization]:
+        if self._root is None or self._authorization is None:
+            self._root = await self._find_root()
+            self._authorization = Authorization(self._web, self._root, self._credentials)
+        return self._root, self._authorization
+
+    async def _find_root(self) -> URL:
+        host = self.reference.host
+        plain = URL(f"http://{host}")
+        if self._plain_http:
+            return plain
+        if is_loopback(plain) and await self._speaks_plain(plain):
+            return plain
+        return URL(f"https://{host}")
+
+    async def _speaks_plain(self, root: URL) -> bool:
+        """Ask a registry on this machine, without credentials; one that speaks TLS refuses with 400."""
+        try:
+            async with self._web.open("GET", f"{root}/v2/") as answer:
+                return answer.status in {200, 401, 403}
+        except DependencyError:
+            return False
+
+
+async def refused(answer: Answer) -> ClusterStacksError:
+    """Return the error for an answer that is none, with the registry's own code and words where it gives some."""
+    error = refusal(answer)
+    if not isinstance(error, AnswerRefused):
+        return error
+    reason = ""
+    with suppress(ClusterStacksError, orjson.JSONDecodeError, LookupError, TypeError):
+        first = orjson.loads(await answer.read(_MAX_ERROR_BYTES))["errors"][0]
+        reason = f" ({shown(first['code'])}: {shown(first.get('message'))})"
+    return AnswerRefused(answer.place, f"answers with status {answer.status}{reason}")

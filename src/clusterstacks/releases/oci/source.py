@@ -1,0 +1,75 @@
+"""A repository as a source of releases: one tag each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.releases.errors import NotThere, ReleaseNotFound
+from clusterstacks.releases.evidence import Evidence
+from clusterstacks.releases.oci.artifact import digest_of_files, files_of
+from clusterstacks.releases.oci.signatures import cosign_signatures, envelopes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.releases.oci.manifests import Manifest
+    from clusterstacks.releases.oci.registry import Registry
+
+
+class OCISource:
+    """Releases in a repository.
+
+    Besides what each method says, they raise ``CredentialsRefused``, ``AnswerRefused`` and ``SourceUnavailable``, and
+    :class:`SpecError` for a tag that holds no release.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def list(self) -> tuple[str, ...]:
+        """Return all tags, sorted.
+
+        Raises:
+            NotThere: The registry has no such repository.
+        """
+        return await self._registry.tags()
+
+    async def digest(self, name: ReleaseName) -> str:
+        """Return the content digest the manifest states; one request, no file is read.
+
+        Raises:
+            ReleaseNotFound: There is no such tag.
+        """
+        return digest_of_files(files_of(await self._manifest(name), name))
+
+    async def fetch(self, name: ReleaseName, into: Path) -> None:
+        """Write the release's files into an empty directory, each verified by digest and size.
+
+        Raises:
+            ReleaseNotFound: There is no such tag.
+            ReleaseBroken: It is too large, or names what is no file.
+            ContentCorrupt: The registry gave other bytes than the manifest says.
+        """
+        files = files_of(await self._manifest(name), name)
+        for file, layer in sorted(files.items()):
+            await self._registry.blob(layer, into / file)
+
+    async def evidence(self, name: ReleaseName) -> Evidence:
+        """Return the manifest and the signatures that refer to it: DSSE envelopes, and cosign's under its own tag.
+
+        Raises:
+            ReleaseNotFound: There is no such tag.
+        """
+        manifest = await self._manifest(name)
+        return Evidence(
+            await envelopes(self._registry, manifest.digest),
+            manifest.raw,
+            await cosign_signatures(self._registry, manifest.digest),
+        )
+
+    async def _manifest(self, name: ReleaseName) -> Manifest:
+        try:
+            return await self._registry.manifest(name.release)
+        except NotThere:
+            raise ReleaseNotFound(name, self._registry.reference.place) from None
