@@ -45,33 +45,44 @@ def environment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_state
 
 
+with_option = click.option(
+    "--with",
+    "providers",
+    type=click.Choice(["kubeadm"]),
+    multiple=True,
+    help="Also run the managers of these kinds: KubeadmControlPlane, KubeadmConfig and their templates.",
+)
+
+
 @dev.command(short_help="Start an environment.")
 @environment_options
-@click.option("--clusters-from", "files", type=FILE, multiple=True, help="Apply this YAML at the end; repeatable.")
+@click.option("--clusters-from", type=FILE, multiple=True, help="Apply this YAML at the end; repeatable.")
 @click.option("--detach", "-d", is_flag=True, help="Return once everything runs; 'csctl dev down' ends it.")
-@click.option("--no-operator", is_flag=True, help="Do not start the cluster stack operator.")
-@click.option("--release-dir", type=DIRECTORY, help="Releases for the operator; default: 'releases' in the state.")
-@click.option("--default-rate-limits", is_flag=True, help="Keep Cluster API's rate limits, as in production.")
-def up(
-    state: StateDirectory,
-    files: tuple[Path, ...],
-    release_dir: Path | None,
-    *,
-    detach: bool,
-    no_operator: bool,
-    default_rate_limits: bool,
-) -> None:
-    """Start an environment and stay until Ctrl-C, which ends it and removes everything."""
+@click.option("--no-operator", "operator", flag_value=False, default=True, help="Do not start our operator.")
+@click.option(
+    "--release-dir", "releases", type=DIRECTORY, help="Releases for the operator; default: 'releases' in the state."
+)
+@click.option(
+    "--default-rate-limits", "rate_limits", is_flag=True, help="Keep Cluster API's rate limits, as in production."
+)
+@with_option
+@click.option(
+    "--crds",
+    "definitions_from",
+    type=DIRECTORY,
+    multiple=True,
+    help="Install the CRDs in YAML files below this directory; repeatable.",
+)
+def up(state: StateDirectory, *, detach: bool, **settings_of_options: Any) -> None:  # noqa: ANN401 - options by name
+    """Start an environment and stay until Ctrl-C, which ends it and removes everything.
+
+    CRDs of other providers (--crds) make their kinds known, so that cluster classes with them can be tried; the
+    providers themselves do not run. Their conversion webhooks are left out, and API versions that need them not served.
+    """
     from clusterstacks.devcluster import supervisor
     from clusterstacks.devcluster.environment import EnvironmentSettings
 
-    settings = EnvironmentSettings(
-        state=state,
-        operator=not no_operator,
-        releases=release_dir.absolute() if release_dir else None,
-        clusters_from=files,
-        rate_limits=default_rate_limits,
-    )
+    settings = EnvironmentSettings(state=state, **settings_of_options)
     if detach:
         supervisor.detach(settings, output.progress())
         _say_what_next(state, f"'csctl dev down{state.options}'")
@@ -160,13 +171,16 @@ def kubectl(state: StateDirectory, cluster: str | None, arguments: tuple[str, ..
 
 
 @dev.command(name="binaries", short_help="Find, fetch or build the programs.")
-def list_binaries() -> None:
+@with_option
+def list_binaries(providers: tuple[str, ...]) -> None:
     """Find, fetch or build the programs the environment is made of, and show where they are."""
     from clusterstacks.devcluster import binaries, clusterapi
 
     report = output.progress()
-    found = binaries.resolve(report=report)
-    clusterapi.manifests(report=report)
+    managers = clusterapi.chosen(providers)
+    found = binaries.resolve(clusterapi.programs_of(managers), report=report)
+    for manager in managers:
+        clusterapi.manifests(manager, report=report)
     rows = [(binary.name, binary.version, binary.origin, binary.path) for binary in found.values()]
     output.print_table(("NAME", "VERSION", "ORIGIN", "PATH"), rows)
 

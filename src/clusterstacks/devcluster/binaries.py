@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster import golang, published
 from clusterstacks.devcluster.locks import exclusive
-from clusterstacks.devcluster.programs import TOOLS, Tool, version_of
+from clusterstacks.devcluster.programs import ALWAYS, TOOLS, Tool, version_of
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def resolve(
-    names: Iterable[str] = tuple(TOOLS),
+    names: Iterable[str] = ALWAYS,
     *,
     report: Callable[[str], None] = silent,
     environ: Mapping[str, str] = os.environ,

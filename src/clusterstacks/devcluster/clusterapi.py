@@ -1,4 +1,4 @@
-"""Cluster API's own definitions and webhooks, made to work without cert-manager and Services.
+"""Cluster API's own managers: their definitions and webhooks, made to work without cert-manager and Services.
 
 They are read from the Go module at run time and kept beside the binaries, so that Go is needed only once; nothing of
 them is part of this project.
@@ -10,41 +10,80 @@ import base64
 import os
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.yaml import load, load_all
-from clusterstacks.devcluster import binaries, golang
+from clusterstacks.devcluster import binaries, golang, programs
+from clusterstacks.devcluster.contracts import stated_labels
 from clusterstacks.devcluster.programs import CLUSTER_API
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from clusterstacks.domain.objects import Manifest
 
-CONFIG = Path("core") / "config"
-"""Where the core manager's manifests lie in the module since v1.14."""
+LABELS = "kustomization.yaml"
+"""The file that states the contract labels of a manager's definitions, in the module and beside the kept ones."""
 
 
-def manifests(*, report: Callable[[str], None] = binaries.silent, environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the directory with ``crds/*.yaml`` and ``webhooks.yaml`` of the pinned Cluster API version.
+@dataclass(frozen=True, slots=True)
+class Manager:
+    """One manager of Cluster API.
+
+    Args:
+        name: As ``csctl dev status`` shows it.
+        program: Its name among ``programs.TOOLS``.
+        config: Where its manifests lie in the module since v1.14.
+    """
+
+    name: str
+    program: str
+    config: Path
+
+
+CORE = Manager("cluster-api", programs.CORE, Path("core") / "config")
+PROVIDERS = {
+    "kubeadm": (
+        Manager("kubeadm-bootstrap", programs.KUBEADM_BOOTSTRAP, Path("bootstrap") / "kubeadm" / "config"),
+        Manager("kubeadm-control-plane", programs.KUBEADM_CONTROL_PLANE, Path("controlplane") / "kubeadm" / "config"),
+    )
+}
+"""What ``--with`` can add; a manager comes after those whose kinds it uses."""
+
+
+def chosen(providers: Iterable[str]) -> tuple[Manager, ...]:
+    """Return the managers of an environment with these providers, in the order they start."""
+    return (CORE, *(manager for name in dict.fromkeys(providers) for manager in PROVIDERS[name]))
+
+
+def programs_of(managers: Iterable[Manager]) -> tuple[str, ...]:
+    """Name every program of an environment with these managers."""
+    return tuple(dict.fromkeys((*programs.ALWAYS, *(manager.program for manager in managers))))
+
+
+def manifests(
+    manager: Manager, *, report: Callable[[str], None] = binaries.silent, environ: Mapping[str, str] = os.environ
+) -> Path:
+    """Return the directory with a manager's ``crds/*.yaml`` and ``webhooks.yaml`` in the pinned Cluster API version.
 
     Raises:
         DependencyError: they are nowhere on this machine and cannot be downloaded.
     """
     version = golang.cluster_api_version()
-    name = f"cluster-api-{version}-manifests"
+    name = f"{manager.name}-{version}-manifests"
     assets = [Path(environ[variable]) for variable in binaries.ASSET_VARIABLES if environ.get(variable)]
     cache = binaries.cache_directory(environ)
     for directory in (*assets, cache):
         if (directory / name).is_dir():
             return directory / name
     module = module_cache(environ) / f"{CLUSTER_API}@{version}"
-    if not (module / CONFIG).is_dir():
+    if not (module / manager.config).is_dir():
         report(f"downloading the manifests of Cluster API {version}")
         cache.mkdir(parents=True, exist_ok=True)
         module = golang.find_go(cache, report).module_directory("cluster-api", CLUSTER_API)
-    keep(module / CONFIG, cache / name)
+    keep(module / manager.config, cache / name)
     return cache / name
 
 
@@ -63,15 +102,17 @@ def keep(config: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as staging:
         staged = Path(staging) / "manifests"
         (staged / "crds").mkdir(parents=True)
+        # copyfile: the module cache is read-only
         for path in (config / "crd" / "bases").glob("*.yaml"):
-            shutil.copyfile(path, staged / "crds" / path.name)  # copyfile: the module cache is read-only
+            shutil.copyfile(path, staged / "crds" / path.name)
+        shutil.copyfile(config / "crd" / LABELS, staged / LABELS)
         shutil.copyfile(config / "webhook" / "manifests.yaml", staged / "webhooks.yaml")
         if not target.is_dir():
             staged.replace(target)
 
 
 def definitions(directory: Path, webhook_url: str, authority: bytes) -> list[Manifest]:
-    """Read the CustomResourceDefinitions, converted by the manager at ``webhook_url``."""
+    """Read the CustomResourceDefinitions with their contract labels, converted by the manager at ``webhook_url``."""
     conversion = {
         "strategy": "Webhook",
         "webhook": {
@@ -79,21 +120,42 @@ def definitions(directory: Path, webhook_url: str, authority: bytes) -> list[Man
             "clientConfig": {"url": f"{webhook_url}/convert", "caBundle": _base64(authority)},
         },
     }
-    found = [load(path.read_bytes()) for path in sorted((directory / "crds").glob("*.yaml"))]
-    return [{**crd, "spec": {**crd["spec"], "conversion": conversion}} for crd in found]
+    labels = _labels(directory / LABELS)
+    return [
+        {
+            **crd,
+            "metadata": {**crd["metadata"], "labels": {**crd["metadata"].get("labels", {}), **labels}},
+            "spec": {**crd["spec"], "conversion": conversion},
+        }
+        for crd in _read_all(directory)
+    ]
 
 
-def webhook_configurations(directory: Path, webhook_url: str, authority: bytes) -> list[Manifest]:
-    """Read the two webhook configurations, pointed at the manager at ``webhook_url``."""
+def definition_names(directory: Path) -> frozenset[str]:
+    """Name a manager's definitions."""
+    return frozenset(crd["metadata"]["name"] for crd in _read_all(directory))
+
+
+def webhook_configurations(manager: Manager, directory: Path, webhook_url: str, authority: bytes) -> list[Manifest]:
+    """Read a manager's two webhook configurations, pointed at the manager at ``webhook_url``."""
     return [
         {
             **configuration,
-            "metadata": {"name": f"cluster-api-core-{configuration['metadata']['name']}"},
+            "metadata": {"name": f"{manager.name}-{configuration['metadata']['name']}"},
             "webhooks": [_pointed(webhook, webhook_url, authority) for webhook in configuration["webhooks"]],
         }
         for configuration in load_all((directory / "webhooks.yaml").read_bytes())
         if configuration
     ]
+
+
+def _read_all(directory: Path) -> list[Manifest]:
+    return [load(path.read_bytes()) for path in sorted((directory / "crds").glob("*.yaml"))]
+
+
+def _labels(path: Path) -> dict[str, str]:
+    # Absent beside what an earlier version of this program kept of the core manager, which needs no labels.
+    return stated_labels(load(path.read_bytes())) if path.exists() else {}
 
 
 def _pointed(webhook: Manifest, url: str, authority: bytes) -> Manifest:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.devcluster.apiserver import ApiServer
     from clusterstacks.devcluster.binaries import Binary
+    from clusterstacks.devcluster.clusterapi import Manager
     from clusterstacks.devcluster.state import StateDirectory
 
 CONTROLLERS = (
@@ -74,12 +75,15 @@ def controller_manager(bench: Workbench, server: ApiServer, port: int) -> Proces
     )
 
 
-def core_manager(bench: Workbench, server: ApiServer, webhook_port: int, *, rate_limits: bool) -> Process:
-    """Make Cluster API's core manager.
+def cluster_api_manager(
+    bench: Workbench, server: ApiServer, manager: Manager, webhook_port: int, *, rate_limits: bool
+) -> Process:
+    """Make one of Cluster API's managers; they share their flags.
 
     Args:
         bench: State and binaries.
         server: The management API server.
+        manager: Which.
         webhook_port: Must be the one its webhook configurations name; it listens on all interfaces.
         rate_limits: Keep Cluster API's default of one reconcile a second and object.
     """
@@ -87,12 +91,12 @@ def core_manager(bench: Workbench, server: ApiServer, webhook_port: int, *, rate
     gates = ["ClusterTopology=true", "RuntimeSDK=true"]
     if not rate_limits:
         gates.append("ReconcilerRateLimiting=false")
-    serving = _serving(bench.state.root / "cluster-api", server.keys.authority, "tls")
+    serving = _serving(bench.state.root / manager.name, server.keys.authority, "tls")
     return Process(
         Command(
-            name="cluster-api",
+            name=manager.name,
             argv=(
-                str(bench.binaries["cluster-api-core"].path),
+                str(bench.binaries[manager.program].path),
                 f"--kubeconfig={server.kubeconfig_path}",
                 f"--webhook-port={webhook_port}",
                 f"--webhook-cert-dir={serving.certificate.parent}",
@@ -103,7 +107,7 @@ def core_manager(bench: Workbench, server: ApiServer, webhook_port: int, *, rate
                 "--insecure-diagnostics=true",
                 f"--feature-gates={','.join(gates)}",
             ),
-            log=bench.state.log("cluster-api"),
+            log=bench.state.log(manager.name),
             ready=lambda: answers_ok(f"http://{health}/readyz"),
             environment=bench.environment,
         )

@@ -13,12 +13,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.crds import all_crds
-from clusterstacks.devcluster import binaries, clusterapi, components, installing, records
+from clusterstacks.devcluster import binaries, clusterapi, components, foreign, installing, records
 from clusterstacks.devcluster.apiserver import ApiServer, ApiServerSettings
 from clusterstacks.devcluster.etcd import Etcd
 from clusterstacks.devcluster.files import private_directory
-from clusterstacks.devcluster.golang import cluster_api_version
-from clusterstacks.devcluster.ports import LOOPBACK
+from clusterstacks.devcluster.managers import start_manager
 from clusterstacks.devcluster.processes import Process, describe_exit, start_on_free_port
 from clusterstacks.devcluster.provider.kinds import definitions
 from clusterstacks.domain.errors import ClusterStacksError
@@ -45,6 +44,8 @@ class EnvironmentSettings:
         operator: Whether to start our operator.
         releases: The directory it takes releases from; None is ``releases`` in the state directory.
         clusters_from: YAML files applied at the end, in this order.
+        providers: Further managers of Cluster API, by their names in ``clusterapi.PROVIDERS``.
+        definitions_from: Directories with definitions of other providers, installed before everything else.
         rate_limits: Keep Cluster API's default of one reconcile a second and object; without, everything is faster.
     """
 
@@ -52,6 +53,8 @@ class EnvironmentSettings:
     operator: bool = True
     releases: Path | None = None
     clusters_from: tuple[Path, ...] = ()
+    providers: tuple[str, ...] = ()
+    definitions_from: tuple[Path, ...] = ()
     rate_limits: bool = False
 
 
@@ -62,6 +65,7 @@ class Environment:
         self.settings = settings
         self._state = settings.state
         self._report = report
+        self._managers = clusterapi.chosen(settings.providers)
         self._processes: list[Process] = []
 
     def start(self) -> None:
@@ -71,8 +75,9 @@ class Environment:
             ClusterStacksError: names the component and ends with its log's last lines.
         """
         extra = [manifest for path in self.settings.clusters_from for manifest in installing.read_manifests(path)]
+        found = foreign.read_definitions(self.settings.definitions_from, self._report)
         try:
-            self._start()
+            self._start(found)
             for manifest in extra:
                 self._report(f"applying {manifest['kind']} {manifest['metadata']['name']}")
             installing.install_in_order(self._state.kubeconfig, extra)
@@ -99,10 +104,10 @@ class Environment:
             records.remove(self._state.records, process.name)
         self._processes.clear()
 
-    def _start(self) -> None:
-        found = binaries.resolve(report=self._report)
+    def _start(self, further: list[foreign.Definition]) -> None:
+        found = binaries.resolve(clusterapi.programs_of(self._managers), report=self._report)
         bench = components.Workbench(self._state, found)
-        manifests = clusterapi.manifests(report=self._report)
+        manifests = [clusterapi.manifests(manager, report=self._report) for manager in self._managers]
         etcd = start_on_free_port(
             lambda port: Etcd(
                 binary=found["etcd"].path,
@@ -118,11 +123,12 @@ class Environment:
         self._launch(
             lambda port: components.controller_manager(bench, server, port), found["kube-controller-manager"].version
         )
+        self._install_definitions(server, further, manifests)
         self._start_cluster_api(bench, server, manifests)
         self._started(self._launched(components.provider(bench, server, etcd.port)), found["kube-apiserver"].version, 0)
         if self.settings.operator:
             releases = self.settings.releases or private_directory(self._state.releases)
-            self._launch(lambda port: components.operator(bench, server, port, releases), "")
+            self._launch(lambda port: components.operator(bench, server, port, releases.absolute()), "")
 
     def _management(self, bench: components.Workbench, etcd: Etcd, port: int) -> ApiServerSettings:
         return ApiServerSettings(
@@ -136,20 +142,25 @@ class Environment:
             environment=bench.environment,
         )
 
-    def _start_cluster_api(self, bench: components.Workbench, server: ApiServer, manifests: Path) -> None:
-        authority = server.keys.authority.certificate.read_bytes()
-        rate_limits = self.settings.rate_limits
+    def _install_definitions(self, server: ApiServer, further: list[foreign.Definition], manifests: list[Path]) -> None:
+        ours = [*all_crds(), *definitions()]
+        chosen = []
+        if further:
+            own = {crd["metadata"]["name"] for crd in ours}.union(*map(clusterapi.definition_names, manifests))
+            chosen = [found.manifest for found in further if found.name not in own]
+            if left := ", ".join(found.name for found in further if found.name in own):
+                self._report(
+                    f"the environment brings these definitions itself, those of the files are left out: {left}"
+                )
+        installing.install(server.kubeconfig_path, [*ours, *chosen])
+        if chosen:
+            self._report(f"{len(chosen)} definitions of other providers are served")
 
-        def make(port: int) -> _CoreManager:
-            url = f"https://{LOOPBACK}:{port}"
-            process = components.core_manager(bench, server, port, rate_limits=rate_limits)
-            return _CoreManager(process, clusterapi.definitions(manifests, url, authority), server, port)
-
-        installing.install(server.kubeconfig_path, [*all_crds(), *definitions()])
-        core = start_on_free_port(make)
-        self._started(core.process, cluster_api_version(), core.port)
-        url = f"https://{LOOPBACK}:{core.port}"
-        installing.install(server.kubeconfig_path, clusterapi.webhook_configurations(manifests, url, authority))
+    def _start_cluster_api(self, bench: components.Workbench, server: ApiServer, manifests: list[Path]) -> None:
+        for manager, directory in zip(self._managers, manifests, strict=True):
+            started = start_manager(bench, server, manager, directory, rate_limits=self.settings.rate_limits)
+            self._started(started.process, bench.binaries[manager.program].version, started.port)
+            started.install_webhooks()
 
     def _launch(self, make: Callable[[int], Process], version: str) -> None:
         ports: list[int] = []
@@ -183,18 +194,3 @@ class Environment:
         if record:
             with contextlib.suppress(OSError, ClusterStacksError):
                 records.write(self._state.records, records.ended(record, how))
-
-
-@dataclass(frozen=True, slots=True)
-class _CoreManager:
-    """Cluster API's manager together with its definitions, which name its port."""
-
-    process: Process
-    definitions: list[dict[str, object]]
-    server: ApiServer
-    port: int
-
-    def launch(self) -> None:
-        """Install the definitions, start the manager and return once its webhooks answer."""
-        installing.install(self.server.kubeconfig_path, self.definitions)
-        self.process.launch()

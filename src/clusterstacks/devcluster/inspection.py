@@ -11,7 +11,9 @@ from clusterstacks.devcluster.state import Phase
 if TYPE_CHECKING:
     from clusterstacks.devcluster.state import StateDirectory
 
-WEBHOOK_NOTE = "Cluster API's webhook port listens on all interfaces (it has no address flag); the others on 127.0.0.1"
+WEBHOOK_NOTE = (
+    "Cluster API's webhook ports listen on all interfaces (they have no address flag); the others on 127.0.0.1"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

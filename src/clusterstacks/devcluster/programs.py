@@ -53,6 +53,9 @@ class Tool:
 ETCD = "go.etcd.io/etcd/server/v3"
 KUBERNETES = "k8s.io/kubernetes"
 CLUSTER_API = "sigs.k8s.io/cluster-api"
+CORE, KUBEADM_BOOTSTRAP, KUBEADM_CONTROL_PLANE = (
+    f"cluster-api-{role}" for role in ("core", "kubeadm-bootstrap", "kubeadm-control-plane")
+)
 TOOLS = {
     tool.name: tool
     for tool in (
@@ -66,9 +69,13 @@ TOOLS = {
             ("--version",),
         ),
         Tool("kubectl", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kubectl", ("version", "--client")),
-        Tool("cluster-api-core", "cluster-api", CLUSTER_API, f"{CLUSTER_API}/core", ()),
+        Tool(CORE, "cluster-api", CLUSTER_API, f"{CLUSTER_API}/core", ()),
+        Tool(KUBEADM_BOOTSTRAP, "cluster-api", CLUSTER_API, f"{CLUSTER_API}/bootstrap/kubeadm", ()),
+        Tool(KUBEADM_CONTROL_PLANE, "cluster-api", CLUSTER_API, f"{CLUSTER_API}/controlplane/kubeadm", ()),
     )
 }
+ALWAYS = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", CORE)
+"""What every environment needs; the others come with ``--with``."""
 
 
 def tool_modules() -> Path:

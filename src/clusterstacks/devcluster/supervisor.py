@@ -184,6 +184,8 @@ def _follow(
 def _arguments(settings: EnvironmentSettings) -> list[str]:
     arguments = [f"--state-dir={settings.state.root}"]
     arguments += [f"--clusters-from={path.absolute()}" for path in settings.clusters_from]
+    arguments += [f"--with={name}" for name in settings.providers]
+    arguments += [f"--crds={path.absolute()}" for path in settings.definitions_from]
     if settings.releases:
         arguments.append(f"--release-dir={settings.releases.absolute()}")
     if settings.rate_limits:
@@ -197,6 +199,8 @@ def _parse(arguments: list[str]) -> EnvironmentSettings:
     parser = argparse.ArgumentParser(prog="clusterstacks.devcluster.supervisor", description=__doc__)
     parser.add_argument("--state-dir", type=Path, required=True)
     parser.add_argument("--clusters-from", type=Path, action="append", default=[])
+    parser.add_argument("--with", dest="providers", action="append", default=[])
+    parser.add_argument("--crds", type=Path, action="append", default=[])
     parser.add_argument("--release-dir", type=Path)
     parser.add_argument("--default-rate-limits", action="store_true")
     parser.add_argument("--no-operator", action="store_true")
@@ -206,6 +210,8 @@ def _parse(arguments: list[str]) -> EnvironmentSettings:
         operator=not found.no_operator,
         releases=found.release_dir,
         clusters_from=tuple(found.clusters_from),
+        providers=tuple(found.providers),
+        definitions_from=tuple(found.crds),
         rate_limits=found.default_rate_limits,
     )
 

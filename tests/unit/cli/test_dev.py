@@ -74,7 +74,7 @@ def test_status_shows_each_process_and_the_open_port(capsys: pytest.CaptureFixtu
     shown = capsys.readouterr().out
     assert "COMPONENT" in shown
     assert "v3.6.14   20001" in shown
-    assert "Cluster API's webhook port listens on all interfaces" in shown
+    assert "Cluster API's webhook ports listen on all interfaces" in shown
 
 
 @pytest.mark.usefixtures("running")

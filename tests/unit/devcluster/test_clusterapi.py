@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.devcluster import clusterapi, golang
-from clusterstacks.devcluster.programs import CLUSTER_API
+from clusterstacks.devcluster.programs import ALWAYS, CLUSTER_API, TOOLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,17 +35,18 @@ def module(tmp_path: Path) -> Path:
     bases.mkdir(parents=True)
     webhook.mkdir()
     (bases / "clusters.yaml").write_text(CRD)
+    (bases.parent / "kustomization.yaml").write_text("labels: [{pairs: {cluster.x-k8s.io/v1beta2: v1beta2}}]")
     (webhook / "manifests.yaml").write_text(WEBHOOKS)
     return module
 
 
 def test_manifests_are_copied_out_of_the_module_cache_once(tmp_path: Path, module: Path) -> None:
     environ = {"GOMODCACHE": str(tmp_path / "gomod"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    found = clusterapi.manifests(environ=environ)
+    found = clusterapi.manifests(clusterapi.CORE, environ=environ)
     (module / "core/config/webhook/manifests.yaml").unlink()
 
-    assert clusterapi.manifests(environ=environ) == found
-    assert sorted(path.name for path in found.iterdir()) == ["crds", "webhooks.yaml"]
+    assert clusterapi.manifests(clusterapi.CORE, environ=environ) == found
+    assert sorted(path.name for path in found.iterdir()) == ["crds", "kustomization.yaml", "webhooks.yaml"]
 
 
 def test_the_module_cache_is_where_go_has_it() -> None:
@@ -54,13 +55,33 @@ def test_the_module_cache_is_where_go_has_it() -> None:
 
 
 def test_definitions_and_webhooks_point_at_the_manager_on_this_machine(tmp_path: Path, module: Path) -> None:
-    clusterapi.keep(module / clusterapi.CONFIG, tmp_path / "kept")
+    clusterapi.keep(module / clusterapi.CORE.config, tmp_path / "kept")
     url = "https://127.0.0.1:9443"
 
     (crd,) = clusterapi.definitions(tmp_path / "kept", url, b"CA")
-    (configuration,) = clusterapi.webhook_configurations(tmp_path / "kept", url, b"CA")
+    (configuration,) = clusterapi.webhook_configurations(clusterapi.CORE, tmp_path / "kept", url, b"CA")
 
+    assert crd["metadata"]["labels"] == {"cluster.x-k8s.io/v1beta2": "v1beta2"}
     assert crd["spec"]["group"] == "cluster.x-k8s.io"
     assert crd["spec"]["conversion"]["webhook"]["clientConfig"] == {"url": f"{url}/convert", "caBundle": "Q0E="}
-    assert configuration["metadata"] == {"name": "cluster-api-core-mutating"}
+    assert configuration["metadata"] == {"name": "cluster-api-mutating"}
     assert configuration["webhooks"][0]["clientConfig"] == {"url": f"{url}/mutate", "caBundle": "Q0E="}
+
+
+def test_what_was_kept_before_labels_were_is_still_good(tmp_path: Path, module: Path) -> None:
+    clusterapi.keep(module / clusterapi.CORE.config, tmp_path / "kept")
+    (tmp_path / "kept" / "kustomization.yaml").unlink()
+
+    (crd,) = clusterapi.definitions(tmp_path / "kept", "https://127.0.0.1:9443", b"CA")
+
+    assert crd["metadata"]["labels"] == {}
+    assert clusterapi.definition_names(tmp_path / "kept") == {"clusters.cluster.x-k8s.io"}
+
+
+def test_only_asked_for_managers_and_their_programs_are_added() -> None:
+    assert clusterapi.chosen(()) == (clusterapi.CORE,)
+    assert clusterapi.programs_of(clusterapi.chosen(())) == ALWAYS
+
+    managers = clusterapi.chosen(("kubeadm", "kubeadm"))
+    assert [manager.name for manager in managers] == ["cluster-api", "kubeadm-bootstrap", "kubeadm-control-plane"]
+    assert set(clusterapi.programs_of(managers)) == set(TOOLS)

@@ -7,6 +7,7 @@ import pytest
 from clusterstacks.devcluster import components
 from clusterstacks.devcluster.apiserver import ApiServer, ApiServerSettings
 from clusterstacks.devcluster.binaries import Binary
+from clusterstacks.devcluster.clusterapi import CORE, PROVIDERS
 from clusterstacks.devcluster.etcd import Etcd
 from clusterstacks.devcluster.programs import TOOLS
 from clusterstacks.devcluster.state import StateDirectory
@@ -14,6 +15,7 @@ from clusterstacks.devcluster.state import StateDirectory
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from clusterstacks.devcluster.clusterapi import Manager
     from clusterstacks.devcluster.processes import Process
 
 
@@ -43,6 +45,12 @@ def server(tmp_path: Path, etcd: Etcd) -> ApiServer:
     )
 
 
+def cluster_api_manager(
+    bench: components.Workbench, server: ApiServer, manager: Manager, port: int, *, rate_limits: bool = False
+) -> Process:
+    return components.cluster_api_manager(bench, server, manager, port, rate_limits=rate_limits)
+
+
 def flags(process: Process) -> dict[str, str]:
     return dict(argument.partition("=")[::2] for argument in process.command.argv if argument.startswith("--"))
 
@@ -52,7 +60,7 @@ def test_every_address_is_the_loopback_address(bench: components.Workbench, etcd
         etcd.process,
         server.process,
         components.controller_manager(bench, server, 20_003),
-        components.core_manager(bench, server, 20_004, rate_limits=False),
+        *(cluster_api_manager(bench, server, manager, 20_004) for manager in (CORE, *PROVIDERS["kubeadm"])),
         components.operator(bench, server, 20_005, bench.state.root),
     ]
     for process in everything:
@@ -68,11 +76,19 @@ def test_an_api_server_ends_with_the_flags_of_its_settings(server: ApiServer) ->
 
 
 def test_rate_limits_are_kept_on_request(bench: components.Workbench, server: ApiServer) -> None:
-    quick = flags(components.core_manager(bench, server, 1, rate_limits=False))["--feature-gates"]
-    slow = flags(components.core_manager(bench, server, 1, rate_limits=True))["--feature-gates"]
+    quick = flags(cluster_api_manager(bench, server, CORE, 1))["--feature-gates"]
+    slow = flags(cluster_api_manager(bench, server, CORE, 1, rate_limits=True))["--feature-gates"]
 
     assert quick == "ClusterTopology=true,RuntimeSDK=true,ReconcilerRateLimiting=false"
     assert slow == "ClusterTopology=true,RuntimeSDK=true"
+
+
+def test_managers_keep_their_certificates_and_logs_apart(bench: components.Workbench, server: ApiServer) -> None:
+    processes = [cluster_api_manager(bench, server, manager, 1) for manager in (CORE, *PROVIDERS["kubeadm"])]
+
+    assert len({flags(process)["--webhook-cert-dir"] for process in processes}) == 3
+    assert len({process.command.log for process in processes}) == 3
+    assert len({process.command.argv[0] for process in processes}) == 3
 
 
 def test_processes_carry_the_mark_down_looks_for(bench: components.Workbench, server: ApiServer) -> None:

@@ -60,6 +60,8 @@ def test_the_detached_supervisor_gets_all_settings() -> None:
         operator=False,
         releases=Path("/r"),
         clusters_from=(Path("/a"), Path("/b")),
+        providers=("kubeadm",),
+        definitions_from=(Path("/c"), Path("/d")),
         rate_limits=True,
     )
 
