@@ -10,9 +10,15 @@ import click
 from clusterstacks.cli import output
 
 VERBS = {
+    "copy": ("clusterstacks.cli.copy", "Copy a release into another repository."),
+    "create": ("clusterstacks.cli.create", "Build releases of stacks, and publish them."),
     "demo": ("clusterstacks.cli.demo", "Run the main job on this machine."),
     "dev": ("clusterstacks.cli.dev", "Run Cluster API and the operator on this machine."),
+    "hash": ("clusterstacks.cli.hash", "Print the hashes of a stack directory."),
     "lint": ("clusterstacks.cli.lint", "Say what is wrong with a stack."),
+    "list": ("clusterstacks.cli.listing", "List the releases there are."),
+    "pull": ("clusterstacks.cli.pull", "Fetch a release."),
+    "push": ("clusterstacks.cli.push", "Publish a release in a registry."),
     "sign": ("clusterstacks.cli.sign", "Sign a release."),
     "verify": ("clusterstacks.cli.verify", "Verify who signed a release."),
 }

@@ -71,6 +71,11 @@ def with_addon_versions(tree: Mapping[str, bytes], settings: Settings) -> dict[s
     return result
 
 
+def exact_versions(settings: Settings) -> dict[str, str]:
+    """Return those of the listed versions that are set while building."""
+    return {name: version for name, version in settings.addons.items() if _is_exact(version)}
+
+
 def _dependencies(tree: Mapping[str, bytes]) -> Iterator[_Dependency]:
     for path in sorted(tree):
         if not path.startswith(ADDON_DIRECTORY) or not path.endswith(f"/{CHART_FILE}") or "/charts/" in path:

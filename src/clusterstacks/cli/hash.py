@@ -1,0 +1,52 @@
+"""``csctl hash``: what a stack directory hashes to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from clusterstacks.cli import output
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.hashes import Hashes
+
+
+@click.command(short_help="Print the hashes of a stack directory.")
+@click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--output", "-o", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def hash(directory: Path, form: str) -> None:  # noqa: A001 - the verb's name
+    """Print the hashes of a stack directory as hashes.json of its releases holds them.
+
+    They are those of csctl written in Go, bit for bit; nodeImagesDir (of node-images/) and clusterAddonPinned (of
+    cluster-addon/ with the versions of stack.yaml or versions.yaml) are additions. The first 7 characters of
+    clusterStack make the version of --mode hash. A directory for several Kubernetes minors prints one set for each.
+    """
+    found = _hashes(directory)
+    if form == "json":
+        documents = {name: hashes.document() for name, hashes in found.items()}
+        output.print_json(documents if len(documents) > 1 else next(iter(documents.values())))
+        return
+    for number, (name, hashes) in enumerate(found.items()):
+        output.say(f"{chr(10) if number else ''}{name}")
+        for key, value in hashes.document().items():
+            output.say(f"  {key:20}{value}".rstrip())
+
+
+def _hashes(directory: Path) -> dict[str, Hashes]:
+    from clusterstacks.domain.versions import KubernetesVersion
+    from clusterstacks.releases.building.discovery import find_stacks
+    from clusterstacks.releases.building.settings import open_minor
+    from clusterstacks.releases.building.sourcetree import read_tree
+    from clusterstacks.releases.building.stacks import stacks_of
+
+    found = {}
+    for root in find_stacks(directory):
+        tree = read_tree(root)
+        minor = open_minor(tree)
+        # The patch is in no hash, so any will do.
+        patches = {minor: KubernetesVersion(minor.major, minor.minor, 0)} if minor else {}
+        for stack in stacks_of(root, tree, patches):
+            found[stack.settings.series] = stack.hashes
+    return found

@@ -1,0 +1,149 @@
+"""Building a release from beginning to end: copy, versions, chart dependencies, archives, node images, place."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from clusterstacks.releases.building.nodeimages import check_node_images
+from clusterstacks.releases.building.packaging import Blueprint, below, chart_directories, packed, prepared, visible
+from clusterstacks.releases.building.placing import place, staged
+from clusterstacks.releases.building.plugins import Plugin, find_plugin
+from clusterstacks.releases.building.sourcemetadata import renewed, write_metadata
+from clusterstacks.releases.errors import SourceBroken
+from clusterstacks.releases.release import METADATA, NODE_IMAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from clusterstacks.domain.metadata import Metadata
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.releases.building.stacks import Stack
+
+
+class Vendored(Protocol):
+    """A chart with its dependencies in it."""
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """The chart's files by their paths in it."""
+        ...
+
+    @property
+    def resolved(self) -> Sequence[object]:
+        """What was added; each tells as text which chart in which version."""
+        ...
+
+
+class Vendor(Protocol):
+    """Whatever puts the dependencies of a chart into it."""
+
+    async def vendor(self, files: Mapping[str, bytes], label: str) -> Vendored:
+        """Return the chart with every dependency in ``charts/``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A release that was built.
+
+    Args:
+        name: Its name.
+        directory: Where it is.
+        notes: What the author should know about it.
+    """
+
+    name: ReleaseName
+    directory: Path
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creator:
+    """Builds releases.
+
+    Args:
+        into: Where release directories are made; absolute.
+        vendor: Adds chart dependencies; None leaves charts as they are.
+        registry: For the node image plugin.
+        writes_metadata: Whether metadata.yaml of the source is brought up to date.
+        path: Where plugins are looked for, as in the environment's PATH.
+    """
+
+    into: Path
+    vendor: Vendor | None = None
+    registry: str = ""
+    writes_metadata: bool = False
+    path: str = os.defpath
+
+    def check(self, stack: Stack) -> None:
+        """Find out before any work whether a build can end well.
+
+        Raises:
+            PluginMissing: The stack needs a plugin that is not there.
+        """
+        if stack.settings.plugin:
+            find_plugin(stack.settings.provider, self.path)
+
+    async def create(self, stack: Stack, metadata: Metadata) -> Created:
+        """Build one release; it appears whole or not at all.
+
+        Args:
+            stack: What to build.
+            metadata: Its versions.
+
+        Raises:
+            SpecError: The source, a dependency or what the plugin made is wrong.
+            DependencyError: A chart dependency cannot be fetched.
+            OSError: The disk refuses.
+        """
+        if self.writes_metadata:
+            # Written at the end, but part of the source that the hashes are of.
+            stack = replace(stack, tree={**stack.tree, METADATA: renewed(stack.tree, metadata)})
+        blueprint = Blueprint(stack.settings, metadata, stack.hashes)
+        files = prepared(stack.tree, stack.settings, metadata)
+        notes = list(_left_versions(stack, files))
+        if self.vendor is not None:
+            notes += await _add_dependencies(files, self.vendor)
+        with staged(packed(blueprint, files), self.into) as staging:
+            if stack.settings.plugin:
+                await self._make_node_images(stack, staging.path)
+            directory = place(blueprint.name, staging, self.into)
+        if self.writes_metadata:
+            write_metadata(stack.root, stack.tree[METADATA])
+        return Created(blueprint.name, directory, tuple(notes))
+
+    async def _make_node_images(self, stack: Stack, release: Path) -> None:
+        plugin = Plugin(find_plugin(stack.settings.provider, self.path), self.registry)
+        await plugin.make_node_images(stack.tree, stack.root, release)
+        try:
+            made = await asyncio.to_thread(Path(release, NODE_IMAGES).read_bytes)
+        except FileNotFoundError:
+            problem = f"wrote no {NODE_IMAGES} into the release: look at what it printed"
+            raise SourceBroken(plugin.program, problem) from None
+        check_node_images(made, stack.settings.provider)
+
+
+async def _add_dependencies(files: dict[str, bytes], vendor: Vendor) -> list[str]:
+    notes = []
+    for directory in chart_directories(files):
+        vendored = await vendor.vendor(below(files, directory), directory.rstrip("/"))
+        for path in [path for path in files if path.startswith(directory)]:
+            del files[path]
+        files |= {f"{directory}{path}": content for path, content in vendored.files.items()}
+        notes += [f"{directory}: {dependency}" for dependency in vendored.resolved]
+    return notes
+
+
+def _left_versions(stack: Stack, files: Mapping[str, bytes]) -> Iterator[str]:
+    """Find files of the class that name a Kubernetes version the directory is for, but this release is not."""
+    for path, content in sorted(visible(files).items()):
+        for other in stack.others:
+            at = content.find(other.text.removeprefix("v").encode()) if path.startswith("cluster-class/") else -1
+            if at >= 0:
+                line = content.count(b"\n", 0, at) + 1
+                own = stack.settings.kubernetes
+                yield f"{path}, line {line} names Kubernetes {other}, and nothing replaces it in a release for {own}"

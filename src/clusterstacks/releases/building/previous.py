@@ -1,0 +1,100 @@
+"""What was released before: the newest release in a remote, or the build that metadata.yaml speaks of."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusterstacks.api import yaml
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.hashes import Hashes, parse_hashes
+from clusterstacks.domain.metadata import parse_metadata
+from clusterstacks.domain.releasing import Predecessor
+from clusterstacks.releases.building.comparing import changed_files
+from clusterstacks.releases.charts import MAX_DOCUMENT_BYTES
+from clusterstacks.releases.contents import survey
+from clusterstacks.releases.errors import NotThere, ReleaseBroken
+from clusterstacks.releases.release import HASHES, METADATA
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.metadata import Metadata
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.releases.building.stacks import Stack
+    from clusterstacks.releases.contents import Contents
+    from clusterstacks.releases.sources import ReleaseSource
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """Where releases are published.
+
+    Args:
+        place: How messages call it.
+        source: Reads it.
+        made_by_publishing: Whether the place comes into being with the first release, as repositories of registries do.
+    """
+
+    place: str
+    source: ReleaseSource
+    made_by_publishing: bool = False
+
+    async def names(self) -> tuple[str, ...]:
+        """Name what is there.
+
+        Raises:
+            DependencyError: It cannot be read.
+        """
+        try:
+            return await self.source.list()
+        except NotThere:
+            if self.made_by_publishing:
+                return ()
+            raise
+
+
+async def fetch_predecessor(remote: Remote, name: ReleaseName, stack: Stack) -> Predecessor:
+    """Fetch a release and compare the stack with it.
+
+    Raises:
+        SpecError: The release is broken.
+        DependencyError: It cannot be fetched.
+    """
+    with tempfile.TemporaryDirectory(prefix="csctl-") as scratch:
+        await remote.source.fetch(name, Path(scratch))
+        return _compared(survey(name, Path(scratch)), stack)
+
+
+def built_predecessor(into: Path, metadata: Metadata, stack: Stack) -> Predecessor:
+    """Take the versions an author wrote down; the build of them is compared with where it is still there."""
+    name = stack.settings.release(metadata.cluster_stack)
+    try:
+        before = _compared(survey(name, into / name.release), stack)
+    except (OSError, SpecError):
+        return Predecessor(name, metadata, Hashes())
+    return Predecessor(name, metadata, before.hashes, before.changed) if before.metadata == metadata else before
+
+
+def _compared(contents: Contents, stack: Stack) -> Predecessor:
+    name = contents.release
+    if METADATA not in contents.files:
+        raise ReleaseBroken(name, METADATA, "is missing: publish the whole release again, or choose --mode custom")
+    place = f"release {name}: {METADATA}"
+    metadata = parse_metadata(
+        yaml.load(contents.read(METADATA), name=place, max_bytes=MAX_DOCUMENT_BYTES), file=METADATA
+    )
+    changed = changed_files(stack.tree, stack.settings, contents, metadata)
+    return Predecessor(name, metadata, _hashes(contents), changed)
+
+
+def _hashes(contents: Contents) -> Hashes:
+    try:
+        return (
+            parse_hashes(json.loads(contents.read(HASHES)[:MAX_DOCUMENT_BYTES]))
+            if HASHES in contents.files
+            else Hashes()
+        )
+    except (ValueError, RecursionError, SpecError):
+        return Hashes()  # what cannot be compared counts as changed

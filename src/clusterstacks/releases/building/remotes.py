@@ -1,0 +1,88 @@
+"""The remotes of ``csctl create``: where the newest release is looked up and the next one published."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.names import parse_release
+from clusterstacks.releases.building.directories import publish_to_directory
+from clusterstacks.releases.building.previous import Remote
+from clusterstacks.releases.directory import DirectorySource
+from clusterstacks.releases.github.environment import from_environment
+from clusterstacks.releases.github.publishing import publish as publish_to_github
+from clusterstacks.releases.oci import credentials
+from clusterstacks.releases.oci.publishing import publish as publish_to_registry
+from clusterstacks.releases.oci.reference import Reference
+from clusterstacks.releases.oci.registry import Registry
+from clusterstacks.releases.oci.source import OCISource
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from pathlib import Path
+
+    from clusterstacks.releases.web import Web
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """A remote and how to publish there.
+
+    Args:
+        remote: It.
+        publish: Publishes a release directory; tells whether it was not there before.
+    """
+
+    remote: Remote
+    publish: Callable[[Path], Awaitable[bool]]
+
+
+def directory_remote(directory: Path) -> Publisher:
+    """Take a directory of releases."""
+
+    async def publish(release: Path) -> bool:
+        return await asyncio.to_thread(publish_to_directory, parse_release(release.name), release, directory)
+
+    return Publisher(Remote(str(directory), DirectorySource(directory)), publish)
+
+
+def github_remote(web: Web, environ: Mapping[str, str], report: Callable[[str], None]) -> Publisher:
+    """Take the GitHub repository that ``GIT_PROVIDER``, ``GIT_ORG_NAME`` and ``GIT_REPOSITORY_NAME`` name.
+
+    Raises:
+        SpecError: A variable is missing or wrong.
+    """
+    if not environ.get("GIT_PROVIDER"):
+        raise SpecError(
+            "RemoteUnnamed",
+            "no GitHub repository is named: set GIT_PROVIDER=github, GIT_ORG_NAME and GIT_REPOSITORY_NAME, "
+            "or choose --remote oci, directory or none",
+        )
+    source = from_environment(environ, web)
+    place = f"github.com/{environ['GIT_ORG_NAME']}/{environ['GIT_REPOSITORY_NAME']}"
+    return Publisher(Remote(place, source), partial(publish_to_github, source=source, report=report))
+
+
+async def oci_remote(web: Web, environ: Mapping[str, str]) -> Publisher:
+    """Take the repository that ``OCI_REGISTRY`` and ``OCI_REPOSITORY`` name.
+
+    Raises:
+        SpecError: They name none, or credentials cannot be read.
+        DependencyError: A credential helper fails.
+    """
+    reference = Reference.from_environ(environ)
+    if reference is None:
+        raise SpecError(
+            "RemoteUnnamed",
+            "no repository is named: set OCI_REGISTRY and OCI_REPOSITORY, or choose --remote github, directory or none",
+        )
+    registry = Registry(web, reference, await credentials.find(reference, environ))
+
+    async def publish(release: Path) -> bool:
+        return (await publish_to_registry(release, registry, datetime.now(UTC))).new
+
+    return Publisher(Remote(f"oci://{reference.place}", OCISource(registry), made_by_publishing=True), publish)
