@@ -73,7 +73,7 @@ async def _rendered(chart: Chart, renderer: Renderer, request: Callable[[bytes],
         examined: Examined = await renderer.examine(request(pack_chart("chart", files)))
     except ClusterStacksError as error:
         return replace(chart, failure=error.message)
-    return replace(chart, documents=examined.documents, repetitions=examined.repetitions)
+    return replace(chart, rendered=True, documents=examined.documents, repetitions=examined.repetitions)
 
 
 async def _conditions(stack: Stack, renderer: Renderer) -> AsyncIterator[BrokenCondition]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
-_COMPLAINT_FIELD = re.compile(r"^[^:]+: ([^\s:]+) is ")
+_COMPLAINT_FIELD = re.compile(r"^[^:]+: ([^\s:]+)(?::| is) ")
 _COMPLAINT_LINE = re.compile(r", line (\d+):")
 
 

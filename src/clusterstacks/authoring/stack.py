@@ -42,6 +42,7 @@ class Chart:
         values_path: The template of its values; empty when it has none.
         values_template: Its text.
         versioned: Whether a build packages it whole and gives it the release's version.
+        rendered: Whether it was rendered without failure.
         documents: What it rendered to.
         repetitions: Keys that stand twice in what it rendered.
         failure: Why it does not render.
@@ -54,6 +55,7 @@ class Chart:
     values_path: str = ""
     values_template: bytes = field(default=b"", repr=False)
     versioned: bool = False
+    rendered: bool = False
     documents: tuple[Document, ...] = ()
     repetitions: tuple[Repetition, ...] = ()
     failure: str = ""

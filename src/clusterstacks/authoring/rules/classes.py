@@ -57,7 +57,7 @@ def extra_kinds(stack: Stack) -> Iterator[Fault]:
 def class_name(stack: Stack) -> Iterator[Fault]:
     """The chart brings the ClusterClass that is called like the release."""
     chart = stack.class_chart
-    if chart is None or stack.name is None or chart.failure:
+    if chart is None or stack.name is None or not chart.rendered:
         return
     classes = _classes(stack)
     names = [one.manifest["metadata"]["name"] for one in classes]
@@ -96,9 +96,8 @@ def patch_targets(stack: Stack) -> Iterator[Fault]:
                 if target not in named:
                     name = text(patch, "name")
                     problem = f"patch {name} selects {target[1]} of group {target[0]!r}, which the class does not name"
-                    yield _fault(
-                        stack, document, problem, "correct the selector's apiVersion and kind", f"name: {name}"
-                    )
+                    way_out = "correct the selector's apiVersion and kind"
+                    yield _fault(stack, document, problem, way_out, f"kind: {target[1]}")
 
 
 def patch_variables(stack: Stack) -> Iterator[Fault]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
 from clusterstacks.authoring.findings import Fault, Rule, Severity
+from clusterstacks.authoring.lines import line_of_field
 from clusterstacks.authoring.rules.complaints import fault_of
 from clusterstacks.domain.compatibility import FILE, parse_compatibility
 from clusterstacks.domain.errors import SpecError
@@ -33,12 +34,27 @@ def complete(stack: Stack) -> Iterator[Fault]:
         return
     if stated is None:
         return
-    named = {component.addon for component in stated.components if component.addon}
+    named = set(stated.addons())
     there = {chart.addon for chart in stack.addons}
     for addon in sorted(there - named):
         yield Fault(FILE, 1, f"says nothing of addon {addon}", f"add a component with addon: {addon}")
     for addon in sorted(named - there):
         yield Fault(FILE, 1, f"names addon {addon}, which has no chart", "correct the name, or drop it")
+
+
+def own_version(stack: Stack) -> Iterator[Fault]:
+    """The stack's own Kubernetes version lies in the range it states."""
+    try:
+        stated = _read(stack)
+    except SpecError:
+        return
+    if stated is None or stack.settings is None:
+        return
+    kubernetes = stack.settings.kubernetes
+    if not stated.kubernetes.holds((kubernetes.major, kubernetes.minor, kubernetes.patch), kubernetes.pre):
+        line = line_of_field(stack.content(FILE), ("kubernetes",))
+        problem = f"states the range {stated.kubernetes}, and the stack is made for {kubernetes}"
+        yield Fault(FILE, line, problem, "widen the range, or correct the stack's Kubernetes version")
 
 
 def _read(stack: Stack) -> Compatibility | None:
@@ -50,4 +66,7 @@ def _read(stack: Stack) -> Compatibility | None:
 RULES = (
     Rule("compatibility", Severity.ERROR, "compatibility.yaml can be read.", readable),
     Rule("compatibility-addons", Severity.ERROR, "compatibility.yaml names every addon, and no other.", complete),
+    Rule(
+        "compatibility-kubernetes", Severity.ERROR, "compatibility.yaml's range holds the stack's version.", own_version
+    ),
 )

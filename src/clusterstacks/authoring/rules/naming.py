@@ -10,7 +10,7 @@ from clusterstacks.authoring.findings import Fault, Rule, Severity
 from clusterstacks.authoring.lines import line_of_field, line_of_text
 from clusterstacks.authoring.rules.complaints import fault_of
 from clusterstacks.domain.documents import shown
-from clusterstacks.releases.building.settings import CSCTL, STACK
+from clusterstacks.releases.building.settings import CSCTL, STACK, VERSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ def chart_version(stack: Stack) -> Iterator[Fault]:
 
 def minor_directory(stack: Stack) -> Iterator[Fault]:
     """A directory called after a Kubernetes minor holds a stack for that minor."""
-    if stack.settings is None:
+    if stack.settings is None or VERSIONS in stack.tree:
         return
     major, dash, minor = PurePath(stack.directory).name.partition("-")
     series = stack.settings.kubernetes.series

@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING
 
 from clusterstacks.authoring.findings import Fault, Rule, Severity
-from clusterstacks.authoring.lines import line_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,11 +42,25 @@ def repetitions(stack: Stack) -> Iterator[Fault]:
     for chart in stack.charts:
         for repetition in chart.repetitions:
             path = chart.place(repetition.path)
-            key = repetition.problem.split("'")[1] if "'" in repetition.problem else ""
-            line = line_of_text(stack.content(path), f"{key}:") if key else 1
+            line = _second(stack.content(path), repetition.problem)
             yield Fault(
                 path, line, f"renders a mapping in which {repetition.problem}", "Helm takes the last: drop the other"
             )
+
+
+def _second(content: bytes, problem: str) -> int:
+    """Find where a key stands the second time, if the template writes it as it is rendered."""
+    key = re.search(r"'(.*)'", problem)
+    if key is None:
+        return 1
+    lines = [
+        number for number, line in enumerate(content.decode(errors="replace").splitlines(), 1) if _sets(line, key[1])
+    ]
+    return lines[min(len(lines), 2) - 1] if lines else 1
+
+
+def _sets(line: str, key: str) -> bool:
+    return line.strip().removeprefix("- ").startswith((f"{key}:", f'"{key}":', f"'{key}':"))
 
 
 def _place(chart: Chart) -> tuple[str, int]:

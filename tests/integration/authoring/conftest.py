@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest_asyncio
+
+from clusterstacks.render.renderer import Renderer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def renderer() -> AsyncIterator[Renderer]:
+    renderer = Renderer()
+    yield renderer
+    await renderer.close()

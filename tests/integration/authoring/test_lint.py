@@ -1,0 +1,221 @@
+"""Every rule that looks at what charts render to: the smallest stack that breaks it, beside the one that is clean."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from clusterstacks.authoring.findings import Severity
+from clusterstacks.authoring.linting import Linter
+from clusterstacks.authoring.sample import read_roots
+from clusterstacks.releases.building.sourcetree import read_tree
+from clusterstacks.render.renderer import Renderer
+from tests.support.sources import CLASS, DEPLOYMENT, STAGES, TEMPLATE, tiny
+
+if TYPE_CHECKING:
+    from clusterstacks.authoring.findings import Finding
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "stacks" / "local" / "demo"
+
+CLASS_FILE = "cluster-class/templates/class.yaml"
+TEMPLATE_FILE = "cluster-class/templates/template.yaml"
+NET = "cluster-addon/net/templates/deployment.yaml"
+MORE = "cluster-addon/net/templates/more.yaml"
+OVERWRITE = "cluster-addon/net/overwrite.yaml"
+CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {}\n"
+SLICE = "apiVersion: discovery.k8s.io/{}\nkind: EndpointSlice\nmetadata:\n  name: a\n"
+ATTRIBUTES = """\
+{{- $old := semverCompare ">=1.35-0" .Capabilities.KubeVersion.Version }}
+apiVersion: storage.k8s.io/{{ $old | ternary "v1alpha1" "v1" }}
+kind: VolumeAttributesClass
+metadata: {name: a}
+"""
+READING = """\
+size: {{ (index .Cluster.spec.topology.variables 0).value }}
+kind: {{ .InfraCluster.kind }}
+flavour: {{ .InfraCluster.spec.flavour }}
+"""
+SECRET = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: a\nstringData:\n  key: hunter2\n"
+
+
+class Case(NamedTuple):
+    rule: str
+    place: str
+    changes: dict[str, str | None]
+
+
+CASES = (
+    Case("chart-renders", f"{NET}:2", {NET: 'a: 1\n{{ include "nothing" . }}\n'}),
+    Case("chart-renders", f"{NET}:1", {NET: "{{ if }}\n"}),
+    Case("chart-renders", f"{NET}:1", {NET: "apiVersion: v1\nkind: ConfigMap\nmetadata: {}\n"}),
+    Case("chart-renders", f"{NET}:1", {NET: "a: b: c\n"}),
+    Case("chart-renders", "cluster-addon/net/Chart.yaml:1", {"cluster-addon/net/Chart.yaml": "name: net\n"}),
+    Case("chart-renders", "cluster-class/Chart.yaml:1", {"cluster-class/Chart.yaml": "a: b: c\n"}),
+    Case("values-render", f"{OVERWRITE}:2", {OVERWRITE: "values: |\n  a: {{ .Cluster.metadata.nothing }}\n"}),
+    Case("values-render", f"{OVERWRITE}:1", {OVERWRITE: "- 1\n"}),
+    Case("repeated-key", f"{MORE}:7", {MORE: f"{CONFIG.format('more')}data:\n  a: b\n  a: c\n"}),
+    Case("condition", "clusteraddon.yaml:9", {"clusteraddon.yaml": STAGES.replace("agent.status", "agnt.status")}),
+    Case("condition", "clusteraddon.yaml:9", {"clusteraddon.yaml": STAGES.replace("> 0", ">")}),
+    Case(
+        "class-kind", "cluster-class/templates/more.yaml:4", {"cluster-class/templates/more.yaml": CONFIG.format("a")}
+    ),
+    Case(
+        "class-kind",
+        f"{TEMPLATE_FILE}:2",
+        {TEMPLATE_FILE: TEMPLATE.replace("metadata:\n", "metadata:\n  namespace: elsewhere\n")},
+    ),
+    Case(
+        "class-extra-kind",
+        "cluster-class/templates/more.yaml:4",
+        {"cluster-class/templates/more.yaml": "apiVersion: a.example/v1\nkind: OtherTemplate\nmetadata:\n  name: a\n"},
+    ),
+    Case("class-name", f"{CLASS_FILE}:2", {CLASS_FILE: CLASS.replace("name: {{ .Release.Name }}-", "name: my-", 1)}),
+    Case("class-name", "cluster-class/Chart.yaml:1", {CLASS_FILE: None}),
+    Case("class-reference", f"{CLASS_FILE}:2", {TEMPLATE_FILE: None}),
+    Case(
+        "patch-target",
+        f"{CLASS_FILE}:20",
+        {CLASS_FILE: CLASS.replace("TinyClusterTemplate\n            match", "TinyTemplate\n            match")},
+    ),
+    Case("patch-variable", f"{CLASS_FILE}:24", {CLASS_FILE: CLASS.replace("variable: size", "variable: sizes.small")}),
+    Case(
+        "repeated-object",
+        f"{MORE}:5",
+        {MORE: DEPLOYMENT.replace("metadata:\n", "metadata:\n  namespace: kube-system\n", 1)},
+    ),
+    Case(
+        "repeated-object",
+        "cluster-addon/two/templates/a.yaml:4",
+        {
+            "cluster-addon/two/Chart.yaml": "apiVersion: v2\nname: two\nversion: 1.0.0\n",
+            "cluster-addon/two/templates/a.yaml": CONFIG.format("same"),
+            "cluster-addon/one/Chart.yaml": "apiVersion: v2\nname: one\nversion: 1.0.0\n",
+            "cluster-addon/one/templates/a.yaml": CONFIG.format("same"),
+        },
+    ),
+    Case("removed-api", f"{MORE}:4", {MORE: SLICE.format("v1beta1")}),
+    Case(
+        "leaving-api",
+        f"{MORE}:4",
+        {MORE: "apiVersion: scheduling.k8s.io/v1alpha1\nkind: Workload\nmetadata:\n  name: a\n"},
+    ),
+    Case("image-digest", f"{NET}:14", {NET: DEPLOYMENT.replace("registry.example/tiny@sha256:", "tiny:1.0#")}),
+)
+
+
+async def found(renderer: Renderer, changes: dict[str, str | None]) -> tuple[Finding, ...]:
+    return (await Linter(renderer).lint(tiny(changes), "1-35")).findings
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule} {case.place}")
+async def test_a_stack_that_breaks_a_rule_is_told_so_at_the_line(renderer: Renderer, case: Case) -> None:
+    places = [
+        f"{one.fault.path}:{one.fault.line}" for one in await found(renderer, case.changes) if one.rule == case.rule
+    ]
+
+    assert places == [case.place]
+
+
+async def test_the_stack_without_the_change_breaks_no_rule(renderer: Renderer) -> None:
+    assert await found(renderer, {}) == ()
+
+
+@pytest.mark.parametrize("minor", ["1-35", "1-36"])
+async def test_the_example_has_no_errors_and_no_warnings_but_about_its_made_up_images(
+    renderer: Renderer, minor: str
+) -> None:
+    directory = EXAMPLES / minor
+    report = await Linter(renderer).lint(read_tree(directory), str(directory))
+
+    assert report.clean
+    assert {one.rule for one in report.findings} == {"image-digest"}
+
+
+async def test_one_stack_for_several_kubernetes_versions_is_looked_at_for_each(renderer: Renderer) -> None:
+    both = "- kubernetes: 1.34.2\n- kubernetes: 1.35.4\n"
+    changes: dict[str, str | None] = {"versions.yaml": both, MORE: ATTRIBUTES}
+
+    assert [one.rule for one in await found(renderer, changes)] == ["removed-api"]
+
+
+async def test_values_are_tried_with_the_objects_of_a_file(renderer: Renderer) -> None:
+    changes: dict[str, str | None] = {OVERWRITE: "cluster: {{ .InfraCluster.status.network.id }}\n"}
+    roots = read_roots(
+        b"{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, metadata: {name: a}}\n---\n"
+        b"{apiVersion: infrastructure.cluster.x-k8s.io/v1, kind: TinyCluster, status: {network: {id: n}}}\n",
+        "roots.yaml",
+    )
+
+    assert [one.rule for one in await found(renderer, changes)] == ["values-render"]
+    assert (await Linter(renderer, roots=roots).lint(tiny(changes), "1-35")).findings == ()
+
+
+async def test_the_sample_has_the_defaults_of_the_classs_variables(renderer: Renderer) -> None:
+
+    assert await found(renderer, {OVERWRITE: READING}) == ()
+
+
+async def test_no_finding_shows_the_content_of_a_secret(renderer: Renderer) -> None:
+    changes: dict[str, str | None] = {MORE: f"{SECRET}---\n{SECRET}  other: hunter3\n  other: hunter4\n"}
+    findings = await found(renderer, changes)
+
+    assert {one.rule for one in findings} == {"repeated-key", "repeated-object"}
+    assert "hunter" not in str(findings)
+
+
+async def test_a_chart_that_needs_what_is_not_there_is_not_called_broken(renderer: Renderer) -> None:
+    needy = "apiVersion: v2\nname: net\nversion: 1.0.0\ndependencies:\n  - {name: cilium, version: 1.18.2, repository: https://charts.example}\n"
+    findings = await found(renderer, {"cluster-addon/net/Chart.yaml": needy})
+
+    assert [(one.rule, one.severity) for one in findings] == [("dependency-unlocked", Severity.WARNING)]
+
+
+PATHS = st.sampled_from([*tiny(), "cluster-addon/net/values.yaml", "cluster-addon/net/.helmignore", MORE])
+WORDS = st.sampled_from(
+    [
+        b"a: ",
+        b"\n",
+        b"  ",
+        b"- ",
+        b"{{ ",
+        b" }}",
+        b".Values",
+        b"name: ",
+        b"1",
+        b"[",
+        b"\xff",
+        b"\x00",
+        b'"\\ud800"',
+        b"{}",
+        b"kind: X\n",
+    ]
+)
+CONTENTS = st.binary(max_size=40) | st.lists(WORDS, max_size=12).map(b"".join)
+
+
+async def test_whatever_the_files_hold_lint_answers_with_findings() -> None:
+    """Hypothesis calls from outside of the event loop, so the property runs in a thread with loops of its own."""
+    await asyncio.to_thread(check_whatever_the_files_hold)
+
+
+def check_whatever_the_files_hold() -> None:
+    with asyncio.Runner() as runner:
+        renderer = Renderer(workers=1)
+
+        @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        @given(st.dictionaries(PATHS, CONTENTS, min_size=1, max_size=3))
+        def holds(changes: dict[str, bytes]) -> None:
+            report = runner.run(Linter(renderer).lint({**tiny(), **changes}, "1-35"))
+            assert all(one.fault.line >= 1 for one in report.findings)
+
+        try:
+            holds()
+        finally:
+            runner.run(renderer.close())

@@ -1,0 +1,135 @@
+"""Every rule that needs no rendering: the smallest stack that breaks it, beside the one that is clean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clusterstacks.authoring.linting import findings
+from clusterstacks.authoring.registry import RULES
+from clusterstacks.authoring.stack import load
+from tests.support.sources import SETTINGS, STAGES, tiny
+
+if TYPE_CHECKING:
+    from clusterstacks.authoring.findings import Finding
+
+NAMED = "cluster-class/Chart.yaml"
+CHART = "apiVersion: v2\nname: {}\nversion: {}\n"
+NEEDY = """\
+apiVersion: v2
+name: net
+version: 1.0.0
+dependencies:
+  - name: cilium
+    version: 1.18.2
+    repository: https://charts.example
+"""
+FACTS = "apiVersion: compatibility.clusterstack.x-k8s.io/v1alpha1\nkubernetes: '>=1.34 <1.37'\ncomponents:\n"
+COMPONENT = "  - {{name: {0}, addon: {0}, version: 1.0.0}}\n"
+
+
+class Case(NamedTuple):
+    rule: str
+    place: str
+    changes: dict[str, str | None]
+
+
+CASES = (
+    Case("settings", "csctl.yaml:1", {"csctl.yaml": None}),
+    Case("settings", "csctl.yaml:3", {"csctl.yaml": SETTINGS.replace("tiny", "ti-ny")}),
+    Case("settings", "csctl.yaml:2", {"csctl.yaml": SETTINGS.replace("v1.35.4", "v1.35")}),
+    Case("settings", "csctl.yaml:6", {"csctl.yaml": SETTINGS.replace("    type: test", "    type: a\n    type: b")}),
+    Case("addon-versions", "versions.yaml:1", {"versions.yaml": "- {kubernetes: 1.35.4, nothere: 1.0.0}\n"}),
+    Case("chart-name", f"{NAMED}:2", {NAMED: CHART.format("test-tiny-1-34-cluster-class", "v1")}),
+    Case("chart-version", f"{NAMED}:1", {NAMED: "apiVersion: v2\nname: test-tiny-1-35-cluster-class\n"}),
+    Case("directory-name", "csctl.yaml:2", {"csctl.yaml": SETTINGS.replace("1.35.4", "1.34.1")}),
+    Case("files", f"{NAMED}:1", {NAMED: None}),
+    Case("files", "clusteraddon.yaml:1", {"clusteraddon.yaml": None}),
+    Case("files", "cluster-addon/Chart.yaml:1", {"clusteraddon.yaml": None, "cluster-addon-values.yaml": ""}),
+    Case("stale-values", "cluster-addon-values.yaml:1", {"cluster-addon-values.yaml": ""}),
+    Case("unknown-tag", "a.sh:2", {"a.sh": "cat << EOF\n<< .ClusterStackVersion >>\n"}),
+    Case("stages", "clusteraddon.yaml:5", {"clusteraddon.yaml": STAGES.replace("apply", "aply")}),
+    Case("stages", "clusteraddon.yaml:2", {"clusteraddon.yaml": "a: 1\naddonStages: [net]\n"}),
+    Case("stages", "clusteraddon.yaml:6", {"clusteraddon.yaml": f"{STAGES[: STAGES.index('      wait')]}    - 1\n"}),
+    Case("unknown-hook", "clusteraddon.yaml:3", {"clusteraddon.yaml": STAGES.replace("AfterC", "After")}),
+    Case(
+        "stage-chart", "clusteraddon.yaml:4", {"clusteraddon.yaml": STAGES.replace("name: net\n", "name: other\n", 1)}
+    ),
+    Case(
+        "chart-stage",
+        "cluster-addon/more/Chart.yaml:1",
+        {"cluster-addon/more/Chart.yaml": CHART.format("more", "1.0.0")},
+    ),
+    Case("dependency-unlocked", "cluster-addon/net/Chart.yaml:5", {"cluster-addon/net/Chart.yaml": NEEDY}),
+    Case(
+        "dependency-unvendored",
+        "cluster-addon/net/Chart.yaml:5",
+        {"cluster-addon/net/Chart.yaml": NEEDY, "cluster-addon/net/Chart.lock": ""},
+    ),
+    Case("node-images", "node-images.yaml:1", {"node-images.yaml": "apiVersion: v1\n"}),
+    Case("compatibility", "compatibility.yaml:2", {"compatibility.yaml": FACTS.replace(">=1.34 <1.37", "new")}),
+    Case("compatibility-addons", "compatibility.yaml:1", {"compatibility.yaml": FACTS}),
+    Case(
+        "compatibility-addons",
+        "compatibility.yaml:1",
+        {"compatibility.yaml": FACTS + COMPONENT.format("net") + COMPONENT.format("csi")},
+    ),
+    Case(
+        "compatibility-kubernetes",
+        "compatibility.yaml:2",
+        {"compatibility.yaml": FACTS.replace("1.34 ", "1.36 ") + COMPONENT.format("net")},
+    ),
+)
+
+
+def found(files: dict[str, bytes]) -> tuple[Finding, ...]:
+    return findings(load(files, "providers/test/tiny/1-35"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule} {case.place}")
+def test_a_stack_that_breaks_a_rule_is_told_so_at_the_line(case: Case) -> None:
+    places = [f"{one.fault.path}:{one.fault.line}" for one in found(tiny(case.changes)) if one.rule == case.rule]
+
+    assert places == [case.place]
+
+
+def test_the_stack_without_the_change_breaks_no_rule() -> None:
+    assert found(tiny()) == ()
+    assert found(tiny({"compatibility.yaml": FACTS + COMPONENT.format("net")})) == ()
+    assert found(tiny({"cluster-addon/net/Chart.yaml": NEEDY, "cluster-addon/net/charts/cilium/Chart.yaml": ""})) == ()
+
+
+def test_every_finding_says_what_to_do() -> None:
+    faults = [one.fault for case in CASES for one in found(tiny(case.changes))]
+
+    assert all(fault.message and fault.way_out for fault in faults)
+
+
+def test_all_bad_stages_are_found_at_once() -> None:
+    stages = STAGES + "    - {name: Net, action: apply}\n    - {name: net, action: remove}\n"
+    lines = [one.fault.line for one in found(tiny({"clusteraddon.yaml": stages})) if one.rule == "stages"]
+
+    assert lines == [10, 11]
+
+
+def test_rules_have_ids_of_their_own() -> None:
+    assert len({rule.id for rule in RULES}) == len(RULES)
+
+
+PATHS = st.sampled_from(
+    [*tiny(), "stack.yaml", "versions.yaml", "compatibility.yaml", "node-images.yaml", "cluster-addon-values.yaml", "x"]
+)
+WORDS = st.sampled_from(
+    [b"config:", b"\n", b"  ", b"- ", b"&a ", b"*a", b"<< .X >>", b"{{", b"name: ", b"1", b"[", b"\xff"]
+)
+CONTENTS = st.binary(max_size=40) | st.lists(WORDS, max_size=12).map(b"".join)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(PATHS, CONTENTS, max_size=4))
+def test_whatever_the_files_hold_lint_answers_with_findings(changes: dict[str, bytes]) -> None:
+    for finding in findings(load({**tiny(), **changes}, "1-35")):
+        assert finding.fault.line >= 1
