@@ -1,0 +1,98 @@
+"""What the verbs share that talk to registries: options, credentials, lines about long transfers."""
+
+from __future__ import annotations
+
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clusterstacks.cli import output
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from clusterstacks.releases.oci.reference import Reference
+    from clusterstacks.releases.oci.registry import Registry
+    from clusterstacks.releases.web import Web
+
+CA_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+EVERY_SECONDS = 3.0
+"""How often a line about a long transfer is printed (arbitrary)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How a server is reached.
+
+    Args:
+        ca: A file of CAs that are trusted instead of the system's; None for the system's.
+        plain_http: Whether it speaks plain HTTP.
+    """
+
+    ca: Path | None = None
+    plain_http: bool = False
+
+    def web(self) -> Web:
+        """Return connections; close them."""
+        from clusterstacks.releases.web import Web
+
+        return Web(ca=self.ca.read_text(errors="replace") if self.ca else "", plain_http=self.plain_http)
+
+
+def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --ca and --plain-http."""
+    plain = click.option("--plain-http", is_flag=True, help="The server speaks plain HTTP; this machine's are asked.")
+    return click.option("--ca", type=CA_FILE, help="Trust these CAs (PEM) instead of the system's.")(plain(command))
+
+
+@asynccontextmanager
+async def opened_registry(reference: Reference, trust: Trust) -> AsyncIterator[Registry]:
+    """Give a repository, with the credentials of who runs this program."""
+    import os
+
+    from clusterstacks.releases.oci.credentials import find
+    from clusterstacks.releases.oci.registry import Registry
+
+    async with trust.web() as web:
+        credentials = await find(reference, os.environ)
+        yield Registry(web, reference, credentials, plain_http=trust.plain_http, progress=Meter())
+
+
+class Meter:
+    """Prints how far a transfer is, unless it takes no time."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, report: Callable[[str], None] | None = None
+    ) -> None:
+        self._clock = clock
+        self._report = report or output.progress()
+        self._what = ""
+        self._began = self._printed = self._first = 0.0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Take note of how far it is."""
+        now = self._clock()
+        if what != self._what:
+            self._what, self._began, self._printed, self._first = what, now, now, done
+        if now - self._printed < EVERY_SECONDS:
+            return
+        self._printed = now
+        rate = (done - self._first) / (now - self._began) / 1e6
+        self._report(f"{what}: {done / 1e6:.0f} of {output.megabytes(total)}, {rate:.1f} MB/s")
+
+
+def repository_or_environment(text: str | None) -> Reference:
+    """Read a reference, or what OCI_REGISTRY and OCI_REPOSITORY say without one."""
+    import os
+
+    from clusterstacks.releases.oci.reference import Reference
+
+    found = Reference.parse(text) if text else Reference.from_environ(os.environ)
+    if found is None:
+        raise click.UsageError("name a repository, or set OCI_REPOSITORY")
+    return found

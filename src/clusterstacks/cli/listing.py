@@ -1,0 +1,76 @@
+"""``csctl list``: which releases there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from clusterstacks.cli import output
+from clusterstacks.cli.connecting import Trust, repository_or_environment, trust_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.releases.locations import Location
+
+
+@click.command(short_help="List the releases there are.")
+@click.argument("repository", metavar="[REPO]", required=False)
+@trust_options
+@click.option("--output", "-o", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def list(repository: str | None, ca: Path | None, form: str, *, plain_http: bool) -> None:  # noqa: A001 - the verb
+    """List the releases in a repository, sorted by stack, Kubernetes minor and version.
+
+    REPO is registry/repository, github://owner/repository, https://host/path of a web server with an index, or a
+    directory; without it, it is what OCI_REGISTRY and OCI_REPOSITORY say.
+    """
+    import asyncio
+
+    from clusterstacks.releases.locations import RegistryLocation, parse_location
+
+    location = parse_location(repository) if repository else RegistryLocation(repository_or_environment(None))
+    names = asyncio.run(_list(location, Trust(ca, plain_http=plain_http)))
+    releases, foreign = _sorted_out(names)
+    if foreign:
+        click.echo(f"{foreign} other {'names are' if foreign > 1 else 'name is'} no release", err=True)
+    if form == "json":
+        output.print_json([_document(release) for release in releases])
+    else:
+        header = ("RELEASE", "PROVIDER", "STACK", "KUBERNETES", "VERSION")
+        output.print_table(header, [tuple(_document(release).values()) for release in releases])
+
+
+async def _list(location: Location, trust: Trust) -> tuple[str, ...]:
+    import os
+
+    from clusterstacks.releases.locations import open_source
+
+    async with trust.web() as web:
+        source = await open_source(location, web, os.environ, plain_http=trust.plain_http)
+        return await source.list()
+
+
+def _sorted_out(names: Iterable[str]) -> tuple[Sequence[ReleaseName], int]:
+    """Tell releases from other names; those of signatures belong to releases and are neither."""
+    from clusterstacks.domain.names import InvalidName, parse_release
+
+    releases, foreign = [], 0
+    for name in names:
+        try:
+            releases.append(parse_release(name))
+        except InvalidName:
+            foreign += not name.startswith("sha256-")
+    return sorted(releases), foreign
+
+
+def _document(release: ReleaseName) -> dict[str, str]:
+    return {
+        "release": release.release,
+        "provider": release.provider,
+        "stack": release.stack,
+        "kubernetes": str(release.kubernetes),
+        "version": release.version.dot,
+    }

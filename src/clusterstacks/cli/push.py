@@ -1,0 +1,73 @@
+"""``csctl push``: publish a release in a registry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from clusterstacks.cli import output
+from clusterstacks.cli.connecting import Trust, opened_registry, repository_or_environment, trust_options
+
+if TYPE_CHECKING:
+    from clusterstacks.releases.oci.publishing import Publication
+    from clusterstacks.releases.oci.reference import Reference
+
+
+@click.command(short_help="Publish a release in a registry.")
+@click.argument(
+    "directory", metavar="RELEASE_DIR", type=click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True)
+)
+@click.argument("reference", metavar="[REF]", required=False)
+@trust_options
+@click.option("--output", "-o", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def push(directory: Path, reference: str | None, ca: Path | None, form: str, *, plain_http: bool) -> None:
+    """Publish a release directory in a repository, as tag <release name>; its signatures come along.
+
+    REF is registry/repository, with the release's name as tag or without one; without REF it is what OCI_REGISTRY and
+    OCI_REPOSITORY say. A published release never changes: the same content again is a no-op, another one is refused.
+
+    Credentials: OCI_USERNAME and OCI_PASSWORD, or OCI_ACCESS_TOKEN, for the registry OCI_REGISTRY; else those of
+    docker or podman login.
+    """
+    import asyncio
+
+    published, signatures = asyncio.run(
+        _push(directory, repository_or_environment(reference), Trust(ca, plain_http=plain_http))
+    )
+    if form == "json":
+        place = published.reference
+        output.print_json(
+            {
+                "release": published.release.release,
+                "reference": str(place.at(place.tag)),
+                "digest": place.digest,
+                "new": published.new,
+                "signatures": signatures,
+            }
+        )
+        return
+    what = "pushed" if published.new else "is there already with the same content:"
+    output.say(f"{published.release} {what} {published.reference}")
+    if signatures:
+        output.say(f"{published.release} has its signatures beside it")
+
+
+async def _push(directory: Path, reference: Reference, trust: Trust) -> tuple[Publication, int]:
+    import os
+
+    from clusterstacks.domain.names import parse_release
+    from clusterstacks.releases.directory import DirectorySource
+    from clusterstacks.releases.oci.artifact import created_at
+    from clusterstacks.releases.oci.publishing import check_tag, publish
+    from clusterstacks.releases.oci.signatures import attach
+
+    name = parse_release(directory.name)
+    check_tag(reference, name)
+    evidence = await DirectorySource(directory.parent).evidence(name)
+    async with opened_registry(reference, trust) as registry:
+        published = await publish(directory, registry, created_at(os.environ))
+        for envelope in evidence.envelopes:
+            await attach(registry, published.reference.digest, envelope)
+        return published, len(evidence.envelopes)

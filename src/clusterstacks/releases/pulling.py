@@ -1,0 +1,122 @@
+"""A release out of any source into a directory of this machine, whole or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.releases.charts import ChartCache
+from clusterstacks.releases.contents import survey
+from clusterstacks.releases.evidence import MAX_SIGNATURES, SIGNATURE_SUFFIX
+from clusterstacks.releases.opening import open_release
+from clusterstacks.releases.signing.envelope import Envelope, parse_envelope
+from clusterstacks.releases.signing.errors import SignatureRefused
+from clusterstacks.releases.staging import Staging, sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.releases.release import Release
+    from clusterstacks.releases.sources import ReleaseSource
+
+
+class ReleaseInTheWay(SpecError):
+    """Something else is where a release should go."""
+
+    def __init__(self, path: object) -> None:
+        super().__init__(
+            "ReleaseInTheWay",
+            f"{path} is there already with another content: move it away, or choose another directory",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """A release that is on this machine now.
+
+    Args:
+        path: Its directory.
+        release: What is in it.
+        new: Whether it was not there before.
+        signed: Whether signatures lie beside it; none of them was verified.
+    """
+
+    path: Path
+    release: Release
+    new: bool
+    signed: bool
+
+
+async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pulled:
+    """Fetch a release into ``directory/<release name>/`` and its signatures beside it.
+
+    The directory of the release appears when every file was fetched and verified, and the release opened.
+
+    Raises:
+        ReleaseInTheWay: It is there with another content.
+        SpecError: The release is broken.
+        DependencyError: The source fails.
+        OSError: The disk refuses.
+    """
+    target = directory / name.release
+    staging = await asyncio.to_thread(_stage, directory)
+    try:
+        await source.fetch(name, staging.path)
+        evidence = await source.evidence(name)
+        release = await asyncio.to_thread(_open, name, staging.path)
+        new = await asyncio.to_thread(_settle, staging, target, release)
+    finally:
+        await asyncio.to_thread(staging.remove)
+    envelope = joined(evidence.envelopes)
+    if envelope is not None:
+        await asyncio.to_thread(_write, directory, f"{name}{SIGNATURE_SUFFIX}", envelope)
+    return Pulled(target, release, new, envelope is not None)
+
+
+def joined(envelopes: Iterable[bytes]) -> bytes | None:
+    """Return one envelope with the signatures of all that are over the same document; None when none is usable."""
+    found: Envelope | None = None
+    for text in envelopes:
+        try:
+            other = parse_envelope(text)
+        except SignatureRefused:
+            continue
+        if found is None:
+            found = other
+        elif other.payload == found.payload:
+            signatures = tuple(dict.fromkeys((*found.signatures, *other.signatures)))
+            found = Envelope(found.payload, signatures[:MAX_SIGNATURES])
+    return None if found is None else found.text()
+
+
+def _stage(directory: Path) -> Staging:
+    directory.mkdir(parents=True, exist_ok=True)
+    sweep(directory)
+    return Staging.create(directory)
+
+
+def _open(name: ReleaseName, directory: Path) -> Release:
+    return open_release(survey(name, directory), ChartCache())
+
+
+def _settle(staging: Staging, target: Path, release: Release) -> bool:
+    try:
+        staging.publish(target, readable=True)
+    except FileExistsError:
+        if not target.is_dir() or survey(release.name, target).digest != release.digest:
+            raise ReleaseInTheWay(target) from None
+        return False
+    return True
+
+
+def _write(directory: Path, file: str, content: bytes) -> None:
+    staging = Staging.create(directory)
+    try:
+        (staging.path / file).write_bytes(content)
+        (staging.path / file).replace(directory / file)
+    finally:
+        staging.remove()
