@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.answers import Document, place, refusal
-from clusterstacks.releases.errors import RateLimited
+from clusterstacks.releases.errors import CredentialsRefused, RateLimited, ServerUnavailable
 from clusterstacks.releases.github.limits import Rest, rest_asked
 from clusterstacks.releases.revalidation import UNCHANGED
 
@@ -27,6 +27,8 @@ _MAX_REFUSAL_BYTES = 64 * 1024
 _OWNER = re.compile(r"[A-Za-z0-9_-]{1,39}")
 _REPOSITORY = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}")
 _FORBIDDEN = 403
+_HIDDEN = 404
+_FAILING = 500
 
 
 class GitHubRepository:
@@ -97,6 +99,10 @@ class GitHubRepository:
         kind = "application/json" if length is None else "application/octet-stream"
         headers = {"Content-Type": kind}
         async with self.open(method, url, headers=headers, body=body, length=length) as answer:
+            if answer.status >= _FAILING:
+                raise ServerUnavailable(answer.place, f"it answers with status {answer.status}")
+            if answer.status == _HIDDEN and _HIDDEN not in expect:  # what GitHub says to a token that may not write
+                raise CredentialsRefused(answer.place, answer.status)
             if answer.status not in expect:
                 raise refusal(answer)
             return Document(answer.status, answer.headers, await answer.read(MAX_DOCUMENT_BYTES))

@@ -1,0 +1,39 @@
+"""D57: one listing reads every page, costs nothing when nothing changed, and passes over foreign names in silence."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from clusterstacks.releases.github.source import GitHubSource
+from clusterstacks.releases.web import Web
+from tests.support.github_double import OWNER, REPOSITORY, TOKEN, GitHubDouble
+
+if TYPE_CHECKING:
+    import pytest
+
+OURS = tuple(f"local-tiny-1-35-v{number}" for number in range(1, 141))
+FOREIGN = (*(f"v0.{number}.0" for number in range(100)), "latest")
+
+
+async def test_d57_every_page_of_the_list_is_read_once_and_then_only_when_it_changed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with GitHubDouble.started() as github, Web(environ={}) as web:
+        for tag in (*OURS, *FOREIGN):
+            github.add(tag, {})
+        source = GitHubSource(web, OWNER, REPOSITORY, token=TOKEN, api=github.url)
+
+        assert await source.list() == tuple(sorted(OURS + FOREIGN))
+        assert len(github.requests) == 3
+        left = github.remaining
+
+        assert await source.list() == tuple(sorted(OURS + FOREIGN))
+        assert len(github.requests) == 6
+        assert github.remaining == left
+
+        github.releases.pop()  # the oldest one, so that only the last page is another
+        assert await source.list() == tuple(sorted(OURS[1:] + FOREIGN))
+        assert github.remaining == left - 1
+        assert not [record for record in caplog.records if record.name.startswith("clusterstacks")]

@@ -1,0 +1,61 @@
+"""D78: any web server can be a source, with a CA of its own, by a proxy, and without TLS where that is allowed."""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.devcluster.pki import Authority
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.releases.errors import SourceUnavailable
+from clusterstacks.releases.store import ReleaseStore
+from clusterstacks.releases.web import Patience, Web
+from clusterstacks.releases.webindex import HttpSource, write_index
+from tests.support.releases import STAGED, staged_release, write_release
+from tests.support.static_server import StaticServer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ONCE = Patience(attempts=1)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    write_release(tmp_path / "root" / STAGED.release, staged_release())
+    write_index(tmp_path / "root")
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ReleaseStore:
+    return ReleaseStore(tmp_path / "store")
+
+
+async def test_d78_a_server_with_a_ca_of_its_own_is_a_source_for_those_who_name_it(
+    root: Path, store: ReleaseStore, tmp_path: Path
+) -> None:
+    authority = Authority.create("own-ca")
+    keys = authority.issue("stacks", addresses=("127.0.0.1",))
+    (tmp_path / "server.pem").write_bytes(keys.certificate + keys.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem")
+    async with StaticServer.started(root, context) as server:
+        async with Web(ca=authority.certificate.decode(), environ={}) as web:
+            assert (await store.ensure(STAGED, HttpSource(web, server.url))).name == STAGED
+        async with Web(environ={}, patience=ONCE) as web:
+            with pytest.raises(SourceUnavailable, match="certificate is not trusted"):
+                await HttpSource(web, server.url).list()
+
+
+async def test_d78_plain_http_by_a_proxy_is_a_source_where_it_is_allowed(root: Path, store: ReleaseStore) -> None:
+    async with StaticServer.started(root) as proxy:
+        environ = {"HTTP_PROXY": proxy.url}
+        async with Web(plain_http=True, environ=environ) as web:
+            assert (await store.ensure(STAGED, HttpSource(web, "http://stacks.invalid"))).name == STAGED
+        assert {request.host for request in proxy.requests} == {"stacks.invalid"}
+        async with Web(environ=environ) as web:
+            with pytest.raises(SpecError, match="plain HTTP"):
+                await HttpSource(web, "http://stacks.invalid").list()
