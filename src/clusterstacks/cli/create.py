@@ -7,6 +7,7 @@ import os
 import signal
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from clusterstacks.releases.building.creating import Creator
     from clusterstacks.releases.building.remotes import Publisher
     from clusterstacks.releases.building.stacks import Stack
+    from clusterstacks.releases.dependencies.vendoring import ChartDependencies
     from clusterstacks.releases.web import Web
 
 MODES = ["stable", "hash", "custom", "beta"]
@@ -161,7 +163,7 @@ async def _create(options: Options) -> None:
         chooser = Chooser(mode, publisher.remote if publisher else None, into, _versions(options))
         creator = Creator(
             into=into,
-            vendor=None,
+            dependencies=_dependencies(options, web),
             registry=_registry(options.registry),
             writes_metadata=options.write_metadata,
             path=os.environ.get("PATH", os.defpath),
@@ -225,6 +227,21 @@ def _versions(options: Options) -> Versions | None:
     given = (options.cluster_stack_version, options.cluster_addon_version, options.node_image_version)
     stack, addon, node_image = (StackVersion.parse_dot(text) for text in given)
     return Versions(stack, addon, node_image)
+
+
+def _dependencies(options: Options, web: Web) -> ChartDependencies | None:
+    from clusterstacks.releases.dependencies.vendoring import ChartDependencies
+    from clusterstacks.releases.oci.credentials import find
+
+    if options.dependencies == "leave":
+        return None
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return ChartDependencies(
+        web,
+        home / "cluster-stacks" / "charts",
+        offline=options.offline,
+        credentials=partial(find, environ=os.environ),
+    )
 
 
 def _registry(registry: str) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from clusterstacks.releases.building.nodeimages import check_node_images
 from clusterstacks.releases.building.packaging import Blueprint, below, chart_directories, packed, prepared, visible
@@ -17,33 +17,12 @@ from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.release import METADATA, NODE_IMAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from clusterstacks.domain.metadata import Metadata
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.building.stacks import Stack
-
-
-class Vendored(Protocol):
-    """A chart with its dependencies in it."""
-
-    @property
-    def files(self) -> Mapping[str, bytes]:
-        """The chart's files by their paths in it."""
-        ...
-
-    @property
-    def resolved(self) -> Sequence[object]:
-        """What was added; each tells as text which chart in which version."""
-        ...
-
-
-class Vendor(Protocol):
-    """Whatever puts the dependencies of a chart into it."""
-
-    async def vendor(self, files: Mapping[str, bytes], label: str) -> Vendored:
-        """Return the chart with every dependency in ``charts/``."""
-        ...
+    from clusterstacks.releases.dependencies.vendoring import ChartDependencies
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +46,14 @@ class Creator:
 
     Args:
         into: Where release directories are made; absolute.
-        vendor: Adds chart dependencies; None leaves charts as they are.
+        dependencies: Adds what charts depend on; None leaves charts as they are.
         registry: For the node image plugin.
         writes_metadata: Whether metadata.yaml of the source is brought up to date.
         path: Where plugins are looked for, as in the environment's PATH.
     """
 
     into: Path
-    vendor: Vendor | None = None
+    dependencies: ChartDependencies | None = None
     registry: str = ""
     writes_metadata: bool = False
     path: str = os.defpath
@@ -106,8 +85,8 @@ class Creator:
         blueprint = Blueprint(stack.settings, metadata, stack.hashes)
         files = prepared(stack.tree, stack.settings, metadata)
         notes = list(_left_versions(stack, files))
-        if self.vendor is not None:
-            notes += await _add_dependencies(files, self.vendor)
+        if self.dependencies is not None:
+            notes += await _add_dependencies(files, self.dependencies)
         with staged(packed(blueprint, files), self.into) as staging:
             if stack.settings.plugin:
                 await self._make_node_images(stack, staging.path)
@@ -127,14 +106,20 @@ class Creator:
         check_node_images(made, stack.settings.provider)
 
 
-async def _add_dependencies(files: dict[str, bytes], vendor: Vendor) -> list[str]:
+async def _add_dependencies(files: dict[str, bytes], dependencies: ChartDependencies) -> list[str]:
+    charts = {directory.rstrip("/"): below(files, directory) for directory in chart_directories(files)}
+    vendored = await dependencies.vendor_all(charts, tree=files)
     notes = []
-    for directory in chart_directories(files):
-        vendored = await vendor.vendor(below(files, directory), directory.rstrip("/"))
-        for path in [path for path in files if path.startswith(directory)]:
+    for chart, complete in vendored.items():
+        for path in [path for path in files if path.startswith(f"{chart}/")]:
             del files[path]
-        files |= {f"{directory}{path}": content for path, content in vendored.files.items()}
-        notes += [f"{directory}: {dependency}" for dependency in vendored.resolved]
+        files |= {f"{chart}/{path}": content for path, content in complete.files.items()}
+        notes += [f"{chart}: with {one.name} {one.version} of {one.repository}" for one in complete.resolved]
+        notes += [
+            f"{chart}: {one.name} {one.version} is the newest allowed today: a Chart.lock or one exact version in "
+            "Chart.yaml gives the same release tomorrow"
+            for one in complete.unlocked
+        ]
     return notes
 
 
