@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from clusterstacks.devcluster import records, teardown
 from clusterstacks.devcluster.binaries import silent
 from clusterstacks.devcluster.state import StateDirectory
+from tests.support.csctl import Csctl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 CLUSTERS = """
 apiVersion: local.clusterstack.x-k8s.io/v1alpha1
@@ -45,36 +44,6 @@ metadata: {name: prod, namespace: tenant}
 spec:
   topology: {classRef: {name: plain}, version: v1.34.2}
 """
-
-
-class Csctl:
-    """Runs ``csctl dev`` with its state below one directory."""
-
-    def __init__(self, states: Path) -> None:
-        self.states = states
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [Path(sys.executable).with_name("csctl"), "dev", *arguments],
-            env={**os.environ, "XDG_STATE_HOME": str(self.states)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def tried(self, *arguments: str) -> tuple[int, str]:
-        with self.start(*arguments) as run:
-            out, err = run.communicate(timeout=100)
-        return run.returncode, out + err
-
-    def __call__(self, *arguments: str) -> str:
-        code, text = self.tried(*arguments)
-        assert code == 0, text
-        return text
-
-    def components(self, *arguments: str) -> dict[str, dict[str, Any]]:
-        _, text = self.tried("status", "--output=json", *arguments)
-        return {component["name"]: component for component in json.loads(text)["components"]}
 
 
 @pytest.fixture

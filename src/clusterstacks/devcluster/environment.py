@@ -13,10 +13,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.crds import all_crds
-from clusterstacks.devcluster import binaries, clusterapi, components, foreign, installing, records
+from clusterstacks.devcluster import binaries, clusterapi, components, installing, records
 from clusterstacks.devcluster.apiserver import ApiServer, ApiServerSettings
 from clusterstacks.devcluster.etcd import Etcd
 from clusterstacks.devcluster.files import private_directory
+from clusterstacks.devcluster.foreign.reading import read_definitions
 from clusterstacks.devcluster.managers import start_manager
 from clusterstacks.devcluster.processes import Process, describe_exit, start_on_free_port
 from clusterstacks.devcluster.provider.kinds import definitions
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from clusterstacks.devcluster.foreign.definition import Definition
     from clusterstacks.devcluster.state import StateDirectory
 
 WATCH_SECONDS = 0.3
@@ -75,7 +77,7 @@ class Environment:
             ClusterStacksError: names the component and ends with its log's last lines.
         """
         extra = [manifest for path in self.settings.clusters_from for manifest in installing.read_manifests(path)]
-        found = foreign.read_definitions(self.settings.definitions_from, self._report)
+        found = read_definitions(self.settings.definitions_from, self._report)
         try:
             self._start(found)
             for manifest in extra:
@@ -104,7 +106,7 @@ class Environment:
             records.remove(self._state.records, process.name)
         self._processes.clear()
 
-    def _start(self, further: list[foreign.Definition]) -> None:
+    def _start(self, further: list[Definition]) -> None:
         found = binaries.resolve(clusterapi.programs_of(self._managers), report=self._report)
         bench = components.Workbench(self._state, found)
         manifests = [clusterapi.manifests(manager, report=self._report) for manager in self._managers]
@@ -142,7 +144,7 @@ class Environment:
             environment=bench.environment,
         )
 
-    def _install_definitions(self, server: ApiServer, further: list[foreign.Definition], manifests: list[Path]) -> None:
+    def _install_definitions(self, server: ApiServer, further: list[Definition], manifests: list[Path]) -> None:
         ours = [*all_crds(), *definitions()]
         chosen = []
         if further:

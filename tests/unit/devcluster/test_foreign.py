@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.api.yaml import YamlError, dump
-from clusterstacks.devcluster import foreign
 from clusterstacks.devcluster.binaries import silent
+from clusterstacks.devcluster.foreign import reading
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from clusterstacks.devcluster.foreign.definition import Definition
 
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
 LABEL = {"cluster.x-k8s.io/v1beta1": "v1beta1"}
@@ -41,9 +43,9 @@ def put(path: Path, *documents: object) -> Path:
     return path
 
 
-def read(directory: Path) -> tuple[list[foreign.Definition], list[str]]:
+def read(directory: Path) -> tuple[list[Definition], list[str]]:
     lines: list[str] = []
-    return foreign.read_definitions([directory], lines.append), lines
+    return reading.read_definitions([directory], lines.append), lines
 
 
 def test_every_definition_below_is_found_and_everything_else_left_out(tmp_path: Path) -> None:
@@ -143,11 +145,11 @@ def test_the_same_definition_twice_is_one_and_two_different_ones_are_refused(tmp
     one, two = tmp_path / "one", tmp_path / "two"
     put(one / "crd.yaml", definition("Demo", group="example.org"))
     put(two / "crd.yaml", definition("Demo", group="example.org"))
-    assert len(foreign.read_definitions([one, two], silent)) == 1
+    assert len(reading.read_definitions([one, two], silent)) == 1
 
     put(two / "crd.yaml", definition("Demo", group="example.org", scope="Cluster"))
     with pytest.raises(SpecError, match=r"one/crd\.yaml and .*two/crd\.yaml define demos\.example\.org differently"):
-        foreign.read_definitions([one, two], silent)
+        reading.read_definitions([one, two], silent)
 
 
 @pytest.mark.parametrize(
@@ -185,6 +187,6 @@ def test_broken_yaml_and_a_far_too_large_directory_are_refused(tmp_path: Path, m
     with pytest.raises(YamlError, match=r"crd\.yaml"):
         read(tmp_path)
 
-    monkeypatch.setattr(foreign, "MOST_FILES", 0)
+    monkeypatch.setattr(reading, "MOST_FILES", 0)
     with pytest.raises(SpecError, match="more than 0 YAML files: name the directory of definitions"):
         read(tmp_path)

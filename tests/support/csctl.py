@@ -1,0 +1,51 @@
+"""``csctl dev`` as its users type it, with its state below one directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DEADLINE_SECONDS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Csctl:
+    """Runs ``csctl dev``."""
+
+    states: Path
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [Path(sys.executable).with_name("csctl"), "dev", *arguments],
+            env={**os.environ, "XDG_STATE_HOME": str(self.states)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def tried(self, *arguments: str) -> tuple[int, str]:
+        with self.start(*arguments) as run:
+            out, err = run.communicate(timeout=DEADLINE_SECONDS)
+        return run.returncode, out + err
+
+    def __call__(self, *arguments: str) -> str:
+        code, text = self.tried(*arguments)
+        assert code == 0, text
+        return text
+
+    def get(self, *arguments: str) -> dict[str, Any]:
+        """Read an object of the management cluster."""
+        with self.start("kubectl", "get", "--output=json", *arguments) as run:
+            out, err = run.communicate(timeout=DEADLINE_SECONDS)
+        assert run.returncode == 0, err
+        found: dict[str, Any] = json.loads(out)
+        return found
+
+    def components(self, *arguments: str) -> dict[str, dict[str, Any]]:
+        _, text = self.tried("status", "--output=json", *arguments)
+        return {component["name"]: component for component in json.loads(text)["components"]}
