@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 PUBLIC_SUFFIX = ".pub"
 
+_RETRY_SECONDS = 0.02
+"""Between two attempts at a lock that another signer holds (arbitrary; signing takes a few ms)."""
+
 
 def signature_file(contents: Contents) -> Path:
     """Name the file with the signatures: beside the release's directory, because it is none of its files."""
@@ -39,7 +42,7 @@ async def sign_beside(contents: Contents, key: PrivateKey) -> bool:
         SourceUnavailable: It cannot be read.
         OSError: It cannot be written.
     """
-    lock = await asyncio.to_thread(_lock, contents.root)
+    lock = await _lock(contents.root)
     try:
         evidence = await DirectorySource(contents.root.parent).evidence(contents.release)
         begun = release_envelope(contents.release, contents.files, *evidence.envelopes)
@@ -82,14 +85,24 @@ def read_key_file(path: Path) -> bytes:
         return file.read(MAX_KEY_BYTES + 1)
 
 
-def _lock(directory: Path) -> int:
+async def _lock(directory: Path) -> int:
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-    except OSError:
+        # Not in a thread: those who wait would take the threads that the one who works needs.
+        while not _locked(handle):  # noqa: ASYNC110 - another process tells nobody when it is done
+            await asyncio.sleep(_RETRY_SECONDS)
+    except BaseException:
         os.close(handle)
         raise
     return handle
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -1,0 +1,85 @@
+"""D61: a release is taken as it was signed, file for file, or not at all."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.domain.names import parse_release
+from clusterstacks.releases.contents import survey
+from clusterstacks.releases.directory import DirectorySource
+from clusterstacks.releases.signing.errors import SignatureRequired
+from clusterstacks.releases.signing.storing import sign_beside, signature_file
+from clusterstacks.releases.signing.verifying import require, verify
+from tests.support.releases import STAGED, staged_release, write_release
+from tests.support.signing import ecdsa_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+KEY = ecdsa_key("release.pub")
+LATER = parse_release("local-tiny-1-35-v3")
+
+
+def replace_a_chart(releases: Path) -> None:
+    (releases / STAGED.release / "local-tiny-1-35-cluster-addon-v1.tgz").write_bytes(b"another chart")
+
+
+def add_a_file(releases: Path) -> None:
+    (releases / STAGED.release / "csctl.yaml").write_bytes(b"")
+
+
+def leave_a_file_out(releases: Path) -> None:
+    (releases / STAGED.release / "hashes.json").unlink()
+
+
+def take_the_signature_away(releases: Path) -> None:
+    (releases / f"{STAGED}.dsse.json").unlink()
+
+
+async def look(releases: Path, into: Path, name: object = STAGED) -> str:
+    """What an operator does with a release: fetch it, then ask for its signatures."""
+    release = parse_release(str(name))
+    source = DirectorySource(releases)
+    await source.fetch(release, into)
+    return require(release, verify(release, survey(release, into).files, await source.evidence(release), [KEY.public]))
+
+
+@pytest.fixture
+async def releases(tmp_path: Path) -> Path:
+    contents = survey(STAGED, write_release(tmp_path / "releases" / STAGED.release, staged_release()))
+    await sign_beside(contents, KEY)
+    assert signature_file(contents).exists()
+    return contents.root.parent
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Path:
+    directory = tmp_path / "into"
+    directory.mkdir()
+    return directory
+
+
+async def test_d61_a_signed_release_is_taken(releases: Path, into: Path) -> None:
+    assert await look(releases, into) == ""
+
+
+@pytest.mark.parametrize("attack", [replace_a_chart, add_a_file, leave_a_file_out, take_the_signature_away])
+async def test_d61_a_release_that_is_not_as_it_was_signed_is_refused(
+    releases: Path, into: Path, attack: Callable[[Path], None]
+) -> None:
+    attack(releases)
+
+    with pytest.raises(SignatureRequired):
+        await look(releases, into)
+
+
+async def test_d61_an_old_release_under_the_name_of_a_new_one_is_refused(releases: Path, into: Path) -> None:
+    shutil.copytree(releases / STAGED.release, releases / LATER.release)
+    shutil.copy(releases / f"{STAGED}.dsse.json", releases / f"{LATER}.dsse.json")
+
+    with pytest.raises(SignatureRequired, match="it is for release 'local-tiny-1-35-v2', not for local-tiny-1-35-v3"):
+        await look(releases, into, LATER)
