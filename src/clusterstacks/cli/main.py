@@ -21,6 +21,7 @@ VERBS = {
     "push": ("clusterstacks.cli.push", "Publish a release in a registry."),
     "sign": ("clusterstacks.cli.sign", "Sign a release."),
     "verify": ("clusterstacks.cli.verify", "Verify who signed a release."),
+    "template": ("clusterstacks.cli.template", "Print what a stack or release renders to."),
 }
 """Module of each verb, in which the command has the verb's name, and its line in the list of verbs."""
 

@@ -81,7 +81,7 @@ CASES = (
     Case("class-reference", f"{CLASS_FILE}:2", {TEMPLATE_FILE: None}),
     Case(
         "patch-target",
-        f"{CLASS_FILE}:20",
+        f"{CLASS_FILE}:21",
         {CLASS_FILE: CLASS.replace("TinyClusterTemplate\n            match", "TinyTemplate\n            match")},
     ),
     Case("patch-variable", f"{CLASS_FILE}:24", {CLASS_FILE: CLASS.replace("variable: size", "variable: sizes.small")}),

@@ -1,0 +1,89 @@
+"""A directory as a release: that of a release is opened, that of a stack is built where nobody sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.metadata import Metadata
+from clusterstacks.domain.names import parse_release
+from clusterstacks.domain.versions import StackVersion
+from clusterstacks.releases.building.creating import Creator
+from clusterstacks.releases.building.sourcetree import read_tree
+from clusterstacks.releases.building.stacks import selected, stacks_of
+from clusterstacks.releases.charts import ChartCache
+from clusterstacks.releases.contents import survey
+from clusterstacks.releases.opening import open_release
+from clusterstacks.releases.release import METADATA
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.releases.building.stacks import Stack
+    from clusterstacks.releases.dependencies.vendoring import ChartDependencies
+    from clusterstacks.releases.release import Release
+
+CHANNEL = "sha"
+"""Of the version a stack gets while it is opened: that of ``csctl create --mode hash``."""
+
+
+@asynccontextmanager
+async def opened(
+    directory: Path, *, kubernetes: str = "", dependencies: ChartDependencies | None = None
+) -> AsyncIterator[Release]:
+    """Open a release, or build one of a stack; a built one is gone when the block ends.
+
+    A stack is built as ``csctl create --mode hash`` does, but its provider's plugin is not called: node images are in
+    no chart.
+
+    Args:
+        directory: Of the release or stack.
+        kubernetes: Which minor of a stack for several, as ``1-35``.
+        dependencies: Adds what a stack's charts depend on; None leaves them as they are.
+
+    Raises:
+        SpecError: The release is broken, the stack cannot be built, or it is for several minors and none is chosen.
+        DependencyError: A chart dependency cannot be fetched.
+        OSError: The directory cannot be read.
+    """
+    if await asyncio.to_thread(_is_release, directory):
+        yield await asyncio.to_thread(_open, directory)
+        return
+    stack = await asyncio.to_thread(_stack, directory, kubernetes)
+    with TemporaryDirectory(prefix="csctl-") as scratch:
+        creator = Creator(into=Path(scratch), dependencies=dependencies)
+        created = await creator.create(stack, _metadata(stack))
+        yield await asyncio.to_thread(_open, created.directory)
+
+
+def _is_release(directory: Path) -> bool:
+    # A stack may have a metadata.yaml, too: its last versions.
+    return (directory / METADATA).is_file() and any(directory.glob("*-cluster-class-*.tgz"))
+
+
+def _open(directory: Path) -> Release:
+    return open_release(survey(_name(directory), directory), ChartCache())
+
+
+def _name(directory: Path) -> ReleaseName:
+    return parse_release(directory.absolute().name)
+
+
+def _stack(directory: Path, kubernetes: str) -> Stack:
+    found = selected(stacks_of(directory, read_tree(directory)), kubernetes)
+    if len(found) > 1:
+        minors = ", ".join(str(one.settings.kubernetes.series) for one in found)
+        raise SpecError("KubernetesAmbiguous", f"{directory} is for Kubernetes {minors}: choose one with --kubernetes")
+    # Its node images are built for a release only.
+    return replace(found[0], settings=replace(found[0].settings, plugin=False))
+
+
+def _metadata(stack: Stack) -> Metadata:
+    version = StackVersion(0, CHANNEL, stack.hashes.short)
+    return Metadata(version, stack.settings.kubernetes, version, version)

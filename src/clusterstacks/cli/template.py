@@ -1,0 +1,109 @@
+"""``csctl template``: what the operator would make of a stack or release."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clusterstacks.cli.charts import chart_dependencies, dependency_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from clusterstacks.authoring.rendering import RenderedRelease
+    from clusterstacks.authoring.sample import Roots
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.releases.release import Release
+    from clusterstacks.render.renderer import Renderer
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The command line."""
+
+    directory: Path
+    cluster: Path | None
+    addons: tuple[str, ...]
+    class_only: bool
+    values: bool
+    sample: bool
+    kubernetes: str
+    dependencies: str
+    offline: bool
+
+
+@click.command(short_help="Print what a stack or release renders to.")
+@click.argument("directory", metavar="DIR|RELEASE", type=DIRECTORY)
+@click.option("--cluster", type=FILE, help="YAML file with Cluster, control plane and infrastructure object.")
+@click.option("--addon", "addons", metavar="NAME", multiple=True, help="Only this addon; repeatable.")
+@click.option("--class", "class_only", is_flag=True, help="Only the class.")
+@click.option("--values", is_flag=True, help="The values of the addons instead of the objects.")
+@click.option("--sample", is_flag=True, help="What values templates see without --cluster, as a file for it.")
+@click.option("--kubernetes", metavar="1-35", default="", help="For this minor, where DIR is for several.")
+@dependency_options
+def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the options above say
+    """Print the objects of class and addons as YAML, as the operator renders them.
+
+    Values templates (overwrite.yaml) are rendered with the objects of --cluster, else with a sample made for the class.
+    Secrets are printed as the charts have them.
+    """
+    options = Options(**arguments)
+    if options.class_only + options.values + options.sample > 1:
+        raise click.UsageError("--class, --values and --sample exclude each other")
+    if options.addons and (options.class_only or options.sample):
+        raise click.UsageError("--addon belongs to the objects and values of addons")
+    click.echo(asyncio.run(_printed(options)), nl=False)
+
+
+async def _printed(options: Options) -> str:
+    from contextlib import AsyncExitStack
+
+    from clusterstacks.authoring.opening import opened
+    from clusterstacks.authoring.sample import read_roots
+    from clusterstacks.releases.web import Web
+    from clusterstacks.render.renderer import Renderer
+
+    async with AsyncExitStack() as resources:
+        file = options.cluster
+        roots = read_roots(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
+        web = await resources.enter_async_context(Web())
+        dependencies = chart_dependencies(web, options.dependencies, offline=options.offline)
+        source = opened(options.directory, kubernetes=options.kubernetes, dependencies=dependencies)
+        release = await resources.enter_async_context(source)
+        renderer = Renderer()
+        resources.push_async_callback(renderer.close)
+        return await _text(options, release, renderer, roots)
+
+
+async def _text(options: Options, release: Release, renderer: Renderer, roots: Roots | None) -> str:
+    from clusterstacks.authoring.rendering import render_class, render_release
+    from clusterstacks.authoring.sample import sample_roots
+
+    if options.sample:
+        return sample_roots(release.name, release.metadata.kubernetes, await render_class(release, renderer)).text()
+    if options.class_only:
+        return _stream(await render_class(release, renderer))
+    rendered = await render_release(release, renderer, roots=roots, only=options.addons)
+    if options.values:
+        return _values(rendered)
+    addon_objects = [one for addon in rendered.addons.values() for one in addon.objects]
+    return _stream(addon_objects if options.addons else [*rendered.class_objects, *addon_objects])
+
+
+def _stream(objects: Iterable[Manifest]) -> str:
+    from clusterstacks.api import yaml
+
+    return "".join(f"---\n{yaml.dump(one)}" for one in objects)
+
+
+def _values(rendered: RenderedRelease) -> str:
+    return "".join(
+        f"---\n# values of addon {name}\n{addon.values.strip() or "{}"}\n" for name, addon in rendered.addons.items()
+    )
