@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,34 +20,42 @@ from clusterstacks.releases.charts import (
     read_addons,
     read_chart,
 )
-from clusterstacks.releases.errors import ReleaseBroken
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
 from clusterstacks.releases.release import (
     ADDON_CONFIG,
     ADDON_VALUES,
+    CLASS_CHART,
     HASHES,
     METADATA,
     SINGLE_ADDON,
     AddonFacts,
     Release,
     addon_file,
+    addon_label,
     class_chart_file,
 )
+from clusterstacks.releases.requirements import unmet
+from clusterstacks.releases.vendored import NOTHING_VENDORED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from clusterstacks.releases.contents import Contents
+    from clusterstacks.releases.requirements import Requirement
+    from clusterstacks.releases.vendored import VendoredCharts
 
 
-def open_release(contents: Contents, charts: ChartCache) -> Release:
+def open_release(contents: Contents, charts: ChartCache, vendored: VendoredCharts = NOTHING_VENDORED) -> Release:
     """Verify a release and return it.
 
     Every required file must be there and readable, the metadata must agree with the release's name, and every addon
-    that a stage applies must have a chart. Unknown files are left alone.
+    that a stage applies must have a chart. Unknown files are left alone. What its charts depend on and neither they
+    nor ``vendored`` hold is told in :attr:`Release.lacking`.
 
     Args:
         contents: The surveyed files.
         charts: Where the packed addon charts are kept.
+        vendored: What is added to its charts.
 
     Raises:
         SpecError: Something is wrong with a file; the message names release, file and cause.
@@ -54,11 +63,58 @@ def open_release(contents: Contents, charts: ChartCache) -> Release:
     """
     metadata = _metadata(contents)
     hashes = _hashes(contents)
-    file = class_chart_file(contents.release)
-    read_chart(_require(contents, file), _label(contents, file))
     config = _config(contents)
-    facts = _single(contents, metadata) if config is None else _staged(contents, metadata, config, charts)
-    return Release(contents, metadata, config, hashes, facts, charts)
+    opening = _Opening(contents, metadata, charts, vendored)
+    class_digest = opening.class_digest()
+    facts = opening.single() if config is None else opening.staged(config)
+    return Release(contents, metadata, config, hashes, facts, charts, class_digest, vendored, opening.lacking)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """Looks at the charts of one release and gathers what they lack."""
+
+    contents: Contents
+    metadata: Metadata
+    charts: ChartCache
+    vendored: VendoredCharts
+    lacking: dict[str, tuple[Requirement, ...]] = field(default_factory=dict)
+
+    def class_digest(self) -> str:
+        file = class_chart_file(self.contents.release)
+        chart = read_chart(_require(self.contents, file), _label(self.contents, file))
+        return chart_digest(self._completed(CLASS_CHART, chart))
+
+    def single(self) -> dict[str, AddonFacts]:
+        contents = self.contents
+        if ADDON_VALUES not in contents.files:
+            way_out = f"beside it is no {ADDON_CONFIG} either; a release has one of them: build it again"
+            raise ReleaseBroken(contents.release, ADDON_VALUES, f"is missing, and {way_out}")
+        file = addon_file(contents.release, self.metadata)
+        chart = read_chart(_require(contents, file), _label(contents, file))
+        files = self._completed(addon_label(SINGLE_ADDON, staged=False), chart)
+        values = _text(contents, ADDON_VALUES, contents.read(ADDON_VALUES))
+        return {SINGLE_ADDON: AddonFacts(chart_digest(files), values, ADDON_VALUES)}
+
+    def staged(self, config: AddonConfig) -> dict[str, AddonFacts]:
+        file = addon_file(self.contents.release, self.metadata)
+        held = read_addons(_require(self.contents, file), _label(self.contents, file))
+        _check_stages(self.contents, config, file, held)
+        addons = {name: self._completed(addon_label(name, staged=True), files) for name, files in held.items()}
+        facts = {name: _addon_facts(self.contents, file, name, files) for name, files in addons.items()}
+        for name, files in addons.items():
+            # Packed now, in the thread that opens the release, so that asking for a chart later takes no time.
+            self.charts.get(facts[name].digest, partial(pack_chart, name, files))
+        return facts
+
+    def _completed(self, label: str, files: dict[str, bytes]) -> dict[str, bytes]:
+        try:
+            completed = files | self.vendored.files(label)
+        except (OSError, ValueError):
+            raise ReleaseDamaged(self.contents.release, f"charts that {label} depends on") from None
+        if missing := unmet(completed, f"release {self.contents.release}: {label}"):
+            self.lacking[label] = missing
+        return completed
 
 
 def _metadata(contents: Contents) -> Metadata:
@@ -91,27 +147,6 @@ def _config(contents: Contents) -> AddonConfig | None:
     label = _label(contents, ADDON_CONFIG)
     document = yaml.load(contents.read(ADDON_CONFIG), name=label, max_bytes=MAX_DOCUMENT_BYTES)
     return parse_addon_config(document, file=label)
-
-
-def _single(contents: Contents, metadata: Metadata) -> dict[str, AddonFacts]:
-    if ADDON_VALUES not in contents.files:
-        way_out = f"beside it is no {ADDON_CONFIG} either; a release has one of them: build it again"
-        raise ReleaseBroken(contents.release, ADDON_VALUES, f"is missing, and {way_out}")
-    file = addon_file(contents.release, metadata)
-    chart = read_chart(_require(contents, file), _label(contents, file))
-    values = _text(contents, ADDON_VALUES, contents.read(ADDON_VALUES))
-    return {SINGLE_ADDON: AddonFacts(chart_digest(chart), values, ADDON_VALUES)}
-
-
-def _staged(contents: Contents, metadata: Metadata, config: AddonConfig, charts: ChartCache) -> dict[str, AddonFacts]:
-    file = addon_file(contents.release, metadata)
-    addons = read_addons(_require(contents, file), _label(contents, file))
-    _check_stages(contents, config, file, addons)
-    facts = {name: _addon_facts(contents, file, name, files) for name, files in addons.items()}
-    for name, files in addons.items():
-        # Packed now, in the thread that opens the release, so that asking for a chart later takes no time.
-        charts.get(facts[name].digest, partial(pack_chart, name, files))
-    return facts
 
 
 def _check_stages(contents: Contents, config: AddonConfig, file: str, addons: Mapping[str, object]) -> None:

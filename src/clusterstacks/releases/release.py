@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from clusterstacks.releases.charts import AddonChart, ChartCache, pack_chart, read_addons
+from clusterstacks.releases.charts import AddonChart, ChartCache, pack_chart, read_addons, read_chart
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
+from clusterstacks.releases.vendored import NOTHING_VENDORED, Resolved, VendoredCharts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,9 +17,13 @@ if TYPE_CHECKING:
     from clusterstacks.domain.metadata import Metadata
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.contents import Contents
+    from clusterstacks.releases.requirements import Requirement
 
 SINGLE_ADDON = "cluster-addon"
 """What the one addon of the single-chart layout is called; Helm's release name too."""
+
+CLASS_CHART = "cluster-class"
+"""What the chart of the cluster class is called where charts are told apart: its directory in the stack."""
 
 METADATA = "metadata.yaml"
 HASHES = "hashes.json"
@@ -35,6 +40,11 @@ def class_chart_file(name: ReleaseName) -> str:
 def addon_file(name: ReleaseName, metadata: Metadata) -> str:
     """Name the archive that holds the addons; their version may be older than the release's."""
     return f"{name.series}-cluster-addon-{metadata.cluster_addon.dot}.tgz"
+
+
+def addon_label(addon: str, *, staged: bool) -> str:
+    """Name an addon's chart as :data:`CLASS_CHART` does: by its directory in the stack."""
+    return f"{SINGLE_ADDON}/{addon}" if staged else SINGLE_ADDON
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,9 @@ class Release:
         hashes: hashes.json; empty when the release has none.
         facts: Every addon.
         charts: Where packed charts are kept.
+        class_digest: Of the files of the class chart, with what was added to it.
+        vendored: The charts that others depend on and the release itself does not hold.
+        lacking: What is still missing, by chart: these cannot be rendered. The store gives out no such release.
         damaged: Called when a file turns out not to be what was verified.
     """
 
@@ -73,6 +86,9 @@ class Release:
     hashes: Hashes
     facts: Mapping[str, AddonFacts]
     charts: ChartCache = field(default_factory=ChartCache)
+    class_digest: str = ""
+    vendored: VendoredCharts = NOTHING_VENDORED
+    lacking: Mapping[str, tuple[Requirement, ...]] = field(default_factory=dict)
     damaged: Callable[[], None] = _ignore
 
     @property
@@ -90,13 +106,35 @@ class Release:
         """Whether the addons come in stages (clusteraddon.yaml) rather than as one chart."""
         return self.config is not None
 
+    @property
+    def dependencies(self) -> tuple[Resolved, ...]:
+        """The charts that were resolved and added when the release was fetched; pin them with it."""
+        return self.vendored.resolved
+
     def class_chart(self) -> bytes:
         """Return the chart of the cluster class, a ``.tgz`` Helm loads.
 
         Raises:
-            ReleaseDamaged: The file changed on disk.
+            ReleaseDamaged: The file, or a chart it depends on, changed on disk.
         """
+        if CLASS_CHART in self.vendored.labels():
+            return self.charts.get(self.class_digest, self._pack_class)
         return self._read(class_chart_file(self.name))
+
+    def chart_files(self, label: str) -> dict[str, bytes]:
+        """Return the files of one chart without what was added to it.
+
+        Args:
+            label: :data:`CLASS_CHART` or an addon's label, see :func:`addon_label`.
+
+        Raises:
+            ReleaseDamaged: The archive changed on disk.
+        """
+        file = class_chart_file(self.name) if label == CLASS_CHART else addon_file(self.name, self.metadata)
+        content, archive = self._read(file), f"release {self.name}: {file}"
+        if label in (CLASS_CHART, SINGLE_ADDON):
+            return read_chart(content, archive)
+        return read_addons(content, archive)[label.removeprefix(f"{SINGLE_ADDON}/")]
 
     def node_images(self) -> bytes | None:
         """Return node-images.yaml; None when the release has none.
@@ -123,15 +161,24 @@ class Release:
             raise ReleaseBroken(
                 self.name, addon_file(self.name, self.metadata), f"has no addon {name} (it has {there})"
             )
-        chart = self._packed(name) if self.staged else self._read(addon_file(self.name, self.metadata))
-        return AddonChart(name, chart, facts.digest, facts.values_template, facts.values_name)
+        return AddonChart(name, self._addon(name), facts.digest, facts.values_template, facts.values_name)
 
-    def _packed(self, name: str) -> bytes:
-        def pack() -> bytes:
-            file = addon_file(self.name, self.metadata)
-            return pack_chart(name, read_addons(self._read(file), f"release {self.name}: {file}")[name])
+    def _addon(self, name: str) -> bytes:
+        label = addon_label(name, staged=self.staged)
+        if not self.staged and label not in self.vendored.labels():
+            return self._read(addon_file(self.name, self.metadata))
+        return self.charts.get(self.facts[name].digest, lambda: pack_chart(name, self._completed(label)))
 
-        return self.charts.get(self.facts[name].digest, pack)
+    def _pack_class(self) -> bytes:
+        return pack_chart(CLASS_CHART, self._completed(CLASS_CHART))
+
+    def _completed(self, label: str) -> dict[str, bytes]:
+        files = self.chart_files(label)
+        try:
+            return files | self.vendored.files(label)
+        except (OSError, ValueError):
+            self.damaged()
+            raise ReleaseDamaged(self.name, f"charts that {label} depends on") from None
 
     def _read(self, file: str) -> bytes:
         try:

@@ -31,6 +31,7 @@ MAX_REQUIREMENTS = 50
 """Most dependencies of one chart (arbitrary; the largest known has eight)."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,249}")
+_WHOLE_VERSION = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?")
 _HASHED = ("name", "version", "repository", "condition", "tags", "enabled", "import-values", "alias")
 """The fields of a dependency in the order in which Helm hashes them; all but name and repository only when set."""
 
@@ -73,6 +74,12 @@ class Requirement:
             return chart.name == self.name and self.constraint.allows(SemVer.parse(chart.version))
         except InvalidVersion:
             return False
+
+    @property
+    def exact(self) -> str:
+        """The one version the lock file, or the chart itself, names; empty where there is a choice."""
+        text = self.constraint.text
+        return self.locked or (text if _WHOLE_VERSION.fullmatch(text) else "")
 
     def __str__(self) -> str:
         return f"{self.name} {self.locked or self.constraint}"
@@ -130,14 +137,32 @@ def locked(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:
 
 
 def lacking(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:
-    """Return the dependencies that no chart in ``charts/`` fulfils.
+    """Return the dependencies that no chart in ``charts/`` fulfils, with the versions the lock file names.
+
+    The lock file is looked at only when there are any: a chart that holds what it needs is rendered without.
 
     Raises:
-        SpecError: As :func:`requirements`, or a chart in ``charts/`` cannot be read.
+        SpecError: As :func:`locked`, or a chart in ``charts/`` cannot be read.
     """
     wanted = requirements(files, label)
     there = list(held(files, label).values()) if wanted else []
-    return tuple(requirement for requirement in wanted if not any(map(requirement.fits, there)))
+    missing = {requirement for requirement in wanted if not any(map(requirement.fits, there))}
+    known = dict.fromkeys(locked(files, label) if missing else ())
+    return tuple(requirement for requirement in known if replace(requirement, locked="") in missing)
+
+
+def unmet(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:
+    """Return what :func:`lacking` does, but nothing for a chart that Helm renders.
+
+    Helm compares names alone, so a release that was built with another version than its chart asks for still works.
+
+    Raises:
+        SpecError: As :func:`lacking`.
+    """
+    names = {node.child("name").value for node in _declared(files, label)}
+    if not names or names <= {chart.name for chart in held(files, label).values()}:
+        return ()
+    return lacking(files, label)
 
 
 def held(files: Mapping[str, bytes], label: str) -> dict[str, ChartIdentity]:

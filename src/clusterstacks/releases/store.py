@@ -3,7 +3,8 @@
 A directory of the store is whole or does not exist: it is filled under another name, brought to disk, and renamed
 (INCUMBENT D62). Its name is the digest of its files and is checked before anything in it is used, so a damaged one is
 thrown away and fetched again. Different releases are fetched at the same time, the same one once (D55), and nothing
-is held over a failure (D8).
+is held over a failure (D8). A release whose charts lack what they depend on is completed once, when it arrives, and
+what was found then stays with it: nothing is fetched when a chart is rendered (D65).
 """
 
 from __future__ import annotations
@@ -15,24 +16,37 @@ import threading
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from clusterstacks.domain.allowing import host_of
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.charts import ChartCache
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.errors import DigestMismatch, ReleaseBroken, SourceUnavailable, StoreUnavailable
+from clusterstacks.releases.dependencies.errors import ChartDependenciesMissing, ChartRepositoryRefused
+from clusterstacks.releases.errors import (
+    DigestMismatch,
+    ReleaseBroken,
+    ReleaseDamaged,
+    SourceUnavailable,
+    StoreUnavailable,
+)
+from clusterstacks.releases.keeping import drop_kept, find_kept, keep
 from clusterstacks.releases.opening import open_release
 from clusterstacks.releases.staging import Staging, discard, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Coroutine, Hashable, Sequence
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.contents import Contents
+    from clusterstacks.releases.dependencies.vendoring import ChartDependencies
     from clusterstacks.releases.release import Release
     from clusterstacks.releases.sources import ReleaseSource
+    from clusterstacks.releases.vendored import Resolved
+
+    _Key: TypeAlias = tuple[ReleaseName, str, tuple[Resolved, ...]]
 
 log = logging.getLogger(__name__)
 
@@ -58,39 +72,68 @@ class ReleaseStore:
         self._root = root
         self._deadline = deadline
         self._charts = ChartCache()
-        self._opened: dict[tuple[ReleaseName, str], Release] = {}
-        self._fetching: dict[tuple[int, ReleaseName], asyncio.Task[Release]] = {}
+        self._opened: dict[_Key, Release] = {}
+        self._fetching: dict[Hashable, asyncio.Task[Release]] = {}
         # Digests that arrived since the last collection: their users had no time yet to be counted.
         self._fresh: set[str] = set()
         self._swept = False
         self._sweeping = threading.Lock()
 
-    async def ensure(self, name: ReleaseName, source: ReleaseSource, *, digest: str = "") -> Release:
+    async def ensure(
+        self,
+        name: ReleaseName,
+        source: ReleaseSource,
+        *,
+        digest: str = "",
+        dependencies: ChartDependencies | None = None,
+        pinned: Sequence[Resolved] = (),
+    ) -> Release:
         """Return a release, from disk when ``digest`` names what is there, else from the source.
+
+        Args:
+            name: Which release.
+            source: Where it is published.
+            digest: What it must be; empty to take what is there.
+            dependencies: Finds the charts that those of the release depend on and do not hold; None finds none.
+            pinned: The charts found before (:attr:`Release.dependencies`): exactly these are used again.
 
         Raises:
             SpecError: The release is broken, ``digest`` is none, or (:class:`DigestMismatch`) the source has another
-                content than ``digest`` says.
-            DependencyError: The source has no such release or cannot be read, or the disk refuses.
+                content than ``digest`` says; :class:`ChartDependenciesMissing` when its charts lack others that may not
+                be fetched; any other error of :meth:`ChartDependencies.vendor_all`.
+            DependencyError: The source has no such release or cannot be read, the disk refuses, or a chart cannot be
+                had now.
         """
-        if digest and (held := await self.open(name, digest)) is not None:
+        pins = tuple(pinned)
+        if digest and (held := await self.open(name, digest, pins)) is not None:
             return held
-        release = await self._fetched(name, source)
+        release = await self._on_disk(self._load, name, digest) if digest else None
+        if release is None:
+            release = await self._once((id(source), name), partial(self._fetch, name, source))
         if digest and release.digest != digest:
             raise DigestMismatch(name, pinned=digest, found=release.digest)
-        return release
+        if not release.lacking:
+            return release
+        work = partial(self._complete, release, dependencies, pins)
+        return await self._once((id(dependencies), name, release.digest, pins), work)
 
-    async def open(self, name: ReleaseName, digest: str) -> Release | None:
+    async def open(self, name: ReleaseName, digest: str, pinned: Sequence[Resolved] = ()) -> Release | None:
         """Return a release that is on disk; None when it is not there, whole and unchanged. Asks no source.
 
         Cheap: all files are read and verified at the first call only.
+
+        Args:
+            name: Which release.
+            digest: What it must be.
+            pinned: The charts it must have been completed with, where it was; without pins any will do.
 
         Raises:
             SpecError: ``digest`` is none, or belongs to a release of another name.
             DependencyError: The disk refuses.
         """
-        held = self._opened.get((name, digest))
-        return held if held is not None else await self._on_disk(self._load, name, digest)
+        pins = tuple(pinned)
+        held = self._opened.get((name, digest, pins))
+        return held if held is not None else await self._on_disk(self._load_whole, name, digest, pins)
 
     async def collect(self, keep: Collection[str]) -> list[str]:
         """Remove every release whose digest is not in ``keep``, and return the digests removed (INCUMBENT D64).
@@ -102,21 +145,20 @@ class ReleaseStore:
         """
         fresh, self._fresh = self._fresh, set()
         removed = await self._on_disk(self._collect, {*keep, *fresh})
-        for key in [key for key in self._opened if key[1] in removed]:
-            self._forget(key)
+        for name, digest in {key[:2] for key in list(self._opened) if key[1] in removed}:
+            self._forget(name, digest)
         return removed
 
-    async def _fetched(self, name: ReleaseName, source: ReleaseSource) -> Release:
-        key = (id(source), name)
+    async def _once(self, key: Hashable, work: Callable[[], Coroutine[None, None, Release]]) -> Release:
         task = self._fetching.get(key)
         if task is None:
-            task = asyncio.create_task(self._fetch(name, source), name=f"fetch {name}")
+            task = asyncio.create_task(work(), name=f"fetch {key}")
             self._fetching[key] = task
             task.add_done_callback(partial(self._landed, key))
         # One caller that is cancelled must not take the release away from the others.
         return await asyncio.shield(task)
 
-    def _landed(self, key: tuple[int, ReleaseName], task: asyncio.Task[Release]) -> None:
+    def _landed(self, key: Hashable, task: asyncio.Task[Release]) -> None:
         del self._fetching[key]
         if not task.cancelled():
             task.exception()  # every caller may be gone: then nobody else would take note of it
@@ -124,15 +166,41 @@ class ReleaseStore:
     async def _fetch(self, name: ReleaseName, source: ReleaseSource) -> Release:
         staging = await self._on_disk(self._stage)
         try:
-            try:
-                async with asyncio.timeout(self._deadline.total_seconds()):
-                    await source.fetch(name, staging.path)
-            except TimeoutError:
-                seconds = self._deadline.total_seconds()
-                raise SourceUnavailable(f"of {name}", f"no whole release after {seconds:.0f} s") from None
+            await self._in_time(source.fetch(name, staging.path), name, "no whole release")
             return await self._on_disk(self._admit, name, staging)
         finally:
             await asyncio.to_thread(staging.remove)
+
+    async def _complete(
+        self, release: Release, dependencies: ChartDependencies | None, pins: tuple[Resolved, ...]
+    ) -> Release:
+        held = await self.open(release.name, release.digest, pins)
+        if held is not None:
+            return held
+        if dependencies is None:
+            raise ChartDependenciesMissing(release.name, release.lacking, _permission(release))
+        charts = {label: await asyncio.to_thread(release.chart_files, label) for label in release.lacking}
+        try:
+            found = await self._in_time(
+                dependencies.vendor_all(charts, pins), release.name, "not all charts its charts depend on"
+            )
+        except ChartRepositoryRefused as error:
+            raise ChartDependenciesMissing(release.name, release.lacking, error.way_out) from None
+        resolved = [one for vendored in found.values() for one in vendored.resolved]
+        archives = [found[one.chart].files[one.path] for one in resolved]
+        await self._on_disk(keep, self._place(release.digest), resolved, archives)
+        held = await self.open(release.name, release.digest, pins)
+        if held is None:
+            raise ReleaseDamaged(release.name, "charts that others depend on")
+        return held
+
+    async def _in_time(self, work: Coroutine[None, None, _T], name: ReleaseName, lack: str) -> _T:
+        try:
+            async with asyncio.timeout(self._deadline.total_seconds()):
+                return await work
+        except TimeoutError:
+            seconds = self._deadline.total_seconds()
+            raise SourceUnavailable(f"of {name}", f"{lack} after {seconds:.0f} s") from None
 
     async def _on_disk(self, work: Callable[..., _T], *args: object) -> _T:
         try:
@@ -166,6 +234,7 @@ class ReleaseStore:
         return held
 
     def _load(self, name: ReleaseName, digest: str) -> Release | None:
+        """Open what is on disk, as it was published."""
         directory = self._place(digest)
         if not directory.exists():
             return None
@@ -179,20 +248,34 @@ class ReleaseStore:
             return None
         return self._kept(open_release(contents, self._charts), contents)
 
+    def _load_whole(self, name: ReleaseName, digest: str, pins: tuple[Resolved, ...]) -> Release | None:
+        """Open what is on disk with the charts that were added to it."""
+        release = self._load(name, digest)
+        if release is not None and release.lacking:
+            vendored = find_kept(self._place(digest), release.lacking, pins)
+            if vendored is None:
+                return None
+            release = self._kept(open_release(release.contents, self._charts, vendored), release.contents)
+        if release is not None:
+            self._opened[name, digest, pins] = release
+        return release
+
     def _kept(self, release: Release, contents: Contents) -> Release:
-        key = (contents.release, contents.digest)
-        kept = replace(release, contents=contents, damaged=partial(self._forget, key))
-        self._opened[key] = kept
+        kept = replace(release, contents=contents, damaged=partial(self._forget, contents.release, contents.digest))
+        if not kept.lacking:
+            self._opened[contents.release, contents.digest, kept.dependencies] = kept
         return kept
 
-    def _forget(self, key: tuple[ReleaseName, str]) -> None:
-        self._opened.pop(key, None)
+    def _forget(self, name: ReleaseName, digest: str) -> None:
+        for key in [key for key in list(self._opened) if key[:2] == (name, digest)]:
+            self._opened.pop(key, None)
 
-    def _collect(self, keep: Collection[str]) -> list[str]:
+    def _collect(self, wanted: Collection[str]) -> list[str]:
         stored = {path.name.replace("-", ":"): path for path in self._root.iterdir() if _DIRECTORY.fullmatch(path.name)}
-        removed = sorted(digest for digest in stored if digest not in keep)
+        removed = sorted(digest for digest in stored if digest not in wanted)
         for digest in removed:
             discard(stored[digest])
+        drop_kept(self._root, wanted)
         return removed
 
     def _place(self, digest: str) -> Path:
@@ -200,3 +283,9 @@ class ReleaseStore:
         if not _DIGEST.fullmatch(digest):
             raise SpecError("InvalidDigest", f"{shown(digest)} is no digest: write sha256: and 64 hex digits, or none")
         return self._root / digest.replace(":", "-")
+
+
+def _permission(release: Release) -> str:
+    repositories = {need.repository for needs in release.lacking.values() for need in needs}
+    hosts = sorted(filter(None, map(host_of, repositories)))
+    return f"allow {', '.join(hosts)} with --chart-repositories" if hosts else "put them into charts/"

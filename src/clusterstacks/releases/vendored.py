@@ -73,6 +73,17 @@ class Resolved:
         return f"{self.name} {self.version} of {self.repository}"
 
 
+def pin_of(label: str, requirement: Requirement, pinned: Iterable[Resolved]) -> Resolved | None:
+    """Return what a requirement of a chart was resolved to before; None when that is not known.
+
+    One chart may ask for the same chart twice, under two aliases and with different versions: then what would be
+    chosen today counts, the exact version named, else the newest.
+    """
+    known = [pin for pin in pinned if pin.fulfils(label, requirement)]
+    exact = [pin for pin in known if pin.version == requirement.exact]
+    return max(exact or known, key=lambda pin: SemVer.parse(pin.version), default=None)
+
+
 @dataclass(frozen=True, slots=True)
 class VendoredCharts:
     """The archives of resolved charts, in one directory of the release store.

@@ -49,7 +49,7 @@ class Downloads:
         if self.allowed is not None and not self.allowed.allows(url):
             host = host_of(url)
             way_out = f"allow {host} with --chart-repositories" if host else "correct it"
-            raise ChartRepositoryRefused(subject, place(url), f"may not be asked: {way_out}")
+            raise ChartRepositoryRefused(subject, place(url), "may not be asked", way_out)
 
     async def get(self, subject: object, url: URL, limit: int) -> bytes:
         """Read a document of at most ``limit`` bytes.

@@ -47,10 +47,11 @@ class ChartDependenciesMissing(SpecError):
 
 
 class ChartRepositoryRefused(SpecError):
-    """A repository that is not asked."""
+    """A repository that is not asked; ``way_out`` is what a person may do."""
 
-    def __init__(self, subject: object, repository: str, problem: str) -> None:
-        super().__init__("ChartRepositoryRefused", f"{subject}: the chart repository {repository} {problem}")
+    def __init__(self, subject: object, repository: str, problem: str, way_out: str) -> None:
+        super().__init__("ChartRepositoryRefused", f"{subject}: the chart repository {repository} {problem}: {way_out}")
+        self.way_out = way_out
 
 
 class ChartNotCached(SpecError):

@@ -50,17 +50,20 @@ def pack_neighbour(requirement: Requirement, chart: str, tree: Mapping[str, byte
     target = posixpath.normpath(posixpath.join(chart, path))
     if path.startswith("/") or target in ("", ".", "..") or target.startswith("../"):
         raise ChartRepositoryRefused(
-            f"{chart}: {requirement}", requirement.repository, "leaves the stack: name a directory inside of it"
+            f"{chart}: {requirement}", requirement.repository, "leaves the stack", "name a directory inside of it"
         )
     files = {
         file.removeprefix(f"{target}/"): content for file, content in tree.items() if file.startswith(f"{target}/")
     }
     if CHART_FILE not in files:
-        problem = f"leads to {target}, where no chart is; put it there, or into the chart's own charts/"
-        raise ChartRepositoryRefused(f"{chart}: {requirement}", requirement.repository, problem)
+        way_out = "put it there, or into the chart's own charts/"
+        problem = f"leads to {target}, where no chart is"
+        raise ChartRepositoryRefused(f"{chart}: {requirement}", requirement.repository, problem, way_out)
     taken = chart_files(files, target)
     identity = identify(taken, target)
-    if not requirement.fits(identity):
+    if not requirement.fits(identity) or (
+        requirement.locked and not same_version(requirement.locked, identity.version)
+    ):
         raise ChartBroken(target, f"is the chart {identity.name} {identity.version}, and {chart} needs {requirement}")
     _check_complete(taken, target)
     return identity, write_archive({f"{identity.name}/{file}": content for file, content in taken.items()})

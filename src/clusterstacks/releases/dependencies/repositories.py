@@ -102,7 +102,7 @@ class IndexRepository:
                 return target if URL(path).host else target.update_query(base.query)
         except ValueError:
             pass
-        raise ChartRepositoryRefused(wanted, self.repository, "has or names a URL that is none: correct it")
+        raise ChartRepositoryRefused(wanted, self.repository, "has or names a URL that is none", "correct it")
 
 
 @dataclass(frozen=True, slots=True)

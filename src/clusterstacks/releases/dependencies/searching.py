@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from clusterstacks.releases.dependencies.errors import ChartDigestMismatch, Char
 from clusterstacks.releases.dependencies.packages import FILE, check_package, pack_neighbour
 from clusterstacks.releases.dependencies.repositories import IndexRepository, RegistryRepository, Repository
 from clusterstacks.releases.oci.reference import SCHEME
-from clusterstacks.releases.vendored import Resolved
+from clusterstacks.releases.vendored import Resolved, pin_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +25,6 @@ AT_ONCE = 4
 """Charts fetched at the same time (arbitrary)."""
 
 _ALIAS = ("alias:", "@")
-_WHOLE_VERSION = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,7 @@ class Search:
 
     async def _find(self, label: str, requirement: Requirement) -> Found:
         async with self._places:
-            pin = next((pin for pin in self._pinned if pin.fulfils(label, requirement)), None)
+            pin = pin_of(label, requirement, self._pinned)
             if requirement.repository.startswith(FILE):
                 identity, packed = await asyncio.to_thread(pack_neighbour, requirement, label, self._tree)
                 return self._verified(label, requirement, identity.version, packed, pin)
@@ -103,17 +101,17 @@ class Search:
         """Return what knows how to ask a repository; what may not be asked gives nothing from the cache either."""
         name, subject = requirement.repository, f"{label}: {requirement}"
         if not name:
-            raise ChartRepositoryRefused(subject, "''", "is none: put the chart into charts/, or name its repository")
+            raise ChartRepositoryRefused(subject, "''", "is none", "put the chart into charts/, or name its repository")
         if name.startswith(_ALIAS):
-            way_out = "is a name on its author's machine: write the repository's URL, and lock it again"
-            raise ChartRepositoryRefused(subject, name, way_out)
+            problem = "is a name on its author's machine"
+            raise ChartRepositoryRefused(subject, name, problem, "write the repository's URL, and lock it again")
         if name.startswith(SCHEME):
             self._downloads.check(subject, f"{name.rstrip('/')}/{requirement.name}")
             return self._repositories.setdefault(name, RegistryRepository(self._downloads, name))
         if name.startswith(("https://", "http://")):
             self._downloads.check(subject, name)
             return self._repositories.setdefault(name, IndexRepository(self._downloads, name))
-        raise ChartRepositoryRefused(subject, name, "is of no known kind: write https://, oci:// or file://")
+        raise ChartRepositoryRefused(subject, name, "is of no known kind", "write https://, oci:// or file://")
 
     def _kept(self, requirement: Requirement, wanted: Wanted, pin: Resolved | None) -> tuple[str, bytes] | None:
         """Return version and archive from the cache, if they surely are what a repository would give."""
@@ -149,12 +147,6 @@ class Search:
         return Found(Resolved(label, requirement.name, version, requirement.repository, digest), packed)
 
 
-def exact_version(requirement: Requirement) -> str:
-    """Return the one version a lock file, or the chart itself, names; empty where there is a choice."""
-    text = requirement.constraint.text
-    return requirement.locked or (text if _WHOLE_VERSION.fullmatch(text) else "")
-
-
 def _wanted(requirement: Requirement, pin: Resolved | None) -> Wanted:
-    exact = pin.version if pin else exact_version(requirement)
+    exact = pin.version if pin else requirement.exact
     return Wanted(requirement.name, requirement.constraint, exact)

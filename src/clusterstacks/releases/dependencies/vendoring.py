@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.releases.dependencies.downloading import Downloads
-from clusterstacks.releases.dependencies.searching import Found, Search, exact_version
+from clusterstacks.releases.dependencies.searching import Found, Search
 from clusterstacks.releases.dependencies.shelf import Shelf
 from clusterstacks.releases.oci.dockerconfig import ANONYMOUS
-from clusterstacks.releases.requirements import ChartIdentity, held, lacking, locked
+from clusterstacks.releases.requirements import ChartIdentity, held, lacking, requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -104,8 +104,8 @@ class ChartDependencies:
             DependencyError: A repository lacks the chart or cannot be asked now, or the disk refuses.
         """
         search = Search(self._downloads, self._shelf, offline=self._offline, pinned=pinned, tree=tree or {})
-        missing = {label: await asyncio.to_thread(_missing, files, label) for label, files in charts.items()}
-        wanted = [(label, requirement) for label, requirements in missing.items() for requirement in requirements]
+        missing = {label: await asyncio.to_thread(lacking, files, label) for label, files in charts.items()}
+        wanted = [(label, requirement) for label, needs in missing.items() for requirement in needs]
         found = dict(zip(wanted, await search.find_all(wanted), strict=True))
         return {
             label: await asyncio.to_thread(
@@ -115,21 +115,11 @@ class ChartDependencies:
         }
 
 
-def _missing(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:
-    missing = lacking(files, label)
-    if not missing:
-        return ()
-    # The lock file matters only now: a chart that holds what it needs is rendered whatever its lock file says.
-    return tuple(
-        requirement for requirement in dict.fromkeys(locked(files, label)) if replace(requirement, locked="") in missing
-    )
-
-
 def _completed(files: Mapping[str, bytes], label: str, found: Mapping[Requirement, Found]) -> Vendored:
     if not found:
         return Vendored(files)
     resolved = tuple(sorted({one.resolved for one in found.values()}))
-    unlocked = tuple(sorted({one.resolved for requirement, one in found.items() if not exact_version(requirement)}))
+    unlocked = tuple(sorted({one.resolved for requirement, one in found.items() if not requirement.exact}))
     stale = _stale(files, label, found)
     kept = {path: content for path, content in files.items() if not path.startswith(stale)}
     return Vendored(kept | {one.resolved.path: one.packed for one in found.values()}, resolved, unlocked)
@@ -138,7 +128,7 @@ def _completed(files: Mapping[str, bytes], label: str, found: Mapping[Requiremen
 def _stale(files: Mapping[str, bytes], label: str, found: Iterable[Requirement]) -> tuple[str, ...]:
     """Name the charts in ``charts/`` that nothing asks for and that have the name of one that is added."""
     added = {requirement.name for requirement in found}
-    wanted = locked(files, label)
+    wanted = requirements(files, label)
 
     def is_stale(chart: ChartIdentity) -> bool:
         return chart.name in added and not any(requirement.fits(chart) for requirement in wanted)
