@@ -15,6 +15,7 @@ VERBS = {
     "demo": ("clusterstacks.cli.demo", "Run the main job on this machine."),
     "dev": ("clusterstacks.cli.dev", "Run Cluster API and the operator on this machine."),
     "hash": ("clusterstacks.cli.hash", "Print the hashes of a stack directory."),
+    "init": ("clusterstacks.cli.init", "Begin a stack."),
     "lint": ("clusterstacks.cli.lint", "Say what is wrong with a stack."),
     "list": ("clusterstacks.cli.listing", "List the releases there are."),
     "pull": ("clusterstacks.cli.pull", "Fetch a release."),

@@ -104,6 +104,5 @@ def _stream(objects: Iterable[Manifest]) -> str:
 
 
 def _values(rendered: RenderedRelease) -> str:
-    return "".join(
-        f"---\n# values of addon {name}\n{addon.values.strip() or "{}"}\n" for name, addon in rendered.addons.items()
-    )
+    texts = {name: addon.values.strip() or "{}" for name, addon in rendered.addons.items()}
+    return "".join(f"---\n# values of addon {name}\n{text}\n" for name, text in texts.items())

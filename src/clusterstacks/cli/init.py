@@ -1,0 +1,30 @@
+"""``csctl init``: begin a stack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from clusterstacks.cli import output
+
+
+@click.command(short_help="Begin a stack.")
+@click.argument("name", metavar="PROVIDER/STACK/1-35")
+@click.argument("directory", metavar="[DIR]", required=False, type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--kubernetes-version", metavar="v1.35.4", default="", help="The full version.  [default: the first patch]"
+)
+def init(name: str, directory: Path | None, kubernetes_version: str) -> None:
+    """Write a small, complete stack that 'csctl lint' finds nothing wrong with.
+
+    DIR is providers/PROVIDER/STACK/1-35 unless it is given. No existing file is touched. A stack of provider local runs
+    with 'csctl dev'; one of another provider has templates to be filled in.
+    """
+    from clusterstacks.authoring.beginning import Beginning, write
+
+    beginning = Beginning.parse(name, kubernetes_version)
+    place = directory or beginning.directory
+    for path in write(beginning.files(), place):
+        output.say(str(path))
+    click.echo(f"next: {output.program()} lint {place}; {place / 'README.md'} says how to go on", err=True)
