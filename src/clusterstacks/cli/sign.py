@@ -10,30 +10,39 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli import output
-from clusterstacks.cli.verify import KEY_FILE, surveyed
+from clusterstacks.cli.connecting import Trust, opened_registry, trust_options
+from clusterstacks.cli.signable import KEY_FILE, fetched, located, on_disk
 
 if TYPE_CHECKING:
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.releases.contents import Contents
+    from clusterstacks.releases.locations import DirectoryLocation, RegistryLocation
     from clusterstacks.releases.signing.keys import PrivateKey
 
 PASSWORD_VARIABLE = "CSCTL_KEY_PASSWORD"  # noqa: S105 - the name of a variable
 
 
 @click.command(short_help="Sign a release.")
-@click.argument("release", metavar="RELEASE_DIR", required=False)
+@click.argument("release", metavar="RELEASE_DIR|REF", required=False)
 @click.option("--key", type=KEY_FILE, help="Private key: ECDSA P-256 or Ed25519, PEM (PKCS#8).")
 @click.option("--new-key", type=click.Path(path_type=Path), help="Make a key pair PATH and PATH.pub instead.")
-def sign(release: str | None, key: Path | None, new_key: Path | None) -> None:
-    """Sign the files of a release; the signature goes beside the directory, into RELEASE_DIR.dsse.json.
+@trust_options
+def sign(release: str | None, key: Path | None, new_key: Path | None, ca: Path | None, *, plain_http: bool) -> None:
+    """Sign the files of a release.
 
-    Signing again with another key adds a signature; with the same key it changes nothing. The password of a protected
-    key comes from CSCTL_KEY_PASSWORD, or is asked for. With --new-key the variable protects the new key.
+    The signature of RELEASE_DIR goes beside it, into RELEASE_DIR.dsse.json, and 'csctl push' takes it along. That of
+    REF, a release in a registry, goes into the registry beside the release. Signing again with another key adds a
+    signature; with the same key it changes nothing.
+
+    The password of a protected key comes from CSCTL_KEY_PASSWORD, or is asked for. With --new-key the variable
+    protects the new key.
     """
     if new_key and not (release or key):
         _make_key(new_key)
     elif release and key and not new_key:
-        _sign(release, _read_key(key))
+        _sign(release, _read_key(key), Trust(ca, plain_http=plain_http))
     else:
-        raise click.UsageError("give RELEASE_DIR and --key, or --new-key alone")
+        raise click.UsageError("give RELEASE_DIR or REF and --key, or --new-key alone")
 
 
 def _make_key(path: Path) -> None:
@@ -61,15 +70,54 @@ def _password() -> bytes:
     return os.environb.get(PASSWORD_VARIABLE.encode(), b"")
 
 
-def _sign(release: str, key: PrivateKey) -> None:
+def _sign(release: str, key: PrivateKey, trust: Trust) -> None:
     import asyncio
 
-    from clusterstacks.releases.charts import ChartCache
-    from clusterstacks.releases.opening import open_release
+    from clusterstacks.releases.locations import DirectoryLocation, RegistryLocation
+
+    location, name = located(release)
+    match location:
+        case DirectoryLocation():
+            signing = _sign_directory(location, name, key)
+        case RegistryLocation():
+            signing = _sign_in_registry(location, name, key, trust)
+        case _:
+            raise click.UsageError(f"{release} is in no registry: sign the release's directory, then publish both")
+    place, added = asyncio.run(signing)
+    what = "signed" if added else "was signed before"
+    output.say(f"{name} {what} by {key.public.name} ({key.public.short}): {place}")
+
+
+async def _sign_directory(location: DirectoryLocation, name: ReleaseName, key: PrivateKey) -> tuple[str, bool]:
     from clusterstacks.releases.signing.storing import sign_beside, signature_file
 
-    contents = surveyed(Path(release))
-    open_release(contents, ChartCache())  # a signature under what nobody can use would be a mistake
-    added = asyncio.run(sign_beside(contents, key))
-    what = "signed" if added else "was signed before"
-    output.say(f"{contents.release} {what} by {key.public.name} ({key.public.short}): {signature_file(contents)}")
+    contents = (await on_disk(location, name)).contents
+    _require_usable(contents)
+    return str(signature_file(contents)), await sign_beside(contents, key)
+
+
+async def _sign_in_registry(
+    location: RegistryLocation, name: ReleaseName, key: PrivateKey, trust: Trust
+) -> tuple[str, bool]:
+    from clusterstacks.releases.oci.descriptors import digest_of
+    from clusterstacks.releases.oci.signatures import attach
+    from clusterstacks.releases.oci.source import OCISource
+    from clusterstacks.releases.signing.making import release_envelope
+    from clusterstacks.releases.signing.verifying import verify
+
+    async with opened_registry(location.reference, trust) as registry, fetched(OCISource(registry), name) as held:
+        files, evidence = held.contents.files, held.evidence
+        _require_usable(held.contents)
+        digest = digest_of(evidence.manifest)
+        added = not verify(name, files, evidence, [key.public]).signed_by
+        if added:
+            await attach(registry, digest, release_envelope(name, files).signed(key).text())
+        return str(location.reference.at(digest)), added
+
+
+def _require_usable(contents: Contents) -> None:
+    """Refuse what nobody can use: a signature under it would be a mistake."""
+    from clusterstacks.releases.charts import ChartCache
+    from clusterstacks.releases.opening import open_release
+
+    open_release(contents, ChartCache())

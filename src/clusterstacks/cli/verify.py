@@ -2,58 +2,54 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from clusterstacks.cli import output
+from clusterstacks.cli.connecting import Trust, trust_options
+from clusterstacks.cli.signable import KEY_FILE, found, located
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.names import ReleaseName
+    from pathlib import Path
+
     from clusterstacks.releases.contents import Contents
     from clusterstacks.releases.signing.keys import PublicKey
     from clusterstacks.releases.signing.verifying import Verification
 
-KEY_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-
 
 @click.command(short_help="Verify who signed a release.")
-@click.argument("release", metavar="RELEASE_DIR")
+@click.argument("release", metavar="RELEASE_DIR|REF")
 @click.option("--key", "keys", type=KEY_FILE, multiple=True, required=True, help="Public keys, PEM; repeatable.")
 @click.option("--output", "-o", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def verify(release: str, keys: tuple[Path, ...], form: str) -> None:
-    """Verify that one of the keys signed exactly the files of a release; exits with 2 if none did."""
+@trust_options
+def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, plain_http: bool) -> None:
+    """Verify that one of the keys signed exactly the files of a release; exits with 2 if none did.
+
+    RELEASE_DIR is a release's directory, with its signatures beside it in RELEASE_DIR.dsse.json; REF is what 'csctl
+    pull' takes. In a registry the signatures of 'cosign sign --key' count as well.
+    """
     import asyncio
 
-    from clusterstacks.releases.directory import DirectorySource
-    from clusterstacks.releases.signing import verifying
+    from clusterstacks.releases.signing.verifying import require
 
     trusted = [key for path in keys for key in _public_keys(path)]
-    contents = surveyed(Path(release))
-    evidence = asyncio.run(DirectorySource(contents.root.parent).evidence(contents.release))
-    found = verifying.verify(contents.release, contents.files, evidence, trusted)
+    contents, verification = asyncio.run(_verified(release, trusted, Trust(ca, plain_http=plain_http)))
     if form == "json":
-        _print_json(contents.release, contents.digest, found)
-    verifying.require(contents.release, found)
+        _print_json(contents, verification)
+    require(contents.release, verification)
     if form == "text":
-        output.say(f"{contents.release} is signed by {', '.join(found.signed_by)}")
-        for problem in found.problems:
+        output.say(f"{contents.release} is signed by {', '.join(verification.signed_by)}")
+        for problem in verification.problems:
             click.echo(f"not counted: {problem}", err=True)
 
 
-def surveyed(directory: Path) -> Contents:
-    """Read the files of a release directory, whose name is the release's.
+async def _verified(release: str, keys: list[PublicKey], trust: Trust) -> tuple[Contents, Verification]:
+    from clusterstacks.releases.signing import verifying
 
-    Raises:
-        SpecError: The name is none of a release, or the directory holds what no release holds.
-        OSError: It cannot be read.
-    """
-    from clusterstacks.domain.names import parse_release
-    from clusterstacks.releases.contents import survey
-
-    root = directory.resolve()
-    return survey(parse_release(root.name), root)
+    async with found(*located(release), trust) as held:
+        files = held.contents.files
+        return held.contents, verifying.verify(held.contents.release, files, held.evidence, keys)
 
 
 def _public_keys(path: Path) -> tuple[PublicKey, ...]:
@@ -63,6 +59,12 @@ def _public_keys(path: Path) -> tuple[PublicKey, ...]:
     return parse_public_keys(read_key_file(path), name=str(path))
 
 
-def _print_json(name: ReleaseName, digest: str, found: Verification) -> None:
-    document = {"release": name.release, "digest": digest, "signedBy": found.signed_by, "problems": found.problems}
-    output.print_json(document)
+def _print_json(contents: Contents, verification: Verification) -> None:
+    output.print_json(
+        {
+            "release": contents.release.release,
+            "digest": contents.digest,
+            "signedBy": verification.signed_by,
+            "problems": verification.problems,
+        }
+    )

@@ -1,0 +1,106 @@
+"""What ``csctl sign`` and ``csctl verify`` work on: a release on this machine or in a source, with its signatures."""
+
+from __future__ import annotations
+
+import os
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import click
+
+from clusterstacks.cli.connecting import Meter
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from clusterstacks.cli.connecting import Trust
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.releases.contents import Contents
+    from clusterstacks.releases.evidence import Evidence
+    from clusterstacks.releases.locations import DirectoryLocation, Location
+    from clusterstacks.releases.sources import ReleaseSource
+
+KEY_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class Signable:
+    """A release whose files were all read.
+
+    Args:
+        contents: The files.
+        evidence: What signatures lie beside them.
+    """
+
+    contents: Contents
+    evidence: Evidence
+
+
+def located(text: str) -> tuple[Location, ReleaseName]:
+    """Read which release is meant: by its directory, or by its place and name as ``csctl pull`` reads them.
+
+    Raises:
+        SpecError: The text names no release.
+    """
+    from clusterstacks.domain.names import parse_release
+    from clusterstacks.releases.locations import DirectoryLocation, parse_location
+
+    if Path(text).is_dir():
+        directory = Path(text).resolve()
+        return DirectoryLocation(directory.parent), parse_release(directory.name)
+    location = parse_location(text)
+    if location.release is None:
+        raise click.UsageError(f"{text} is no directory and names no release: write REF:<release name>")
+    return location, location.release
+
+
+@asynccontextmanager
+async def found(location: Location, name: ReleaseName, trust: Trust) -> AsyncIterator[Signable]:
+    """Give a release, wherever it is.
+
+    Raises:
+        SpecError: It holds what no release may hold.
+        DependencyError: The place fails.
+        OSError: The directory cannot be read.
+    """
+    from clusterstacks.releases.locations import DirectoryLocation, open_source
+
+    if isinstance(location, DirectoryLocation):
+        yield await on_disk(location, name)
+        return
+    async with trust.web() as web:
+        source = await open_source(location, web, os.environ, plain_http=trust.plain_http, progress=Meter())
+        async with fetched(source, name) as release:
+            yield release
+
+
+async def on_disk(location: DirectoryLocation, name: ReleaseName) -> Signable:
+    """Read a release directory where it is.
+
+    Raises:
+        SpecError: It holds what no release may hold.
+        OSError: It cannot be read.
+    """
+    from clusterstacks.releases.contents import survey
+    from clusterstacks.releases.directory import DirectorySource
+
+    evidence = await DirectorySource(location.path).evidence(name)
+    return Signable(survey(name, location.path / name.release), evidence)
+
+
+@asynccontextmanager
+async def fetched(source: ReleaseSource, name: ReleaseName) -> AsyncIterator[Signable]:
+    """Give a release out of a source, for as long as it is looked at.
+
+    Raises:
+        SpecError: It holds what no release may hold.
+        DependencyError: The source fails.
+    """
+    from clusterstacks.releases.contents import survey
+
+    with TemporaryDirectory(prefix="csctl-") as directory:
+        await source.fetch(name, Path(directory))
+        yield Signable(survey(name, Path(directory)), await source.evidence(name))
