@@ -32,6 +32,7 @@ class StaticServer:
         server = cls(root)
         application = web.Application()
         application.router.add_get("/{path:.+}", server.answer)
+        application.on_response_prepare.append(server.note)
         runner = web.AppRunner(application, shutdown_timeout=0)
         await runner.setup()
         try:
@@ -45,7 +46,7 @@ class StaticServer:
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(request)
         file = self.root / request.match_info["path"]
-        answer: web.StreamResponse = web.FileResponse(file) if file.is_file() else web.Response(status=404)
-        await answer.prepare(request)
+        return web.FileResponse(file) if file.is_file() else web.Response(status=404)
+
+    async def note(self, request: web.Request, answer: web.StreamResponse) -> None:
         self.answers.append((request.path, answer.status))
-        return answer

@@ -42,17 +42,21 @@ class Revalidated(Generic[T]):
 
     async def get(self, url: str) -> T:
         """Return what the document says now; raises what ``read`` and ``parse`` raise."""
-        kept = self._kept.pop(url, None)
+        kept = self._kept.get(url)
         document = await self._read(url, kept.condition if kept else {})
         if document.status != UNCHANGED:
             kept = _Kept(_condition(document.headers), self._parse(document))
         if kept is None:
             raise AnswerRefused(url, "says that it did not change, but was never read")
+        self._remember(url, kept)
+        return kept.value
+
+    def _remember(self, url: str, kept: _Kept[T]) -> None:
+        self._kept.pop(url, None)
         if kept.condition:
             self._kept[url] = kept
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
-        return kept.value
 
 
 def _condition(headers: Mapping[str, str]) -> Mapping[str, str]:

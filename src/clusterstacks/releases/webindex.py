@@ -30,6 +30,7 @@ from urllib.parse import quote
 import orjson
 
 from clusterstacks.domain.documents import shown
+from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_release
 from clusterstacks.releases.answers import Document, place, refusal
 from clusterstacks.releases.contents import content_digest, survey
@@ -66,12 +67,18 @@ class HttpSource:
         web: Connections.
         url: Where ``index.json`` and the directories of the releases are.
         authorization: Value of the ``Authorization`` header; empty for none.
+
+    Raises:
+        SpecError: The URL has a query.
     """
 
     def __init__(self, web: Web, url: str, *, authorization: str = "") -> None:
+        if {"?", "#"} & set(url):  # not shown: a query may be a secret
+            raise SpecError("UrlInvalid", f"the URL of releases must end before ?: {INDEX} is added to it")
         self._web = web
         self._url = url.rstrip("/")
-        self._headers = {"Authorization": authorization} if authorization else {}
+        value = authorization.strip()  # Secrets often end with a line break
+        self._headers = {"Authorization": value} if value else {}
         self._index = Revalidated(self._read, self._releases, most=1)
 
     async def list(self) -> tuple[str, ...]:

@@ -9,7 +9,13 @@ import pytest
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_release
-from clusterstacks.releases.errors import AnswerRefused, CredentialsRefused, RateLimited, ServerUnavailable
+from clusterstacks.releases.errors import (
+    AnswerRefused,
+    CredentialsRefused,
+    RateLimited,
+    ReleaseBroken,
+    ServerUnavailable,
+)
 from clusterstacks.releases.github.publishing import ReleaseTaken, publish
 from clusterstacks.releases.github.source import GitHubSource
 from clusterstacks.releases.web import Patience, Web
@@ -88,7 +94,7 @@ async def test_only_a_stable_version_may_become_the_latest(
     source: GitHubSource, github: GitHubDouble, tmp_path: Path
 ) -> None:
     beta = parse_release("local-tiny-1-35-v0-beta-1")
-    await publish(write_release(tmp_path / beta.release, FILES), source, silent)
+    await publish(write_release(tmp_path / beta.release, staged_release(beta)), source, silent)
     await publish(write_release(tmp_path / STAGED.release, FILES), source, silent)
     assert {release.tag: release.prerelease for release in github.releases} == {
         beta.release: True,
@@ -194,7 +200,7 @@ async def test_somebody_who_was_faster_wins(
 async def test_an_asset_that_github_renames_is_noticed_before_anybody_sees_it(
     source: GitHubSource, github: GitHubDouble, tmp_path: Path
 ) -> None:
-    directory = write_release(tmp_path / STAGED.release, {"a b.yaml": b"x"})
+    directory = write_release(tmp_path / STAGED.release, {**FILES, "a b.yaml": b"x"})
     with pytest.raises(AnswerRefused, match=r"a\.b\.yaml with another name"):
         await publish(directory, source, silent)
     assert [release.draft for release in github.releases] == [True]
@@ -216,6 +222,15 @@ async def test_publishing_needs_a_token_that_may_write(web: Web, github: GitHubD
     source = GitHubSource(web, OWNER, REPOSITORY, token=TOKEN, api=github.url)
     with pytest.raises(CredentialsRefused, match="status 404"):
         await publish(directory, source, silent)
+
+
+async def test_a_release_that_nobody_could_use_is_not_published(
+    source: GitHubSource, github: GitHubDouble, tmp_path: Path
+) -> None:
+    without = {name: content for name, content in FILES.items() if name != "metadata.yaml"}
+    with pytest.raises(ReleaseBroken, match=r"metadata\.yaml"):
+        await publish(write_release(tmp_path / STAGED.release, without), source, silent)
+    assert not github.requests
 
 
 async def test_a_directory_without_the_name_of_a_release_is_not_published(source: GitHubSource, tmp_path: Path) -> None:

@@ -268,6 +268,14 @@ def test_a_repository_that_github_cannot_have_is_refused(owner: str, name: str) 
         GitHubSource(Web(environ={}), owner, name)
 
 
+@pytest.mark.parametrize(
+    "api", ["", "api.github.com", "ftp://h", "https://", "https://u:p@h", "https://h?x=1", "http://["]
+)
+def test_an_api_that_is_no_url_is_refused(api: str) -> None:
+    with pytest.raises(SpecError, match="the API of GitHub is https://"):
+        GitHubSource(Web(environ={}), OWNER, REPOSITORY, api=api)
+
+
 async def test_the_environment_of_the_go_tools_names_the_repository(web: Web, github: GitHubDouble) -> None:
     github.add(STAGED.release, FILES)
     environ = {

@@ -239,7 +239,7 @@ async def test_an_answer_of_no_change_to_an_unconditional_question_is_none(web: 
 async def test_credentials_are_sent_with_every_request_and_never_shown(
     web: Web, server: StaticServer, into: Path
 ) -> None:
-    source = HttpSource(web, server.url, authorization="Bearer secret")
+    source = HttpSource(web, server.url, authorization="Bearer secret\n")
     await source.fetch(STAGED, into)
     await source.evidence(STAGED)
     assert {request.headers["Authorization"] for request in server.requests} == {"Bearer secret"}
@@ -260,6 +260,9 @@ async def test_a_server_that_is_down_is_unavailable(web: Web, root: Path) -> Non
 async def test_a_url_that_is_none_is_refused(web: Web) -> None:
     with pytest.raises(SpecError, match="a URL must look like"):
         await HttpSource(web, "ftp://stacks.example").list()
+    with pytest.raises(SpecError, match="must end before") as caught:
+        HttpSource(web, "https://stacks.example/?token=secret")
+    assert "secret" not in str(caught.value)
 
 
 def test_the_index_names_releases_only_and_is_the_same_each_time(root: Path) -> None:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import parse_release
+from clusterstacks.releases.charts import ChartCache
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import AnswerRefused, ReleaseNotFound, StoreUnavailable
 from clusterstacks.releases.evidence import SIGNATURE_SUFFIX
 from clusterstacks.releases.github.drafts import Draft, LocalFile, local_file
 from clusterstacks.releases.github.source import signature_of
+from clusterstacks.releases.opening import open_release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,13 +66,13 @@ async def publish(directory: Path, source: GitHubSource, report: Callable[[str],
     channel than stable is marked as a pre-release, so that GitHub never shows it as the latest one.
 
     Args:
-        directory: Named like the release.
+        directory: Named like the release; it is verified first.
         source: The repository, with a token that may write its contents.
         report: Called with a line for each upload.
 
     Raises:
         SpecError: The directory has no name of a release, or there is no token.
-        ReleaseBroken: A file is too large, or none.
+        ReleaseBroken, UnsafeArchive: Nobody could use the release.
         ReleaseTaken: A release of this name is published with another content.
         CredentialsRefused: The token may not publish.
         SourceUnavailable: GitHub cannot be reached, fails, or asks to wait; doing it again goes on where it ended.
@@ -93,10 +95,11 @@ async def publish(directory: Path, source: GitHubSource, report: Callable[[str],
 
 
 def _gather(directory: Path) -> _Local:
+    directory = directory.absolute()
     name = parse_release(directory.name)
     signature = directory.with_name(f"{name}{SIGNATURE_SUFFIX}")
     try:
-        contents = survey(name, directory)
+        contents = open_release(survey(name, directory), ChartCache()).contents
         files = {file: local_file(directory / file, digest) for file, digest in contents.files.items()}
         return _Local(name, contents.digest, files, local_file(signature) if signature.is_file() else None)
     except OSError as error:

@@ -6,8 +6,10 @@ import re
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from yarl import URL
+
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.answers import Document, place, refusal
+from clusterstacks.releases.answers import Document, refusal
 from clusterstacks.releases.errors import CredentialsRefused, RateLimited, ServerUnavailable
 from clusterstacks.releases.github.limits import Rest, rest_asked
 from clusterstacks.releases.revalidation import UNCHANGED
@@ -43,7 +45,7 @@ class GitHubRepository:
         rest: Remembers the limits.
 
     Raises:
-        SpecError: Owner or repository have no name GitHub allows.
+        SpecError: Owner or repository have no name GitHub allows, or ``api`` is no URL.
     """
 
     def __init__(
@@ -54,10 +56,10 @@ class GitHubRepository:
                 "RepositoryInvalid", "owner or name of the GitHub repository is none: write github://owner/name"
             )
         self._web = web
-        self._token = token
+        self._token = token.strip()  # Secrets often end with a line break
         self._rest = rest or Rest()
-        self._root = f"{api.rstrip('/')}/repos/{owner}/{repository}"
-        self.place = place(self._root)
+        self._root = f"{_base(api)}/repos/{owner}/{repository}"
+        self.place = self._root
         """What messages call it."""
 
     @property
@@ -145,3 +147,13 @@ class GitHubRepository:
         common = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
         token = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         return {**common, **token, **headers}
+
+
+def _base(api: str) -> str:
+    try:
+        url = URL(api)
+        if url.scheme in {"http", "https"} and url.host and url.user is None and not url.query_string:
+            return str(url).rstrip("/")
+    except ValueError:
+        pass
+    raise SpecError("ApiInvalid", f"the API of GitHub is {API}, or https://<host>/api/v3 of an Enterprise Server")

@@ -48,7 +48,7 @@ class GitHubSource:
         api: ``https://api.github.com``, or ``https://<host>/api/v3`` of an Enterprise Server.
 
     Raises:
-        SpecError: Owner or repository have no name GitHub allows.
+        SpecError: Owner or repository have no name GitHub allows, or ``api`` is no URL.
     """
 
     def __init__(self, web: Web, owner: str, repository: str, *, token: str = "", api: str = API) -> None:
