@@ -14,6 +14,7 @@ VERBS = {
     "create": ("clusterstacks.cli.create", "Build releases of stacks, and publish them."),
     "demo": ("clusterstacks.cli.demo", "Run the main job on this machine."),
     "dev": ("clusterstacks.cli.dev", "Run Cluster API and the operator on this machine."),
+    "diff": ("clusterstacks.cli.diff", "Show what two stacks or releases differ in."),
     "hash": ("clusterstacks.cli.hash", "Print the hashes of a stack directory."),
     "init": ("clusterstacks.cli.init", "Begin a stack."),
     "lint": ("clusterstacks.cli.lint", "Say what is wrong with a stack."),

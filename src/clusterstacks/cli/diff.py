@@ -1,0 +1,83 @@
+"""``csctl diff``: what the next release changes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clusterstacks.cli import output
+from clusterstacks.cli.charts import chart_dependencies, dependency_options
+
+if TYPE_CHECKING:
+    from clusterstacks.authoring.comparing import Difference, Side
+    from clusterstacks.authoring.sample import Roots
+    from clusterstacks.releases.release import Release
+    from clusterstacks.render.renderer import Renderer
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@click.command(short_help="Show what two stacks or releases differ in.")
+@click.argument("before", metavar="A", type=DIRECTORY)
+@click.argument("after", metavar="B", type=DIRECTORY)
+@click.option("--output", "-o", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--cluster", type=FILE, help="YAML file with Cluster, control plane and infrastructure object.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 when there is a difference, like diff(1) and git diff.")
+@click.option("--kubernetes", metavar="1-35", default="", help="For this minor, where a stack is for several.")
+@dependency_options
+def diff(form: str, *, exit_code: bool, **arguments: Any) -> int:  # noqa: ANN401 - click passes what is said above
+    """Show what B changes against A: versions, files, values of the addons, rendered objects.
+
+    A and B are directories of releases or stacks. Secret values are shown as digests. That a class's objects are
+    called after the release is no difference. Exits with 0 whether or not there is one, unless --exit-code is given.
+    """
+    found = asyncio.run(_difference(**arguments))
+    _print(found, form)
+    return output.FAILED if exit_code and not found.empty else 0
+
+
+async def _difference(
+    before: Path, after: Path, cluster: Path | None, kubernetes: str, dependencies: str, *, offline: bool
+) -> Difference:
+    from contextlib import AsyncExitStack
+
+    from clusterstacks.authoring.comparing import compare
+    from clusterstacks.authoring.opening import opened
+    from clusterstacks.authoring.sample import read_roots
+    from clusterstacks.releases.web import Web
+    from clusterstacks.render.renderer import Renderer
+
+    async with AsyncExitStack() as resources:
+        roots = read_roots(await asyncio.to_thread(cluster.read_bytes), str(cluster)) if cluster else None
+        web = await resources.enter_async_context(Web())
+        charts = chart_dependencies(web, dependencies, offline=offline)
+        renderer = Renderer()
+        resources.push_async_callback(renderer.close)
+        sides = []
+        for directory in (before, after):
+            source = opened(directory, kubernetes=kubernetes, dependencies=charts)
+            sides.append(await _side(await resources.enter_async_context(source), renderer, roots))
+        return compare(*sides)
+
+
+async def _side(release: Release, renderer: Renderer, roots: Roots | None) -> Side:
+    from clusterstacks.authoring.comparing import Side
+    from clusterstacks.authoring.rendering import render_release
+
+    return Side(release, await render_release(release, renderer, roots=roots))
+
+
+def _print(difference: Difference, form: str) -> None:
+    from clusterstacks.authoring import unified
+
+    if form == "json":
+        output.print_json(unified.document(difference))
+        return
+    for line in unified.lines(difference):
+        bold = line.startswith("#")
+        output.say(click.style(line, fg=COLOURS.get(line[:1]), bold=bold) if bold or line[:1] in COLOURS else line)
