@@ -266,10 +266,12 @@ def _component(component: str, before: StackVersion | None, reason: str) -> Move
 
 def _why_stack(source: Source, before: Predecessor) -> str:
     old = before.metadata.kubernetes
-    patch = [f"Kubernetes {old} -> {source.kubernetes}"] if old != source.kubernetes else []
-    files = [_listed(before.changed)] if before.changed else []
-    if patch or files:
-        return ", ".join([*patch, *files])
+    reasons = [f"Kubernetes {old} -> {source.kubernetes}"] if old != source.kubernetes else []
+    reasons += [_listed(before.changed)] if before.changed else []
+    # No release holds the files node images are made of.
+    reasons += filter(None, [_why_node_image(source.hashes, before)])
+    if reasons:
+        return ", ".join(reasons)
     known = bool(before.hashes.cluster_stack)
     return "a file changed that no release holds" if known else f"{before.name} has no hash of its source"
 

@@ -59,6 +59,7 @@ class Chooser:
         self._into = into
         self._custom = custom
         self._names: tuple[str, ...] | None = None
+        self._said_foreign = False
 
     async def choose(self, stack: Stack) -> Choice:
         """Choose.
@@ -118,9 +119,11 @@ class Chooser:
         return await fetch_predecessor(self._remote or self._local(), stack.settings.release(version), stack)
 
     def _foreign(self, listing: Listing) -> tuple[str, ...]:
-        if not listing.foreign or self._remote is None:
+        if not listing.foreign or self._remote is None or self._said_foreign:
             return ()
-        return (f"{listing.foreign} names in {self._remote.place} are none of a release and were skipped",)
+        self._said_foreign = True
+        names = "1 name" if listing.foreign == 1 else f"{listing.foreign} names"
+        return (f"{names} in {self._remote.place} skipped: none of a release",)
 
 
 def _choice(release: NextRelease, before: Predecessor | None, notes: tuple[str, ...] = ()) -> Choice:

@@ -40,7 +40,7 @@ def changed_files(
     if (ADDON_CONFIG in now) != (ADDON_CONFIG in then):
         return ()
     paths = {path for path in {*now, *then} if not _same(path, now.get(path), then.get(path))}
-    return tuple(sorted(path for path in paths if path in now or not _is_dependency(path)))
+    return tuple(sorted(path for path in paths if not _is_other_form(path, now, then)))
 
 
 def _held(release: Contents, metadata: Metadata) -> dict[str, bytes]:
@@ -65,9 +65,25 @@ def _inner(path: str) -> str:
 def _same(path: str, now: bytes | None, then: bytes | None) -> bool:
     if now is None or then is None or now == then:
         return now == then
-    # csctl and Helm write Chart.yaml anew: other order, no comments.
-    return path.endswith(f"/{CHART_FILE}") and yaml.load(now, name=path) == yaml.load(then, name=path)
+    return path.endswith(f"/{CHART_FILE}") and _facts(path, now) == _facts(path, then)
 
 
-def _is_dependency(path: str) -> bool:
-    return "/charts/" in path or path.endswith("/Chart.lock")
+def _facts(path: str, content: bytes) -> object:
+    """Read a Chart.yaml as csctl and Helm write it anew: other order, no comments, no line breaks in texts."""
+    document = yaml.load(content, name=path)
+    if not isinstance(document, dict) or not isinstance(document.get("description"), str):
+        return document
+    return document | {"description": " ".join(document["description"].split())}
+
+
+def _is_other_form(path: str, now: Mapping[str, bytes], then: Mapping[str, bytes]) -> bool:
+    """Tell whether a path is there because dependencies were added or, by ``helm package``, unpacked."""
+    if path.endswith("/Chart.lock"):
+        return path not in now
+    chart, directory, dependency = path.partition("/charts/")
+    if not directory:
+        return False
+    if path not in now:
+        return True
+    name = dependency.rpartition("-")[0]
+    return path not in then and any(held.startswith(f"{chart}{directory}{name}/") for held in then)

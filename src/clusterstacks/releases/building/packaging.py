@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api import yaml
 from clusterstacks.releases.archives import write_archive
 from clusterstacks.releases.building.pinning import ADDON_DIRECTORY, with_addon_versions
-from clusterstacks.releases.building.sourcetree import fill_tags
+from clusterstacks.releases.building.sourcetree import TAGS, fill_tags
 from clusterstacks.releases.building.yamledit import with_values
 from clusterstacks.releases.charts import CHART_FILE
 from clusterstacks.releases.errors import SourceBroken
@@ -124,11 +124,8 @@ def below(files: Mapping[str, bytes], directory: str) -> dict[str, bytes]:
 
 
 def _tags(metadata: Metadata) -> dict[str, str]:
-    return {
-        "ClusterClassVersion": metadata.cluster_stack.dot,
-        "ClusterAddonVersion": metadata.cluster_addon.dot,
-        "NodeImageVersion": metadata.node_image.dot if metadata.node_image else "",
-    }
+    node_image = metadata.node_image.dot if metadata.node_image else ""
+    return dict(zip(TAGS, (metadata.cluster_stack.dot, metadata.cluster_addon.dot, node_image), strict=True))
 
 
 def _set_version(

@@ -15,6 +15,9 @@ from clusterstacks.releases.errors import SourceBroken
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+TAGS = ("ClusterClassVersion", "ClusterAddonVersion", "NodeImageVersion")
+"""Names of the tags; the first one stands for the version of the cluster stack."""
+
 WHITEOUT = ".wh."
 """Prefix of a file that takes another away, as in the layers of container images."""
 

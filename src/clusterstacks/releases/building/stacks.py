@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesMinor
-from clusterstacks.releases.building.pinning import exact_versions
+from clusterstacks.releases.building.pinning import exact_versions, with_addon_versions
 from clusterstacks.releases.building.settings import Settings, read_settings
-from clusterstacks.releases.building.sourcetree import hash_tree, read_tree
+from clusterstacks.releases.building.sourcetree import TAGS, fill_tags, hash_tree, read_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -37,8 +37,17 @@ class Stack:
 
     @property
     def hashes(self) -> Hashes:
-        """The hashes of its source."""
-        return hash_tree(self.tree, exact_versions(self.settings))
+        """The hashes of its source.
+
+        Raises:
+            SpecError: An addon whose version the settings list is not there, or a chart cannot be read.
+        """
+        if not (exact := exact_versions(self.settings)):
+            return hash_tree(self.tree)
+        filled = fill_tags(self.tree, dict.fromkeys(TAGS, "v0"))
+        # Where the charts have these versions anyway, the hash of their directory says all.
+        pinned = with_addon_versions(filled, self.settings) != filled
+        return hash_tree(self.tree, exact if pinned else None)
 
 
 def read_stack(root: Path, output: Path) -> dict[str, bytes]:

@@ -32,7 +32,7 @@ def with_values(content: bytes, values: Mapping[Place, str], *, name: str) -> by
     """
     yaml.load(content, name=name)  # refuses what would not end well below: bombs, several documents
     text = content.decode()
-    root = pyyaml.compose(text, Loader=pyyaml.SafeLoader)
+    root = pyyaml.compose(text, Loader=pyyaml.CSafeLoader)
     found = {place: _at(root, place) for place in values}
     spans = []
     for place, node in found.items():

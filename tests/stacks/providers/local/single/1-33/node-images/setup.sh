@@ -1,0 +1,4 @@
+#!/bin/sh
+cat << EOF > /etc/motd
+box << .NodeImageVersion >>
+EOF
