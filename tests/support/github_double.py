@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-TOKEN = "ghp_not_a_secret_of_anyone"
+TOKEN = "not-a-secret-of-anyone"
 OWNER, REPOSITORY = "acme", "stacks"
 LIMIT = 5000
 

@@ -140,8 +140,8 @@ async def test_a_private_repository_is_there_for_the_token_only(web: Web) -> Non
 
 async def test_a_wrong_token_is_said_and_not_shown(web: Web, github: GitHubDouble) -> None:
     with pytest.raises(CredentialsRefused, match="status 401") as caught:
-        await source_of(web, github, token="ghp_wrong").list()
-    assert "ghp_wrong" not in f"{caught.value!r} {source_of(web, github, token='ghp_wrong').__dict__}"
+        await source_of(web, github, token="wrong-token").list()
+    assert "wrong-token" not in f"{caught.value!r} {source_of(web, github, token='wrong-token').__dict__}"
 
 
 async def test_a_refusal_without_a_limit_is_about_the_token(web: Web, github: GitHubDouble) -> None:
