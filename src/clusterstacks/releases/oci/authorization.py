@@ -82,7 +82,7 @@ class Authorization:
         Raises:
             CredentialsRefused: The token server does not accept who asks.
             AnswerRefused: It answers what makes no sense, or may not be asked.
-            SourceUnavailable: It cannot be reached.
+            ServerUnavailable: It cannot be reached.
         """
         for challenge in parse_challenges(challenges):
             if challenge.scheme == "bearer":

@@ -130,7 +130,9 @@ def from_helper(username: str, secret: str) -> Credentials:
 
 
 def _mapping(document: Mapping[str, Any], key: str, file: str) -> Mapping[str, Any]:
-    value = document.get(key) or {}
+    value = document.get(key)
+    if value is None:
+        return {}
     if not isinstance(value, dict):
         raise DockerConfigInvalid(file, f"has a {key} that is no JSON object")
     return value

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from clusterstacks.releases.answers import PIECE_BYTES
-from clusterstacks.releases.errors import AnswerRefused, SourceUnavailable, StoreUnavailable
+from clusterstacks.releases.errors import AnswerRefused, ServerUnavailable, StoreUnavailable
 from clusterstacks.releases.oci.errors import ContentCorrupt
 from clusterstacks.releases.oci.session import refused
 from clusterstacks.releases.oci.transfers import Persistence
@@ -41,7 +41,7 @@ async def download(session: Session, blob: Descriptor, into: Path, progress: Pro
         ContentCorrupt: The registry gave other bytes.
         NotThere: It has no such blob.
         AnswerRefused: It answers what makes no sense.
-        SourceUnavailable: The connection broke again and again.
+        ServerUnavailable: The connection broke again and again.
         StoreUnavailable: The disk refuses.
     """
     with _new_file(into) as file:
@@ -75,7 +75,7 @@ async def _fill(session: Session, partial: _Partial, progress: Progress) -> None
                     await _drain(answer, partial, progress)
                 else:
                     await _judge(answer, partial)
-        except SourceUnavailable as error:
+        except ServerUnavailable as error:
             await persistence.wait(partial.size, error)
 
 
@@ -83,7 +83,7 @@ async def _judge(answer: Answer, partial: _Partial) -> None:
     if answer.status != _NO_SUCH_PART or not partial.size:
         raise await refused(answer)
     partial.restart()
-    raise SourceUnavailable(answer.place, "it does not continue where it stopped")
+    raise ServerUnavailable(answer.place, "it does not continue where it stopped")
 
 
 async def _drain(answer: Answer, partial: _Partial, progress: Progress) -> None:
@@ -99,7 +99,7 @@ async def _drain(answer: Answer, partial: _Partial, progress: Progress) -> None:
     finally:
         partial.add(bytes(buffer))
     if not partial.complete:
-        raise SourceUnavailable(answer.place, f"it gave {partial.size} of {partial.blob.size} bytes")
+        raise ServerUnavailable(answer.place, f"it gave {partial.size} of {partial.blob.size} bytes")
 
 
 class _Partial:

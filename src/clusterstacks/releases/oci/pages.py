@@ -37,7 +37,7 @@ async def read_pages(
         NotThere: There is no such list.
         AnswerRefused: It has no end.
         CredentialsRefused: The registry does not accept who asks.
-        SourceUnavailable: It cannot be reached.
+        ServerUnavailable: It cannot be reached.
     """
     target: str | URL = first
     seen: set[str] = set()

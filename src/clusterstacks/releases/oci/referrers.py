@@ -32,7 +32,7 @@ async def list_referrers(session: Session, digest: str) -> tuple[Descriptor, ...
         ManifestInvalid: The list breaks the image-spec, or is too long.
         AnswerRefused: The registry answers what makes no sense.
         CredentialsRefused: It does not accept who asks.
-        SourceUnavailable: It cannot be reached.
+        ServerUnavailable: It cannot be reached.
     """
     found: list[Descriptor] = []
     place = f"the referrers of {session.reference.place}@{digest}"

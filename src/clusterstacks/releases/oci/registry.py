@@ -35,7 +35,7 @@ MAX_TAG_PAGE_BYTES = 8 * 1024 * 1024
 
 
 class Registry:
-    """One repository: every method may raise ``CredentialsRefused``, ``AnswerRefused`` and ``SourceUnavailable``.
+    """One repository: every method may raise ``CredentialsRefused``, ``AnswerRefused`` and ``ServerUnavailable``.
 
     Args:
         web: What carries the requests.

@@ -86,7 +86,7 @@ class Session:
 
         Raises:
             CredentialsRefused: The registry does not accept who asks.
-            SourceUnavailable: It cannot be reached.
+            ServerUnavailable: It cannot be reached.
             AnswerRefused: It asks for what cannot be given.
         """
         root, authorization = await self._resolve()
@@ -121,7 +121,7 @@ class Session:
             NotThere: The registry says 404, unless that is in ``also``.
             AnswerRefused: It answers with another status, or too much.
             CredentialsRefused: It does not accept who asks.
-            SourceUnavailable: It cannot be reached.
+            ServerUnavailable: It cannot be reached.
         """
         async with self.open(method, target, headers=headers) as answer:
             if answer.status != 200 and answer.status not in also:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class OCISource:
     """Releases in a repository.
 
-    Besides what each method says, they raise ``CredentialsRefused``, ``AnswerRefused`` and ``SourceUnavailable``, and
+    Besides what each method says, they raise ``CredentialsRefused``, ``AnswerRefused`` and ``ServerUnavailable``, and
     :class:`SpecError` for a tag that holds no release.
     """
 

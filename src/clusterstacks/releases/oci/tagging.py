@@ -27,7 +27,7 @@ async def find_digest(session: Session, target: str) -> str | None:
     Raises:
         CredentialsRefused: The registry does not accept who asks.
         AnswerRefused: It answers what makes no sense.
-        SourceUnavailable: It cannot be reached.
+        ServerUnavailable: It cannot be reached.
     """
     async with session.open("HEAD", f"manifests/{target}", headers={"Accept": ACCEPT}) as answer:
         if answer.status == 404:

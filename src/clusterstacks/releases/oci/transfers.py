@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from clusterstacks.releases.answers import PIECE_BYTES
+from clusterstacks.releases.errors import RateLimited
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from clusterstacks.releases.errors import SourceUnavailable
+    from clusterstacks.releases.errors import ServerUnavailable
 
 ATTEMPTS = 5
 """How often in a row a transfer may break off without having got on (arbitrary)."""
 
-PAUSE = timedelta(seconds=1)
+PAUSE = timedelta(milliseconds=250)
 """Before the second of them; doubled each time (arbitrary)."""
 
 
@@ -39,11 +40,10 @@ def silent(what: str, done: int, total: int) -> None:
 class Persistence:
     """Decides whether a transfer that broke off goes on."""
 
-    pause: timedelta = PAUSE
     reached: int = -1
-    failures: int = field(default=0)
+    failures: int = 0
 
-    async def wait(self, reached: int, error: SourceUnavailable) -> None:
+    async def wait(self, reached: int, error: ServerUnavailable) -> None:
         """Wait before the next attempt, or give up with the error when nothing moves any more.
 
         Args:
@@ -53,9 +53,9 @@ class Persistence:
         if reached > self.reached:
             self.reached, self.failures = reached, 0
         self.failures += 1
-        if self.failures >= ATTEMPTS:
+        if self.failures >= ATTEMPTS or isinstance(error, RateLimited):
             raise error
-        await asyncio.sleep((self.pause * 2 ** (self.failures - 1)).total_seconds())
+        await asyncio.sleep((PAUSE * 2 ** (self.failures - 1)).total_seconds())
 
 
 async def read_pieces(path: Path, start: int, length: int) -> AsyncIterator[bytes]:

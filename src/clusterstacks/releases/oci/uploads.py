@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from yarl import URL
 
-from clusterstacks.releases.errors import AnswerRefused, SourceUnavailable
+from clusterstacks.releases.errors import AnswerRefused, ServerUnavailable
 from clusterstacks.releases.oci.session import PUSH, refused
 from clusterstacks.releases.oci.transfers import Persistence, read_pieces
 
@@ -37,7 +37,7 @@ _CREATED, _ACCEPTED, _NO_CONTENT = 201, 202, 204
 _UNKNOWN, _OUT_OF_STEP, _FAILING = 404, 416, 500
 
 
-class UploadLost(SourceUnavailable):
+class UploadLost(ServerUnavailable):
     """The registry does not know the upload any more; the blob itself can be sent again."""
 
 
@@ -66,7 +66,7 @@ class Upload:
         Raises:
             AnswerRefused: The registry does not take it.
             CredentialsRefused: It does not accept who asks.
-            SourceUnavailable: The connection broke again and again.
+            ServerUnavailable: The connection broke again and again.
             OSError: The file cannot be read.
         """
         persistence = Persistence()
@@ -74,7 +74,7 @@ class Upload:
             try:
                 sending = _Sending(self, location or await self._start(), persistence)
                 await (sending.whole() if self.blob.size <= PART_BYTES else sending.in_parts())
-            except SourceUnavailable as error:
+            except ServerUnavailable as error:
                 await persistence.wait(0, error)
                 location = None
             else:
@@ -120,7 +120,7 @@ class _Sending:
                 await self._send_part(min(max(PART_BYTES, self._least), size - self._there))
             except UploadLost:
                 raise
-            except SourceUnavailable as error:
+            except ServerUnavailable as error:
                 await self._persistence.wait(self._there, error)
                 await self._ask()
         await self._finish(size, 0)
@@ -137,7 +137,7 @@ class _Sending:
             length=length,
         ) as answer:
             if answer.status == _OUT_OF_STEP:
-                raise SourceUnavailable(answer.place, "it has another part of the upload than it said")
+                raise ServerUnavailable(answer.place, "it has another part of the upload than it said")
             await self._note(answer, start + length - 1)
 
     async def _ask(self) -> None:
@@ -175,7 +175,7 @@ async def _check(answer: Answer) -> None:
     if answer.status == _UNKNOWN:
         raise UploadLost(answer.place, "it does not know the upload any more")
     if answer.status >= _FAILING:
-        raise SourceUnavailable(answer.place, f"it answers with status {answer.status}")
+        raise ServerUnavailable(answer.place, f"it answers with status {answer.status}")
     if answer.status not in (_CREATED, _ACCEPTED, _NO_CONTENT):
         raise await refused(answer)
 

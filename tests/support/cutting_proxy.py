@@ -1,0 +1,61 @@
+"""A TCP proxy that breaks connections after so many bytes, as bad networks do."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+class CuttingProxy:
+    """Stands in front of ``target``; each of the next connections breaks when ``cuts`` says, in either direction.
+
+    A connection ends when more bytes than its number went one way; without a number left it stays whole.
+    """
+
+    def __init__(self, target: str) -> None:
+        self.cuts: list[int] = []
+        self.broken = 0
+        self.host = ""
+        self._target = target.rsplit(":", 1)
+
+    @classmethod
+    @asynccontextmanager
+    async def started(cls, target: str) -> AsyncIterator[CuttingProxy]:
+        proxy = cls(target)
+        server = await asyncio.start_server(proxy._serve, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        proxy.host = f"{host}:{port}"
+        try:
+            yield proxy
+        finally:
+            server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, onward = await asyncio.open_connection(self._target[0], int(self._target[1]))
+        with suppress(OSError):
+            await asyncio.wait(
+                [
+                    asyncio.create_task(self._pump(reader, onward)),
+                    asyncio.create_task(self._pump(there, writer)),
+                ],
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        for end in (writer, onward):
+            end.transport.abort()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        passed = 0
+        with suppress(OSError):
+            while piece := await reader.read(65536):
+                passed += len(piece)
+                # Only transfers are worth a cut: requests and small answers pass.
+                if self.cuts and passed > self.cuts[0]:
+                    del self.cuts[0]
+                    self.broken += 1
+                    return
+                writer.write(piece)
+                await writer.drain()

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.releases.oci import transfers
+from clusterstacks.releases.oci.registry import Registry
+from clusterstacks.releases.web import Patience, Web
+from tests.support.registry_double import RegistryDouble
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest.fixture
+async def double(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RegistryDouble]:
+    monkeypatch.setattr(transfers, "PAUSE", timedelta(milliseconds=1))
+    async with RegistryDouble.started() as double:
+        yield double
+
+
+@pytest.fixture
+async def web() -> AsyncIterator[Web]:
+    async with Web(patience=Patience(pause=timedelta(milliseconds=1)), environ={}) as web:
+        yield web
+
+
+@pytest.fixture
+def registry(double: RegistryDouble, web: Web) -> Registry:
+    return Registry(web, double.reference)
