@@ -17,6 +17,7 @@ from clusterstacks.api.meta import (
     Text,
 )
 from clusterstacks.api.selectors import ClusterNamespaces
+from clusterstacks.api.source import SourceSpec
 
 # The rules below refuse what the Go operator's webhook refuses, and nothing else. What it checks only when an object is
 # created must not stop the update of an older object, hence oldSelf.hasValue().
@@ -90,6 +91,10 @@ class ClusterStackSpec(Model):
     provider_ref: ObjectReference | None = Field(
         default=None,
         description="Template from which each release gets its object of the provider. Needed unless noProvider.",
+    )
+    source: SourceSpec | None = Field(
+        default=None,
+        description="Where the releases are published; where the operator was told to look when absent.",
     )
     cluster_namespaces: ClusterNamespaces | None = Field(
         default=None, description="Namespaces whose Clusters may use the classes of the stack; all when absent."

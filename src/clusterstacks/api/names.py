@@ -26,6 +26,9 @@ KUBECONFIG_KEY: Final = "value"
 DIGEST_ANNOTATION: Final = "clusterstack.x-k8s.io/digest"
 """On a ClusterStackRelease: the digest its release had at the first download (ours)."""
 
+CHARTS_ANNOTATION: Final = "clusterstack.x-k8s.io/chart-dependencies"
+"""On a ClusterStackRelease: the charts that were resolved at the first download, as JSON (ours)."""
+
 PAUSED_ANNOTATION: Final = "cluster.x-k8s.io/paused"
 """Its presence pauses an object, whatever its value."""
 
@@ -74,6 +77,12 @@ class ReleaseCondition(StrEnum):
     CHART_APPLIED = "HelmChartApplied"
     CLASS_ACCEPTED = "ClusterClassAccepted"
     """Cluster API has reconciled the class without complaint (ours)."""
+    SOURCE_UNCHANGED = "SourceUnchanged"
+    """The source has what was downloaded first; where it has not, the release stays as it is (ours)."""
+    SIGNATURE_VERIFIED = "SignatureVerified"
+    """A key its ClusterStack trusts signed the release; absent where no keys are named (ours)."""
+    DEPENDENCIES_RESOLVED = "ChartDependenciesResolved"
+    """The charts that its charts depend on are there; absent where the release holds them itself (ours)."""
 
 
 class AddonCondition(StrEnum):
@@ -108,6 +117,14 @@ class Reason(StrEnum):
     TEMPLATE_NEW_OVERWRITE_FAILED = "TemplateNewClusterStackOverwriteFailed"
     FAILED_PRE_CONDITION = "FailedToEvaluatePreCondition"
     FAILED_POST_CONDITION = "FailedToEvaluatePostCondition"
+    TAG_MOVED = "TagMoved"
+    """The source has another content under the name of a release (ours)."""
+    RELEASE_GONE = "ReleaseGone"
+    """The source has a release no more (ours)."""
+    SIGNATURE_REQUIRED = "SignatureRequired"
+    """No trusted key signed a release, which is therefore not used (ours)."""
+    NOT_SIGNED = "NotSigned"
+    """No trusted key signed a release, which is used all the same (ours)."""
 
 
 class EventReason(StrEnum):

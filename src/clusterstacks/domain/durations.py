@@ -1,0 +1,24 @@
+"""Durations as people write them in Kubernetes objects."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from clusterstacks.domain.documents import shown
+from clusterstacks.domain.errors import SpecError
+
+_DURATION = re.compile(r"(?=.)(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
+
+
+def parse_duration(text: str) -> timedelta:
+    """Read ``1h30m``, ``10m`` or ``45s``.
+
+    Raises:
+        SpecError: It is none.
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise SpecError("InvalidDuration", f"{shown(text)} is no duration: write it like 1h30m, 10m or 45s")
+    hours, minutes, seconds = (int(number or 0) for number in found.groups())
+    return timedelta(hours=hours, minutes=minutes, seconds=seconds)

@@ -1,0 +1,113 @@
+"""Where a ClusterStack's releases are published and who must have signed them, as far as the objects say it.
+
+Nothing here holds a secret: Secrets are named, and read when the source is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+
+REMOTE_INTERVAL: Final = timedelta(minutes=1)
+"""How often a server is asked for new releases by default; arbitrary."""
+
+DIRECTORY_INTERVAL: Final = timedelta(seconds=5)
+"""How often a directory is looked at by default. Arbitrary: it costs a fraction of a millisecond."""
+
+
+class SourceKind(StrEnum):
+    """Kinds of sources, as ``spec.source`` and ``--source`` call them."""
+
+    OCI = "oci"
+    GITHUB = "github"
+    HTTP = "http"
+    DIRECTORY = "directory"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAddress:
+    """Where releases are published.
+
+    Args:
+        kind: How it is spoken to.
+        place: ``host/repository`` of a registry, ``owner/repository`` of GitHub, the URL of a web server, or the path
+            below the operator's release directory (empty for that directory itself).
+        api: The API of a GitHub Enterprise Server; empty for github.com.
+        plain_http: Whether a registry is asked without TLS.
+    """
+
+    kind: SourceKind
+    place: str
+    api: str = ""
+    plain_http: bool = False
+
+    def __str__(self) -> str:
+        match self.kind:
+            case SourceKind.OCI:
+                return f"oci://{self.place}"
+            case SourceKind.GITHUB:
+                return f"github://{self.place}" + (f" of {self.api}" if self.api else "")
+            case SourceKind.HTTP:
+                return self.place
+            case SourceKind.DIRECTORY:
+                return f"directory {self.place or '.'} below the release directory"
+
+    @property
+    def interval(self) -> timedelta:
+        """How often it is asked where nobody says."""
+        return DIRECTORY_INTERVAL if self.kind is SourceKind.DIRECTORY else REMOTE_INTERVAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTerms:
+    """All that tells one source from another before a Secret is read; equal terms share one listing.
+
+    Args:
+        address: Where.
+        namespace: Of the Secrets; empty when none is named, so that stacks of all namespaces share the source.
+        credentials: Name of the Secret with the credentials; empty for none.
+        ca: Name of the Secret with the trusted authorities; empty for the system's.
+        ca_key: Key of that Secret.
+        interval: How often the source is listed.
+        own: Whether it is the operator's own source, whose credentials come from its environment.
+    """
+
+    address: SourceAddress
+    namespace: str = ""
+    credentials: str = ""
+    ca: str = ""
+    ca_key: str = ""
+    interval: timedelta = REMOTE_INTERVAL
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedKey:
+    """A public key, or where it is.
+
+    Args:
+        pem: The key itself; empty when a Secret holds it.
+        secret: Name of the Secret.
+        key: Key of the Secret.
+    """
+
+    pem: str = ""
+    secret: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """Who must have signed the releases.
+
+    Args:
+        keys: One signature of one of them is enough.
+        required: Whether a release that none of them signed is not used.
+        namespace: Of the Secrets with keys.
+    """
+
+    keys: tuple[TrustedKey, ...]
+    required: bool = True
+    namespace: str = ""
