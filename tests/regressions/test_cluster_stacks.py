@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import Kind
-from clusterstacks.controllers.clusterstack.listing import Listing
-from clusterstacks.operator import wiring
-from tests.support.operating import PROVIDER_GROUP, condition_of, is_ready, is_unready
+from tests.support.operating import LOOKING_OFTEN, PROVIDER_GROUP, condition_of, is_ready, is_unready
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    import pytest
-
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from tests.support.operating import World
@@ -71,11 +65,10 @@ async def test_d19_a_release_is_as_ready_as_its_provider_object(world: World) ->
             await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, READINESS[ready])
 
 
-async def test_d20_a_failed_listing_says_so_and_deletes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    quick_listing(monkeypatch)
+async def test_d20_a_failed_listing_says_so_and_deletes_nothing(world: World) -> None:
     (name,) = published(world, "v1")
     hidden = world.releases.with_name("away")
-    async with world.operator():
+    async with world.operator(source=LOOKING_OFTEN):
         await world.create(world.stack.manifest(world.namespace, autoSubscribe=True, channel="stable"))
         await world.release_ready(name)
         await stack_says(world, {"latestRelease": f"{name.class_name} | v1.35.4"})
@@ -168,11 +161,6 @@ async def test_d31_every_version_shown_is_the_one_users_write(world: World) -> N
             },
         )
         assert "v0-git-12" not in str(stack["status"])
-
-
-def quick_listing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look at the source every fifth of a second."""
-    monkeypatch.setattr(wiring, "Listing", partial(Listing, interval=timedelta(seconds=0.2)))
 
 
 def provider_template(world: World, kind: str) -> Manifest:

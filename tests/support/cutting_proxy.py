@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 class CuttingProxy:
     """Stands in front of ``target``; each of the next connections breaks when ``cuts`` says, in either direction.
 
-    A connection ends when more bytes than its number went one way; without a number left it stays whole.
+    A connection ends when more bytes than its number went one way; without a number left it stays whole. ``carried``
+    counts all bytes that passed.
     """
 
     def __init__(self, target: str) -> None:
         self.cuts: list[int] = []
         self.broken = 0
+        self.carried = 0
         self.host = ""
         self._target = target.rsplit(":", 1)
 
@@ -57,5 +59,6 @@ class CuttingProxy:
                     del self.cuts[0]
                     self.broken += 1
                     return
+                self.carried += len(piece)
                 writer.write(piece)
                 await writer.drain()

@@ -14,6 +14,7 @@ import yaml
 
 from clusterstacks.api.crds import all_crds
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, GROUP, Kind
+from clusterstacks.api.source import DirectoryPlace, SourceSpec
 from clusterstacks.apply.delivery import RECORD_NAMESPACE
 from clusterstacks.apply.recordstore import RECORD_LABEL, SECRETS
 from clusterstacks.controllers.clusteraddon.creation import addon_name
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 PROVIDER_GROUP = "provider.example.org"
 SECONDS = 20
 """How long anything may take; nothing here takes longer than one or two unless it fails."""
+
+LOOKING_OFTEN = SourceSpec(directory=DirectoryPlace(), interval="1s")
+"""The operator's own directory, looked at as often as a source may be."""
 
 _numbers = itertools.count(1)
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.reading import at, mapping, mappings, text
 from clusterstacks.authoring.sample import NAMESPACE, sample_roots
 from clusterstacks.authoring.stack import BrokenCondition
-from clusterstacks.domain.errors import ClusterStacksError
+from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.releases.charts import pack_chart
 from clusterstacks.releases.helmignore import chart_files
 from clusterstacks.releases.release import ADDON_CONFIG
+from clusterstacks.releases.requirements import lacking
 from clusterstacks.render.errors import CelUndecided
 from clusterstacks.render.requests import addon_request, addon_values, class_request
 
@@ -25,40 +26,59 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.domain.versions import KubernetesVersion
+    from clusterstacks.releases.dependencies.vendoring import ChartDependencies
     from clusterstacks.render.renderer import ChartRequest, Examined, Renderer
 
 
-async def examine(stack: Stack, renderer: Renderer, roots: Roots | None) -> Stack:
-    """Return the stack with what rendering it told; ``roots`` None takes the sample."""
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What looking at a stack takes.
+
+    Args:
+        renderer: Renders charts and compiles conditions.
+        roots: What values templates see; None for a sample made for the class.
+        dependencies: Adds what charts depend on; None leaves charts that lack something out.
+    """
+
+    renderer: Renderer
+    roots: Roots | None = None
+    dependencies: ChartDependencies | None = None
+
+
+async def examine(stack: Stack, means: Means) -> Stack:
+    """Return the stack with what rendering it told.
+
+    Raises:
+        OSError: The cache of charts cannot be used.
+    """
+    renderer = means.renderer
     stack = replace(stack, conditions=tuple([broken async for broken in _conditions(stack, renderer)]))
     if stack.settings is None or stack.name is None:
         return stack  # csctl.yaml must be mended first: it says what to render for
     kubernetes = stack.settings.kubernetes
     examined: list[Chart] = []
     if stack.class_chart is not None:
-        examined.append(await _class(stack.class_chart, renderer, stack.name, kubernetes))
+        examined.append(await _class(stack.class_chart, means, stack.name, kubernetes))
     objects = [document.manifest for chart in examined for document in chart.documents]
-    data = (roots or sample_roots(stack.name, kubernetes, objects)).data
-    examined += await asyncio.gather(*(_addon(chart, renderer, data, kubernetes) for chart in stack.addons))
+    data = (means.roots or sample_roots(stack.name, kubernetes, objects)).data
+    examined += await asyncio.gather(*(_addon(chart, means, data, kubernetes) for chart in stack.addons))
     return replace(stack, charts=tuple(examined))
 
 
-async def _class(chart: Chart, renderer: Renderer, name: ReleaseName, kubernetes: KubernetesVersion) -> Chart:
+async def _class(chart: Chart, means: Means, name: ReleaseName, kubernetes: KubernetesVersion) -> Chart:
     request = partial(class_request, name=name, kubernetes=kubernetes, namespace=NAMESPACE)
-    return await _rendered(chart, renderer, request)
+    return await _rendered(chart, means, request)
 
 
-async def _addon(
-    chart: Chart, renderer: Renderer, data: Mapping[str, Manifest], kubernetes: KubernetesVersion
-) -> Chart:
+async def _addon(chart: Chart, means: Means, data: Mapping[str, Manifest], kubernetes: KubernetesVersion) -> Chart:
     try:
-        values = await _values(chart, renderer, data)
+        values = await _values(chart, means.renderer, data)
     except UnicodeDecodeError:
         return replace(chart, values_failure="is no UTF-8 text")
     except ClusterStacksError as error:
         return replace(chart, values_failure=error.message)
     request = partial(addon_request, label=chart.title, values=values, kubernetes=kubernetes)
-    return await _rendered(chart, renderer, request)
+    return await _rendered(chart, means, request)
 
 
 async def _values(chart: Chart, renderer: Renderer, data: Mapping[str, Manifest]) -> str:
@@ -66,14 +86,33 @@ async def _values(chart: Chart, renderer: Renderer, data: Mapping[str, Manifest]
     return await addon_values(renderer, template, data, label=chart.title, file=chart.values_path)
 
 
-async def _rendered(chart: Chart, renderer: Renderer, request: Callable[[bytes], ChartRequest]) -> Chart:
+async def _rendered(chart: Chart, means: Means, request: Callable[[bytes], ChartRequest]) -> Chart:
     try:
-        files = chart_files(chart.files, chart.directory)
-        # Helm finds the chart by its one top directory, whatever that is called.
-        examined: Examined = await renderer.examine(request(pack_chart("chart", files)))
+        files = await _completed(chart, means.dependencies)
     except ClusterStacksError as error:
-        return replace(chart, failure=error.message)
-    return replace(chart, rendered=True, documents=examined.documents, repetitions=examined.repetitions)
+        return replace(chart, missing=error.message)
+    if files is None:
+        return chart
+    try:
+        # Helm finds the chart by its one top directory, whatever that is called.
+        packed = pack_chart("chart", chart_files(files, chart.directory))
+        examined: Examined = await means.renderer.examine(request(packed))
+    except ClusterStacksError as error:
+        return replace(chart, completed=True, failure=error.message)
+    return replace(chart, completed=True, rendered=True, documents=examined.documents, repetitions=examined.repetitions)
+
+
+async def _completed(chart: Chart, dependencies: ChartDependencies | None) -> Mapping[str, bytes] | None:
+    """Return the chart's files with what it depends on; None when that is to be left out."""
+    try:
+        absent = lacking(chart.files, chart.directory)
+    except SpecError:
+        return chart.files  # a rule of its own says why; Helm may find more
+    if not absent:
+        return chart.files
+    if dependencies is None:
+        return None
+    return (await dependencies.vendor(chart.files, chart.directory)).files
 
 
 async def _conditions(stack: Stack, renderer: Renderer) -> AsyncIterator[BrokenCondition]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.examining import examine
+from clusterstacks.authoring.examining import Means, examine
 from clusterstacks.authoring.findings import Severity
 from clusterstacks.authoring.registry import RULES
 from clusterstacks.authoring.server import asked
@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from clusterstacks.authoring.findings import Finding
-    from clusterstacks.authoring.sample import Roots
     from clusterstacks.authoring.stack import Stack
     from clusterstacks.domain.versions import KubernetesMinor
     from clusterstacks.kube.client import Client
-    from clusterstacks.render.renderer import Renderer
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +48,13 @@ class Linter:
     """Lints stacks.
 
     Args:
-        renderer: Renders charts and compiles conditions; None leaves out what needs it.
+        means: What rendering takes.
         minor: Look at the stack for this Kubernetes minor only.
-        roots: What values templates see instead of the sample.
         client: A management cluster to ask.
     """
 
-    renderer: Renderer | None = None
+    means: Means
     minor: KubernetesMinor | None = None
-    roots: Roots | None = None
     client: Client | None = None
 
     async def lint(self, tree: Mapping[str, bytes], directory: str) -> Report:
@@ -82,8 +78,7 @@ class Linter:
         return chosen
 
     async def _examined(self, stack: Stack) -> Stack:
-        if self.renderer is not None:
-            stack = await examine(stack, self.renderer, self.roots)
+        stack = await examine(stack, self.means)
         return await asked(stack, self.client) if self.client is not None else stack
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.names import parse_release
-from clusterstacks.domain.versions import StackVersion
+from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion, StackVersion
 from clusterstacks.releases.building.creating import Creator
+from clusterstacks.releases.building.settings import open_minor
 from clusterstacks.releases.building.sourcetree import read_tree
 from clusterstacks.releases.building.stacks import selected, stacks_of
 from clusterstacks.releases.charts import ChartCache
@@ -33,9 +35,17 @@ CHANNEL = "sha"
 """Of the version a stack gets while it is opened: that of ``csctl create --mode hash``."""
 
 
+NewestPatch: TypeAlias = Callable[[KubernetesMinor], Awaitable[KubernetesVersion]]
+"""Tells the newest patch of a minor; only asked for a stack that names none."""
+
+
 @asynccontextmanager
 async def opened(
-    directory: Path, *, kubernetes: str = "", dependencies: ChartDependencies | None = None
+    directory: Path,
+    newest: NewestPatch,
+    *,
+    kubernetes: str = "",
+    dependencies: ChartDependencies | None = None,
 ) -> AsyncIterator[Release]:
     """Open a release, or build one of a stack; a built one is gone when the block ends.
 
@@ -44,6 +54,7 @@ async def opened(
 
     Args:
         directory: Of the release or stack.
+        newest: Tells the newest patch of a minor.
         kubernetes: Which minor of a stack for several, as ``1-35``.
         dependencies: Adds what a stack's charts depend on; None leaves them as they are.
 
@@ -55,7 +66,10 @@ async def opened(
     if await asyncio.to_thread(_is_release, directory):
         yield await asyncio.to_thread(_open, directory)
         return
-    stack = await asyncio.to_thread(_stack, directory, kubernetes)
+    tree = await asyncio.to_thread(read_tree, directory)
+    minor = open_minor(tree)
+    patches = {minor: await newest(minor)} if minor else {}
+    stack = _chosen(stacks_of(directory, tree, patches), kubernetes)
     with TemporaryDirectory(prefix="csctl-") as scratch:
         creator = Creator(into=Path(scratch), dependencies=dependencies)
         created = await creator.create(stack, _metadata(stack))
@@ -75,11 +89,13 @@ def _name(directory: Path) -> ReleaseName:
     return parse_release(directory.absolute().name)
 
 
-def _stack(directory: Path, kubernetes: str) -> Stack:
-    found = selected(stacks_of(directory, read_tree(directory)), kubernetes)
+def _chosen(stacks: tuple[Stack, ...], kubernetes: str) -> Stack:
+    found = selected(stacks, kubernetes)
     if len(found) > 1:
         minors = ", ".join(str(one.settings.kubernetes.series) for one in found)
-        raise SpecError("KubernetesAmbiguous", f"{directory} is for Kubernetes {minors}: choose one with --kubernetes")
+        raise SpecError(
+            "KubernetesAmbiguous", f"{found[0].root} is for Kubernetes {minors}: choose one with --kubernetes"
+        )
     # Its node images are built for a release only.
     return replace(found[0], settings=replace(found[0].settings, plugin=False))
 

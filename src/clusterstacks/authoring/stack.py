@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
-from clusterstacks.api.reading import mappings, text
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.versions import StackVersion
+from clusterstacks.domain.versions import KubernetesVersion, StackVersion
 from clusterstacks.releases.building.packaging import CLASS_DIRECTORY, below, chart_directories
 from clusterstacks.releases.building.pinning import with_addon_versions
-from clusterstacks.releases.building.settings import Settings, read_settings
+from clusterstacks.releases.building.settings import Settings, open_minor, read_settings
 from clusterstacks.releases.building.sourcetree import fill_tags
 from clusterstacks.releases.building.yamledit import with_values
 from clusterstacks.releases.charts import CHART_FILE, OVERWRITE
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
+    from clusterstacks.domain.versions import KubernetesMinor
     from clusterstacks.render.manifests import Document, Repetition
 
 VERSION = StackVersion(0, "lint", "1")
@@ -42,6 +42,8 @@ class Chart:
         values_path: The template of its values; empty when it has none.
         values_template: Its text.
         versioned: Whether a build packages it whole and gives it the release's version.
+        completed: Whether it has all it depends on, perhaps because that was added to it.
+        missing: Why what it depends on could not be added.
         rendered: Whether it was rendered without failure.
         documents: What it rendered to.
         repetitions: Keys that stand twice in what it rendered.
@@ -55,6 +57,8 @@ class Chart:
     values_path: str = ""
     values_template: bytes = field(default=b"", repr=False)
     versioned: bool = False
+    completed: bool = False
+    missing: str = ""
     rendered: bool = False
     documents: tuple[Document, ...] = ()
     repetitions: tuple[Repetition, ...] = ()
@@ -81,16 +85,6 @@ class Chart:
         return document if isinstance(document, dict) else None
 
     @property
-    def dependencies(self) -> tuple[Manifest, ...]:
-        """The charts that Chart.yaml names as dependencies."""
-        return tuple(mappings(self.metadata or {}, "dependencies"))
-
-    @property
-    def unvendored(self) -> tuple[Manifest, ...]:
-        """The dependencies that are not in ``charts/``."""
-        return tuple(one for one in self.dependencies if not self._has(text(one, "name")))
-
-    @property
     def chart_file(self) -> str:
         """Path of its Chart.yaml in the stack."""
         return f"{self.directory}/{CHART_FILE}"
@@ -98,12 +92,6 @@ class Chart:
     def cause(self, message: str) -> str:
         """Take the name of the chart off a message; findings say it anyway."""
         return message.removeprefix(f"{self.title}: ").removeprefix(f"{self.directory}: ")
-
-    def _has(self, dependency: str) -> bool:
-        directory, archive = f"charts/{dependency}/", f"charts/{dependency}-"
-        return any(
-            path.startswith(directory) or (path.startswith(archive) and path.endswith(".tgz")) for path in self.files
-        )
 
     def place(self, path: str) -> str:
         """Path in the stack of a file as Helm names it; Chart.yaml for one of a packed dependency."""
@@ -205,10 +193,20 @@ def load(tree: Mapping[str, bytes], directory: str) -> tuple[Stack, ...]:
     """Take a tree for a stack, once for each Kubernetes minor it is for; what cannot be read is left to the rules."""
     filled = {path: _filled(path, content) for path, content in tree.items()}
     try:
-        listed = read_settings(tree)
+        listed = read_settings(tree, first_patch(tree))
     except SpecError as error:
         return (Stack(directory, tree, None, error.message, charts=tuple(_charts(filled, None))),)
     return tuple(_for(settings, directory, tree, filled) for settings in listed)
+
+
+def first_patch(tree: Mapping[str, bytes]) -> dict[KubernetesMinor, KubernetesVersion]:
+    """Take the first patch where a stack leaves it to the day of the build: nothing here depends on it.
+
+    Raises:
+        SpecError: stack.yaml is wrong.
+    """
+    minor = open_minor(tree)
+    return {minor: KubernetesVersion(minor.major, minor.minor, 0)} if minor else {}
 
 
 def _for(settings: Settings, directory: str, tree: Mapping[str, bytes], filled: Mapping[str, bytes]) -> Stack:

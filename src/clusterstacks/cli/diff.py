@@ -45,22 +45,25 @@ async def _difference(
     before: Path, after: Path, cluster: Path | None, kubernetes: str, dependencies: str, *, offline: bool
 ) -> Difference:
     from contextlib import AsyncExitStack
+    from functools import partial
 
     from clusterstacks.authoring.comparing import compare
     from clusterstacks.authoring.opening import opened
     from clusterstacks.authoring.sample import read_roots
+    from clusterstacks.releases.building.kubernetes import newest_patch
     from clusterstacks.releases.web import Web
     from clusterstacks.render.renderer import Renderer
 
     async with AsyncExitStack() as resources:
         roots = read_roots(await asyncio.to_thread(cluster.read_bytes), str(cluster)) if cluster else None
         web = await resources.enter_async_context(Web())
+        newest = partial(newest_patch, web)
         charts = chart_dependencies(web, dependencies, offline=offline)
         renderer = Renderer()
         resources.push_async_callback(renderer.close)
         sides = []
         for directory in (before, after):
-            source = opened(directory, kubernetes=kubernetes, dependencies=charts)
+            source = opened(directory, newest, kubernetes=kubernetes, dependencies=charts)
             sides.append(await _side(await resources.enter_async_context(source), renderer, roots))
         return compare(*sides)
 

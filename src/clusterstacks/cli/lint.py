@@ -3,86 +3,90 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from clusterstacks.cli import output
+from clusterstacks.cli.charts import chart_dependencies, dependency_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from clusterstacks.authoring.findings import Finding
     from clusterstacks.authoring.linting import Report
-    from clusterstacks.authoring.sample import Roots
 
 COLOURS = {"error": "red", "warning": "yellow"}
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The command line."""
+
+    directories: tuple[Path, ...]
+    kubernetes: str
+    cluster: Path | None
+    against: Path | None
+    dependencies: str
+    offline: bool
 
 
 @click.command(short_help="Say what is wrong with a stack.")
-@click.argument(
-    "directories", metavar="DIR...", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path)
-)
-@click.option("--kubernetes", metavar="1-35", help="Only for this Kubernetes minor, where DIR is for several.")
+@click.argument("directories", metavar="DIR...", nargs=-1, type=DIRECTORY)
+@click.option("--kubernetes", metavar="1-35", default="", help="Only for this minor, where DIR is for several.")
 @click.option("--output", "-o", "form", type=click.Choice(["text", "json", "sarif"]), default="text", show_default=True)
-@click.option("--cluster", "roots", type=FILE, help="Cluster, control plane and infrastructure object for the values.")
+@click.option("--cluster", type=FILE, help="YAML file with Cluster, control plane and infrastructure object.")
 @click.option("--against", type=FILE, metavar="KUBECONFIG", help="Ask this management cluster what it would refuse.")
-@click.option("--rules", "list_rules", is_flag=True, help="Print the rules instead.")
-def lint(
-    directories: tuple[Path, ...],
-    *,
-    kubernetes: str | None,
-    form: str,
-    roots: Path | None,
-    against: Path | None,
-    list_rules: bool,
-) -> int:
+@click.option("--rules", is_flag=True, help="Print the rules instead.")
+@dependency_options
+def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - click passes what the options above say
     """Say what is wrong with stacks: file, line, cause and way out; nothing is built or written.
 
-    DIR is a stack directory or one with stacks below it. Exits with 0 when there are no errors (warnings are allowed),
-    with 2 when there are.
+    DIR is a stack directory, or one with stacks below it. Values templates are tried with the objects of --cluster,
+    else with a sample ('csctl template --sample' prints it). Exits with 0 when there are no errors (warnings are
+    allowed), with 2 when there are.
     """
-    if list_rules:
+    if rules:
         return _print_rules(form)
-    if not directories:
+    options = Options(**arguments)
+    if not options.directories:
         raise click.UsageError("name a stack directory, e.g. csctl lint .")
-    from clusterstacks.authoring.sample import read_roots
-
-    made_up = read_roots(roots.read_bytes(), str(roots)) if roots else None
-    reports = asyncio.run(_reports(directories, kubernetes, made_up, against))
+    reports = asyncio.run(_reports(options))
     _print(reports, form)
     return 0 if all(report.clean for report in reports) else output.MUST_CHANGE
 
 
-async def _reports(
-    directories: Sequence[Path], kubernetes: str | None, roots: Roots | None, against: Path | None
-) -> list[Report]:
+async def _reports(options: Options) -> list[Report]:
     from contextlib import AsyncExitStack
 
+    from clusterstacks.authoring.examining import Means
     from clusterstacks.authoring.linting import Linter
+    from clusterstacks.authoring.sample import read_roots
     from clusterstacks.domain.versions import KubernetesMinor
     from clusterstacks.kube.client import Client
     from clusterstacks.kube.kubeconfig import load_kubeconfig
     from clusterstacks.kube.transport import Pool
     from clusterstacks.releases.building.discovery import find_stacks
     from clusterstacks.releases.building.sourcetree import read_tree
+    from clusterstacks.releases.web import Web
     from clusterstacks.render.renderer import Renderer
 
+    minor = KubernetesMinor.parse(options.kubernetes.replace("-", ".")) if options.kubernetes else None
     async with AsyncExitStack() as resources:
+        file, client = options.cluster, None
+        roots = read_roots(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
         renderer = Renderer()
         resources.push_async_callback(renderer.close)
-        client = None
-        if against is not None:
-            client = Client(load_kubeconfig([against]), await resources.enter_async_context(Pool()))
-        linter = Linter(
-            renderer,
-            KubernetesMinor.parse(kubernetes.replace("-", ".")) if kubernetes else None,
-            roots,
-            client,
-        )
-        stacks = [stack for top in directories for stack in find_stacks(top)]
+        web = await resources.enter_async_context(Web())
+        charts = chart_dependencies(web, options.dependencies, offline=options.offline)
+        if options.against is not None:
+            client = Client(load_kubeconfig([options.against]), await resources.enter_async_context(Pool()))
+        linter = Linter(Means(renderer, roots, charts), minor, client)
+        stacks = [stack for top in options.directories for stack in find_stacks(top)]
         return [await linter.lint(read_tree(stack), str(stack)) for stack in stacks]
 
 
@@ -90,9 +94,8 @@ def _print_rules(form: str) -> int:
     from clusterstacks.authoring.registry import RULES
 
     if form == "text":
-        output.print_table(
-            ("RULE", "SEVERITY", "WHAT IT ASKS"), [(rule.id, rule.severity, rule.summary) for rule in RULES]
-        )
+        rows = [(rule.id, rule.severity, rule.summary) for rule in RULES]
+        output.print_table(("RULE", "SEVERITY", "WHAT IT ASKS"), rows)
     else:
         output.print_json([{"id": one.id, "severity": one.severity, "summary": one.summary} for one in RULES])
     return 0

@@ -64,9 +64,11 @@ def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the 
 
 async def _printed(options: Options) -> str:
     from contextlib import AsyncExitStack
+    from functools import partial
 
     from clusterstacks.authoring.opening import opened
     from clusterstacks.authoring.sample import read_roots
+    from clusterstacks.releases.building.kubernetes import newest_patch
     from clusterstacks.releases.web import Web
     from clusterstacks.render.renderer import Renderer
 
@@ -74,8 +76,9 @@ async def _printed(options: Options) -> str:
         file = options.cluster
         roots = read_roots(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
         web = await resources.enter_async_context(Web())
+        newest = partial(newest_patch, web)
         dependencies = chart_dependencies(web, options.dependencies, offline=options.offline)
-        source = opened(options.directory, kubernetes=options.kubernetes, dependencies=dependencies)
+        source = opened(options.directory, newest, kubernetes=options.kubernetes, dependencies=dependencies)
         release = await resources.enter_async_context(source)
         renderer = Renderer()
         resources.push_async_callback(renderer.close)

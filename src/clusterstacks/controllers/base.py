@@ -18,7 +18,7 @@ from clusterstacks.domain.patches import merge_diff
 from clusterstacks.kube.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
     from datetime import datetime
 
     from clusterstacks.kube.client import Client
@@ -79,15 +79,17 @@ class Draft:
             if not self.holds(condition):
                 self.drop(condition)
 
+    def condition(self, kind: str) -> Condition | None:
+        """The condition of a type, as read or as changed since."""
+        if kind in self._changes:
+            return self._changes[kind]
+        known = from_documents(self.status.get("conditions") or [])
+        return next((condition for condition in known if condition.type == kind), None)
+
     def holds(self, condition: str) -> bool:
         """Whether ``condition`` is True, as read or as changed since."""
-        if condition in self._changes:
-            changed = self._changes[condition]
-            return changed is not None and changed.status == "True"
-        return any(
-            known.get("type") == condition and known.get("status") == "True"
-            for known in self.status.get("conditions") or []
-        )
+        found = self.condition(condition)
+        return found is not None and found.status == "True"
 
     @contextmanager
     def blaming(self, condition: str, reason: str = "") -> Iterator[None]:
@@ -104,10 +106,10 @@ class Draft:
         if self.writer is not None:
             await self.writer(self, outcome)
 
-    def status_patch(self, outcome: Outcome, now: datetime) -> Manifest:
+    def status_patch(self, outcome: Outcome, now: datetime, advisory: Collection[str] = ()) -> Manifest:
         """The merge patch from the status read to the status reached; empty when nothing changed."""
         conditions = updated(from_documents(self.status.get("conditions") or []), self._changes, now)
-        conditions = ready_summary(conditions, outcome, now)
+        conditions = ready_summary(conditions, outcome, now, advisory=advisory)
         before = self.manifest.get("status") or {}
         return merge_diff(before, {**self.status, "conditions": to_documents(conditions)})
 
@@ -116,7 +118,8 @@ class Draft:
 class StatusReconciler:
     """The frame around a reconciler's work: read the object, do the work, write status once, say when to come back.
 
-    Where the work ends with None the object is to be left alone for now, and nothing is written to it.
+    Where the work ends with None the object is to be left alone for now, and nothing is written to it. ``advisory``
+    names the conditions that do not count for Ready.
     """
 
     group: str
@@ -125,6 +128,7 @@ class StatusReconciler:
     clock: Clock
     events: EventRecorder
     work: Callable[[Draft], Awaitable[Outcome | None]]
+    advisory: frozenset[str] = frozenset()
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:
         """Reconcile one object.
@@ -154,7 +158,7 @@ class StatusReconciler:
 
     async def write_status(self, draft: Draft, outcome: Outcome) -> None:
         """Write what changed in the draft's status, and go on from there."""
-        patch = draft.status_patch(outcome, self.clock.now())
+        patch = draft.status_patch(outcome, self.clock.now(), self.advisory)
         if not patch or draft.released:
             return
         before = draft.manifest

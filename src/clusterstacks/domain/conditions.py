@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from clusterstacks.domain.objects import Manifest
 
@@ -126,13 +126,21 @@ def _dated(condition: Condition, before: Condition | None, now: datetime) -> Con
     return replace(condition, last_transition_time=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
 
 
-def ready_summary(existing: Sequence[Condition], outcome: Outcome, now: datetime) -> tuple[Condition, ...]:
+def ready_summary(
+    existing: Sequence[Condition], outcome: Outcome, now: datetime, *, advisory: Collection[str] = ()
+) -> tuple[Condition, ...]:
     """Set Ready to the summary of all other conditions and of what the reconcile ended with.
 
     The worst condition decides, the first by type among equals: False by severity, then True, then Unknown. Where no
     condition is False an outcome other than settled still makes Ready False, so nothing unfinished looks ready.
+
+    Args:
+        existing: All conditions.
+        outcome: What the reconcile ended with.
+        now: When it ended.
+        advisory: Types that do not count: somebody should look at them, and the object works all the same.
     """
-    others = [condition for condition in existing if condition.type != READY]
+    others = [condition for condition in existing if condition.type != READY and condition.type not in advisory]
     return updated(existing, {READY: _summary(others, outcome)}, now)
 
 

@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterapi import cluster_view, is_watched
-from clusterstacks.api.reading import text
+from clusterstacks.api.reading import at, text
 from clusterstacks.controllers.clusteraddon.creation import addon_name, release_of
 from clusterstacks.controllers.clusteraddon.inputs import stable
-from clusterstacks.controllers.clusterstack.releases import stacks_owning
+from clusterstacks.controllers.owners import STACK_INDEX, stacks_owning
 from clusterstacks.domain.names import InvalidName, parse_class, parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.runtime.store import key_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.runtime.host import ReconcilerHost
     from clusterstacks.runtime.store import Change, Store
@@ -74,13 +76,15 @@ class Wakers:
     clusters: Store
 
     def stack_changed(self, change: Change) -> None:
-        """A ClusterStack wakes itself; a changed offer also wakes the Clusters of its classes."""
+        """A ClusterStack wakes itself, a changed offer the Clusters of its classes, another source its releases."""
         if not is_news(change) or not self._watched(change):
             return
         self.stack_host.enqueue(change.key)
-        for release in self.releases.all():
-            if str(change.key) in stacks_owning(release):
-                self._wake_clusters_of(ObjectKey(change.key.namespace, release["metadata"]["name"]))
+        other_source = at(change.old, "spec", "source") != at(change.new, "spec", "source")
+        for release in self.releases.by_index(STACK_INDEX, str(change.key)):
+            self._wake_clusters_of(key_of(release))
+            if other_source:
+                self._enqueue_release(key_of(release))
 
     def release_changed(self, change: Change) -> None:
         """A ClusterStackRelease wakes itself, its ClusterStacks (always: they sum it up) and its class's Clusters."""
@@ -131,13 +135,13 @@ class Wakers:
         """A provider object wakes the release of its name."""
         self._enqueue_release(key)
 
-    def source_changed(self) -> None:
-        """New or fewer releases wake every ClusterStack, and what may have waited for its release to appear."""
-        for key in self.stacks:
-            self._enqueue_stack(str(key))
-        for release in self.releases.all():
-            if (release.get("status") or {}).get("ready") is not True:
-                self._enqueue_release(key_of(release))
+    def source_changed(self, stacks: Collection[ObjectKey]) -> None:
+        """New or fewer releases wake the ClusterStacks that follow the source, and releases that may have waited."""
+        for stack in map(str, stacks):
+            self._enqueue_stack(stack)
+            for release in self.releases.by_index(STACK_INDEX, stack):
+                if (release.get("status") or {}).get("ready") is not True:
+                    self._enqueue_release(key_of(release))
 
     def _watched(self, change: Change) -> bool:
         return is_watched(change.new or change.old or {}, self.watch_filter)

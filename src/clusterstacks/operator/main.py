@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 def main() -> None:
     """Entry point; exits with 0 after an orderly stop, 1 when something made it stop."""
-    settings = parse_settings(sys.argv[1:])
+    settings = parse_settings(sys.argv[1:], os.environ)
     configure_logging(settings.log_level.upper())
     for notice in settings.notices:
         log.warning(notice)
@@ -38,7 +38,7 @@ def main() -> None:
 
 async def _serve(settings: Settings) -> None:
     operator = Operator(settings, os.environ)
-    log.info("cluster-stack-operator %s starts, with releases from %s", version("cluster-stacks"), settings.release_dir)
+    log.info("cluster-stack-operator %s starts, with releases from %s", version("cluster-stacks"), operator.source)
     try:
         await run_until_signal(operator.services())
     finally:

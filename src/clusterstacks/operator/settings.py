@@ -9,10 +9,17 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.api.source import DirectoryPlace, SourceSpec
+from clusterstacks.controllers.sources.choosing import NOTHING_ALLOWED
+from clusterstacks.domain.allowing import AllowedHosts
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.operator.sources import add_source_options, read_text, source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 DEPRECATED = {
     "leader-elect": "this version runs as one replica; start exactly one",
@@ -26,11 +33,18 @@ DEPRECATED = {
 """Flags of the Go operator without a meaning here, and what to do instead."""
 
 
+OWN_DIRECTORY: Final = SourceSpec(directory=DirectoryPlace())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What the operator was started with."""
 
     kubeconfig: str = ""
+    source: SourceSpec = OWN_DIRECTORY
+    source_ca: str = field(default="", repr=False)
+    allowed_sources: AllowedHosts = NOTHING_ALLOWED
+    chart_repositories: AllowedHosts = NOTHING_ALLOWED
     release_dir: Path = Path("/releases")
     cache_dir: Path = Path("/var/cache/cluster-stacks")
     namespace: str = ""
@@ -43,11 +57,23 @@ class Settings:
     notices: tuple[str, ...] = ()
 
 
-def parse_settings(arguments: Sequence[str]) -> Settings:
-    """Read the command line; exits with status 2 and a usage message when it is wrong."""
-    found = option_parser().parse_args(arguments)
+def parse_settings(arguments: Sequence[str], environ: Mapping[str, str] = MappingProxyType({})) -> Settings:
+    """Read the command line and the environment; exits with status 2 and a usage message when they are wrong."""
+    parser = option_parser()
+    found = parser.parse_args(arguments)
+    try:
+        return _settings(found, environ)
+    except SpecError as error:
+        parser.error(error.message)
+
+
+def _settings(found: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
     return Settings(
         kubeconfig=found.kubeconfig,
+        source=source_of(found, environ),
+        source_ca=read_text("--source-ca", found.source_ca),
+        allowed_sources=AllowedHosts.parse(found.allowed_sources),
+        chart_repositories=AllowedHosts.parse(found.chart_repositories),
         release_dir=found.release_dir,
         cache_dir=found.cache_dir,
         namespace=found.namespace,
@@ -74,8 +100,8 @@ def option_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="cluster-stack-operator", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--kubeconfig", default="", help="management cluster; default: KUBECONFIG, then the pod's service account")
-    add("--source", choices=["directory"], default="directory", help="where releases come from")
-    add("--release-dir", type=Path, default=Path("/releases"), help="the directory that holds the releases")
+    add_source_options(parser)
+    add("--release-dir", type=Path, default=Path("/releases"), help="the directory that holds releases")
     add(
         "--cache-dir",
         type=Path,

@@ -24,11 +24,19 @@ from clusterstacks.controllers.clusteraddon.offers import Offers
 from clusterstacks.controllers.clusteraddon.reconciler import AddonReconciler
 from clusterstacks.controllers.clusteraddon.rolling import Rolling
 from clusterstacks.controllers.clusteraddon.workloads import Workloads
-from clusterstacks.controllers.clusterstack.listing import Listing
 from clusterstacks.controllers.clusterstack.reconciler import CLASS_NAMESPACE_INDEX, StackReconciler
-from clusterstacks.controllers.clusterstack.releases import STACK_INDEX, OwnedReleases, stacks_owning
+from clusterstacks.controllers.clusterstack.releases import OwnedReleases
 from clusterstacks.controllers.clusterstackrelease.reconciler import ReleaseReconciler
+from clusterstacks.controllers.clusterstackrelease.vigilance import ADVISORY, Vigilance
+from clusterstacks.controllers.owners import STACK_INDEX, stacks_owning
 from clusterstacks.controllers.providers import ProviderObjects
+from clusterstacks.controllers.sources.charts import RepositoryCharts
+from clusterstacks.controllers.sources.choosing import SourceChoice, default_terms, trust_of
+from clusterstacks.controllers.sources.listing import Listings
+from clusterstacks.controllers.sources.opening import SourceOpener
+from clusterstacks.controllers.sources.registry import Sources
+from clusterstacks.controllers.sources.secrets import SecretReader
+from clusterstacks.controllers.sources.supply import Supply
 from clusterstacks.domain.classobjects import GroupKind
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.client import Client
@@ -36,10 +44,11 @@ from clusterstacks.kube.kubeconfig import default_connection
 from clusterstacks.kube.transport import Pool
 from clusterstacks.operator.enqueuing import CLASS_INDEX, Wakers, class_key, class_namespace
 from clusterstacks.operator.probes_server import ProbesServer
-from clusterstacks.releases.directory import DirectorySource
 from clusterstacks.releases.store import ReleaseStore
+from clusterstacks.releases.web import Web
 from clusterstacks.render.renderer import Renderer
 from clusterstacks.runtime.clock import SystemClock
+from clusterstacks.runtime.errands import Errands
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.runtime.host import ReconcilerHost
 from clusterstacks.runtime.informer import Informer, Trim, drop_managed_fields
@@ -47,12 +56,13 @@ from clusterstacks.runtime.metrics import Metrics
 from clusterstacks.runtime.probes import Probes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from clusterstacks.controllers.base import Draft
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.domain.outcomes import Outcome
     from clusterstacks.operator.settings import Settings
+    from clusterstacks.runtime.store import Change
 
 COMPONENT = "cluster-stack-operator"
 MANAGEMENT_BUDGET = 64
@@ -86,10 +96,16 @@ class Operator:
         )
         self._events = EventRecorder(self._client, COMPONENT)
         self._renderer = Renderer()
-        self._source = DirectorySource(settings.release_dir)
+        self._choice = _source_choice(settings)
+        self._secrets = SecretReader(self._client)
+        opener = SourceOpener(
+            secrets=self._secrets, release_dir=settings.release_dir, ca=settings.source_ca, environ=environ
+        )
+        self._sources = Sources(opener, self._clock)
+        self._listings = Listings(self._sources, self._clock, self._source_changed)
         self._store = ReleaseStore(settings.cache_dir)
+        self._chart_web = Web(environ=environ)
         self._workloads = Workloads(self._client, self._pool)
-        self._listing = Listing(self._source, self._clock)
         self._informers = {
             "clusterstack": self._informer(GROUP, Kind.CLUSTER_STACK),
             "clusterstackrelease": self._informer(GROUP, Kind.CLUSTER_STACK_RELEASE, {STACK_INDEX: stacks_owning}),
@@ -100,10 +116,18 @@ class Operator:
             "clusterclass": self._informer(CLUSTER_API_GROUP, CLUSTER_CLASS_KIND),
         }
         self._provider_informers: asyncio.Queue[Informer] = asyncio.Queue()
+        self._release_supply = self._supply("clusterstackrelease")
+        self._addon_supply = self._supply("clusteraddon")
+        self._vigilance = Vigilance(supply=self._release_supply, clock=self._clock)
         self._hosts = self._build_hosts()
         self._wakers = self._build_wakers()
         for name, informer in self._informers.items():
             self._probes.add_ready(f"{name} informer", partial(_sync_problem, informer))
+
+    @property
+    def source(self) -> str:
+        """Where releases come from, unless a ClusterStack says where."""
+        return str(self._choice.default.address)
 
     def services(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Everything that runs until the operator is told to stop, by name."""
@@ -111,7 +135,6 @@ class Operator:
             f"{name} informer": informer.run for name, informer in self._informers.items()
         }
         services |= {f"{name} controller": self._after_sync(host.run) for name, host in self._hosts.items()}
-        services["release listing"] = self._after_sync(lambda: self._listing.run(self._wakers.source_changed))
         services["release collection"] = self._after_sync(self._collect_releases)
         services["provider informers"] = self._run_provider_informers
         host, port = self._settings.probe_address
@@ -129,6 +152,11 @@ class Operator:
             stack.push_async_callback(self._client.close)
             stack.push_async_callback(self._workloads.close)
             stack.push_async_callback(self._renderer.close)
+            stack.push_async_callback(self._chart_web.close)
+            stack.push_async_callback(self._sources.close)
+            stack.push_async_callback(self._release_supply.errands.close)
+            stack.push_async_callback(self._addon_supply.errands.close)
+            stack.push_async_callback(self._listings.close)
 
     def _informer(
         self, group: str, kind: str, indexes: Mapping[str, Callable[[Manifest], list[str]]] | None = None
@@ -151,7 +179,7 @@ class Operator:
             offers=offers,
             events=self._events,
         )
-        release = self._framed(Kind.CLUSTER_STACK_RELEASE, self._release_reconciler().work)
+        release = self._framed(Kind.CLUSTER_STACK_RELEASE, self._release_reconciler().work, ADVISORY)
         return {
             "clusterstack": self._host("clusterstack", self._framed(Kind.CLUSTER_STACK, self._stack_reconciler().work)),
             "clusterstackrelease": self._host("clusterstackrelease", release),
@@ -165,7 +193,8 @@ class Operator:
         releases = self._informers["clusterstackrelease"].store
         return StackReconciler(
             client=self._client,
-            listing=self._listing,
+            choice=self._choice,
+            listings=self._listings,
             clusters=self._informers["cluster"].store,
             addons=self._informers["clusteraddon"].store,
             releases=OwnedReleases(client=self._client, store=releases, events=self._events),
@@ -175,8 +204,8 @@ class Operator:
     def _release_reconciler(self) -> ReleaseReconciler:
         return ReleaseReconciler(
             client=self._client,
-            source=self._source,
-            store=self._store,
+            supply=self._release_supply,
+            vigilance=self._vigilance,
             renderer=self._renderer,
             applier=Applier(self._client, extra_kinds=[GroupKind.parse(kind) for kind in self._settings.class_kinds]),
             providers=ProviderObjects(
@@ -190,8 +219,7 @@ class Operator:
     def _addon_reconciler(self, offers: Offers) -> AddonReconciler:
         rolling = Rolling(
             client=self._client,
-            source=self._source,
-            store=self._store,
+            supply=self._addon_supply,
             renderer=self._renderer,
             events=self._events,
             metrics=self._metrics,
@@ -200,14 +228,56 @@ class Operator:
             client=self._client, clock=self._clock, offers=offers, workloads=self._workloads, rolling=rolling
         )
 
+    def _supply(self, host: str) -> Supply:
+        """Make what brings releases to one reconciler, which is woken when a download ends."""
+        return Supply(
+            client=self._client,
+            stacks=self._informers["clusterstack"].store,
+            choice=self._choice,
+            sources=self._sources,
+            secrets=self._secrets,
+            store=self._store,
+            charts=self._charts(),
+            errands=Errands(self._hosts[host].enqueue),
+        )
+
+    def _charts(self) -> RepositoryCharts | None:
+        allowed = self._settings.chart_repositories
+        return RepositoryCharts(self._chart_web, None, allowed=allowed) if allowed.patterns else None
+
+    def _source_changed(self, stacks: Collection[ObjectKey]) -> None:
+        self._wakers.source_changed(stacks)
+
+    def _forget_stack(self, change: Change) -> None:
+        if change.new is None:
+            self._listings.unfollow(change.key)
+
+    def _forget_release(self, change: Change) -> None:
+        if change.new is None:
+            self._release_supply.forget(change.key)
+            self._vigilance.forget(change.key)
+
+    def _forget_addon(self, change: Change) -> None:
+        if change.new is None:
+            self._addon_supply.forget(change.key)
+
     def _provider_changed(self, key: ObjectKey) -> None:
         self._wakers.provider_changed(key)
 
     def _framed(
-        self, kind: Kind, work: Callable[[Draft], Awaitable[Outcome | None]]
+        self,
+        kind: Kind,
+        work: Callable[[Draft], Awaitable[Outcome | None]],
+        advisory: frozenset[str] = frozenset(),
     ) -> Callable[[ObjectKey], Awaitable[timedelta | None]]:
         return StatusReconciler(
-            group=GROUP, kind=kind, client=self._client, clock=self._clock, events=self._events, work=work
+            group=GROUP,
+            kind=kind,
+            client=self._client,
+            clock=self._clock,
+            events=self._events,
+            work=work,
+            advisory=advisory,
         ).reconcile
 
     def _host(self, name: str, reconcile: Callable[[ObjectKey], Awaitable[timedelta | None]]) -> ReconcilerHost:
@@ -225,6 +295,9 @@ class Operator:
             releases=self._informers["clusterstackrelease"].store,
             clusters=self._informers["cluster"].store,
         )
+        self._informers["clusterstack"].subscribe(self._forget_stack)
+        self._informers["clusterstackrelease"].subscribe(self._forget_release)
+        self._informers["clusteraddon"].subscribe(self._forget_addon)
         self._informers["clusterstack"].subscribe(wakers.stack_changed)
         self._informers["clusterstackrelease"].subscribe(wakers.release_changed)
         self._informers["clusteraddon"].subscribe(wakers.addon_changed)
@@ -257,6 +330,15 @@ class Operator:
             while True:
                 informer = await self._provider_informers.get()
                 group.create_task(informer.run(), name=f"{informer} informer")
+
+
+def _source_choice(settings: Settings) -> SourceChoice:
+    verification = settings.source.verification
+    return SourceChoice(
+        default=default_terms(settings.source),
+        trust=trust_of(verification, "") if verification else None,
+        allowed=settings.allowed_sources,
+    )
 
 
 def _sync_problem(informer: Informer) -> str:

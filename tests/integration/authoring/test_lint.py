@@ -10,12 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from clusterstacks.authoring.examining import Means
 from clusterstacks.authoring.findings import Severity
 from clusterstacks.authoring.linting import Linter
 from clusterstacks.authoring.sample import read_roots
 from clusterstacks.releases.building.sourcetree import read_tree
 from clusterstacks.render.renderer import Renderer
-from tests.support.sources import CLASS, DEPLOYMENT, STAGES, TEMPLATE, tiny
+from tests.support.tiny_stack import CLASS, DEPLOYMENT, STAGES, TEMPLATE, tiny
 
 if TYPE_CHECKING:
     from clusterstacks.authoring.findings import Finding
@@ -111,7 +112,7 @@ CASES = (
 
 
 async def found(renderer: Renderer, changes: dict[str, str | None]) -> tuple[Finding, ...]:
-    return (await Linter(renderer).lint(tiny(changes), "1-35")).findings
+    return (await Linter(Means(renderer)).lint(tiny(changes), "1-35")).findings
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule} {case.place}")
@@ -132,7 +133,7 @@ async def test_the_example_has_no_errors_and_no_warnings_but_about_its_made_up_i
     renderer: Renderer, minor: str
 ) -> None:
     directory = EXAMPLES / minor
-    report = await Linter(renderer).lint(read_tree(directory), str(directory))
+    report = await Linter(Means(renderer)).lint(read_tree(directory), str(directory))
 
     assert report.clean
     assert {one.rule for one in report.findings} == {"image-digest"}
@@ -154,7 +155,7 @@ async def test_values_are_tried_with_the_objects_of_a_file(renderer: Renderer) -
     )
 
     assert [one.rule for one in await found(renderer, changes)] == ["values-render"]
-    assert (await Linter(renderer, roots=roots).lint(tiny(changes), "1-35")).findings == ()
+    assert (await Linter(Means(renderer, roots)).lint(tiny(changes), "1-35")).findings == ()
 
 
 async def test_the_sample_has_the_defaults_of_the_classs_variables(renderer: Renderer) -> None:
@@ -212,7 +213,7 @@ def check_whatever_the_files_hold() -> None:
         @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
         @given(st.dictionaries(PATHS, CONTENTS, min_size=1, max_size=3))
         def holds(changes: dict[str, bytes]) -> None:
-            report = runner.run(Linter(renderer).lint({**tiny(), **changes}, "1-35"))
+            report = runner.run(Linter(Means(renderer)).lint({**tiny(), **changes}, "1-35"))
             assert all(one.fault.line >= 1 for one in report.findings)
 
         try:

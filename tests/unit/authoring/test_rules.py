@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from clusterstacks.authoring.linting import findings
 from clusterstacks.authoring.registry import RULES
 from clusterstacks.authoring.stack import load
-from tests.support.sources import SETTINGS, STAGES, tiny
+from tests.support.tiny_stack import SETTINGS, STAGES, tiny
 
 if TYPE_CHECKING:
     from clusterstacks.authoring.findings import Finding
 
 NAMED = "cluster-class/Chart.yaml"
 CHART = "apiVersion: v2\nname: {}\nversion: {}\n"
+NET = "cluster-addon/net/Chart.yaml"
 NEEDY = """\
 apiVersion: v2
 name: net
@@ -27,6 +28,7 @@ dependencies:
     version: 1.18.2
     repository: https://charts.example
 """
+VENDORED = "apiVersion: v2\nname: cilium\nversion: 1.18.2\n"
 FACTS = "apiVersion: compatibility.clusterstack.x-k8s.io/v1alpha1\nkubernetes: '>=1.34 <1.37'\ncomponents:\n"
 COMPONENT = "  - {{name: {0}, addon: {0}, version: 1.0.0}}\n"
 
@@ -63,12 +65,10 @@ CASES = (
         "cluster-addon/more/Chart.yaml:1",
         {"cluster-addon/more/Chart.yaml": CHART.format("more", "1.0.0")},
     ),
-    Case("dependency-unlocked", "cluster-addon/net/Chart.yaml:5", {"cluster-addon/net/Chart.yaml": NEEDY}),
-    Case(
-        "dependency-unvendored",
-        "cluster-addon/net/Chart.yaml:5",
-        {"cluster-addon/net/Chart.yaml": NEEDY, "cluster-addon/net/Chart.lock": ""},
-    ),
+    Case("dependency-unlocked", f"{NET}:5", {NET: NEEDY.replace("1.18.2", "1.18.x")}),
+    Case("dependency-unvendored", f"{NET}:5", {NET: NEEDY}),
+    Case("dependencies", f"{NET}:5", {NET: NEEDY, "cluster-addon/net/Chart.lock": "digest: sha256:0\n"}),
+    Case("dependencies", f"{NET}:5", {NET: NEEDY.replace("name: cilium", "name: 1")}),
     Case("node-images", "node-images.yaml:1", {"node-images.yaml": "apiVersion: v1\n"}),
     Case("compatibility", "compatibility.yaml:2", {"compatibility.yaml": FACTS.replace(">=1.34 <1.37", "new")}),
     Case("compatibility-addons", "compatibility.yaml:1", {"compatibility.yaml": FACTS}),
@@ -99,7 +99,7 @@ def test_a_stack_that_breaks_a_rule_is_told_so_at_the_line(case: Case) -> None:
 def test_the_stack_without_the_change_breaks_no_rule() -> None:
     assert found(tiny()) == ()
     assert found(tiny({"compatibility.yaml": FACTS + COMPONENT.format("net")})) == ()
-    assert found(tiny({"cluster-addon/net/Chart.yaml": NEEDY, "cluster-addon/net/charts/cilium/Chart.yaml": ""})) == ()
+    assert found(tiny({NET: NEEDY, "cluster-addon/net/charts/cilium/Chart.yaml": VENDORED})) == ()
 
 
 def test_every_finding_says_what_to_do() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.meta import ObjectReference
 from clusterstacks.api.names import API_VERSION, GROUP, PAUSED_ANNOTATION, Kind
-from clusterstacks.controllers.clusterstack.releases import STACK_INDEX, OwnedReleases, stacks_owning
+from clusterstacks.controllers.clusterstack.releases import OwnedReleases
+from clusterstacks.controllers.owners import STACK_INDEX, stacks_owning
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.retention import Action, Retained

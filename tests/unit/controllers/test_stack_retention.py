@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from clusterstacks.api.names import API_VERSION, GROUP, Kind
 from clusterstacks.controllers.base import Draft
-from clusterstacks.controllers.clusterstack.listing import Listing
 from clusterstacks.controllers.clusterstack.reconciler import CLASS_NAMESPACE_INDEX, StackReconciler
-from clusterstacks.controllers.clusterstack.releases import STACK_INDEX, OwnedReleases, stacks_owning
+from clusterstacks.controllers.clusterstack.releases import OwnedReleases
+from clusterstacks.controllers.owners import STACK_INDEX, stacks_owning
+from clusterstacks.controllers.sources.choosing import SourceChoice
+from clusterstacks.controllers.sources.listing import Listings
+from clusterstacks.controllers.sources.opening import SourceOpener
+from clusterstacks.controllers.sources.registry import Sources
+from clusterstacks.controllers.sources.secrets import SecretReader
 from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.domain.sources import SourceAddress, SourceKind, SourceTerms
 from clusterstacks.kube.resources import Resource
 from clusterstacks.operator.enqueuing import class_namespace
 from clusterstacks.runtime.clock import SystemClock
@@ -35,14 +43,6 @@ STACK: Manifest = {
 }
 
 
-class NoSource:
-    async def list(self) -> tuple[str, ...]:
-        return ()
-
-    async def fetch(self, *_: object) -> None:
-        raise NotImplementedError
-
-
 async def kept(*, using: str, recorded: str) -> set[str]:
     """Give the releases left of v1 and v2, both ready, when a cluster's class and its addons' are these."""
     api = FakeApi(RELEASES, CLUSTERS, CLASSES, EVENTS)
@@ -57,9 +57,11 @@ async def kept(*, using: str, recorded: str) -> set[str]:
     key = ObjectKey("team", "one")
     clusters.put(key, {"metadata": {"name": "one", "namespace": "team"}, "spec": {"topology": topology}})
     addons.put(ObjectKey("team", "cluster-addon-one"), {"spec": {"clusterStack": recorded}})
+    opener = SourceOpener(secrets=SecretReader(api), release_dir=Path("/nowhere"), environ={})
     reconciler = StackReconciler(
         client=api,
-        listing=Listing(NoSource(), SystemClock()),
+        choice=SourceChoice(default=SourceTerms(address=SourceAddress(SourceKind.DIRECTORY, ""), own=True)),
+        listings=Listings(Sources(opener, SystemClock()), SystemClock(), lambda _: None),
         clusters=clusters,
         addons=addons,
         releases=OwnedReleases(client=api, store=releases, events=EventRecorder(api, "test")),

@@ -18,6 +18,12 @@ def fault_of(stack: Stack, message: str, file: str, way_out: str) -> Fault:
     """Place an error in the file it names, or in ``file``; the message keeps the way out it has, if it has one."""
     named = _FILE.match(message)
     path = named[0] if named and named[0] in stack.tree else file
-    problem, colon, told = message.removeprefix(path).lstrip(":, ").rpartition(": ")
-    line = line_of_complaint(stack.content(path), message)
-    return Fault(path, line, problem if colon else told, told if colon else way_out)
+    problem, told = cause_of(message, path)
+    return Fault(path, line_of_complaint(stack.content(path), message), problem, told or way_out)
+
+
+def cause_of(message: str, place: str) -> tuple[str, str]:
+    """Split an error into what is wrong and the way out; the latter is empty where the error has none."""
+    rest = message.removeprefix(place).lstrip(":, ")
+    problem, colon, told = rest.rpartition(": ")
+    return (problem, told) if colon else (rest, "")

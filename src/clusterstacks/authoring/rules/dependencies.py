@@ -1,49 +1,87 @@
-"""The charts that charts depend on: a build must find the same ones tomorrow."""
+"""The charts that charts depend on: a build must find them, and tomorrow the same ones."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.reading import text
 from clusterstacks.authoring.findings import Fault, Rule, Severity
 from clusterstacks.authoring.lines import line_of_field
+from clusterstacks.authoring.rules.complaints import cause_of
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.releases.requirements import lacking, locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clusterstacks.authoring.stack import Chart, Stack
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.releases.requirements import Requirement
 
-LOCK_FILE = "Chart.lock"
+
+def readable(stack: Stack) -> Iterator[Fault]:
+    """Dependencies and lock file can be read and fit together."""
+    for chart in stack.charts:
+        if chart.metadata is None:
+            continue  # it does not render, which says so better
+        try:
+            locked(chart.files, chart.directory)
+        except SpecError as error:
+            problem, way_out = cause_of(error.message, chart.directory)
+            yield Fault(chart.chart_file, _line(chart), problem, way_out or "correct its dependencies")
 
 
 def unlocked(stack: Stack) -> Iterator[Fault]:
-    """A dependency that is not in the stack is at least named by its exact version in a lock file."""
+    """A dependency that is not in the stack is one exact version."""
     for chart in stack.charts:
-        for dependency in chart.unvendored:
-            if LOCK_FILE not in chart.files:
-                problem = f"dependency {text(dependency, 'name')} is neither in charts/ nor in {LOCK_FILE}"
-                way_out = f"run helm dependency update {chart.directory} and commit {LOCK_FILE}"
-                yield Fault(chart.chart_file, _line(chart, dependency), problem, way_out)
+        for number, requirement in _lacking(chart):
+            if not requirement.exact:
+                problem = f"dependency {requirement.name} is whatever version is the newest when a release is built"
+                way_out = (
+                    f"run helm dependency update {chart.directory} and commit Chart.lock, or write one exact version"
+                )
+                yield Fault(chart.chart_file, _line(chart, number), problem, way_out)
 
 
 def unvendored(stack: Stack) -> Iterator[Fault]:
-    """What is locked but not in the stack must be downloaded by every build, and is not looked at here."""
+    """A chart whose dependencies are left out cannot be looked at."""
     for chart in stack.charts:
-        for dependency in chart.unvendored:
-            if LOCK_FILE in chart.files:
-                problem = (
-                    f"dependency {text(dependency, 'name')} is not in charts/, so {chart.title} is not rendered here"
-                )
-                way_out = f"csctl create downloads it; to lint it too, run helm dependency build {chart.directory}"
-                yield Fault(chart.chart_file, _line(chart, dependency), problem, way_out)
+        if chart.completed or chart.missing:
+            continue
+        for number, requirement in _lacking(chart):
+            problem = f"dependency {requirement.name} is not in charts/, so {chart.title} is not rendered here"
+            yield Fault(chart.chart_file, _line(chart, number), problem, "lint it without --dependencies leave")
 
 
-def _line(chart: Chart, dependency: Manifest) -> int:
-    return line_of_field(chart.content, ("dependencies", chart.dependencies.index(dependency)))
+def missing(stack: Stack) -> Iterator[Fault]:
+    """Every dependency can be had."""
+    for chart in stack.charts:
+        if chart.missing:
+            problem, way_out = cause_of(chart.missing, chart.directory)
+            yield Fault(chart.chart_file, _line(chart), problem, way_out or "csctl create fails alike: correct it")
+
+
+def _lacking(chart: Chart) -> list[tuple[int, Requirement]]:
+    """Dependencies that ``charts/`` does not hold, with their places in the list."""
+    try:
+        absent = lacking(chart.files, chart.directory)
+        wanted = list(locked(chart.files, chart.directory))
+    except SpecError:
+        return []
+    return [(number, one) for number, one in enumerate(wanted) if (one.name, one.repository) in _names(absent)]
+
+
+def _names(requirements: tuple[Requirement, ...]) -> set[tuple[str, str]]:
+    return {(one.name, one.repository) for one in requirements}
+
+
+def _line(chart: Chart, number: int = 0) -> int:
+    return line_of_field(chart.content, ("dependencies", number))
 
 
 RULES = (
-    Rule("dependency-unlocked", Severity.WARNING, "Every chart dependency is vendored or locked.", unlocked),
-    Rule("dependency-unvendored", Severity.WARNING, "Every chart dependency is in charts/.", unvendored),
+    Rule("dependencies", Severity.ERROR, "Chart dependencies and their lock file can be read and agree.", readable),
+    Rule(
+        "dependency-unlocked", Severity.WARNING, "Every chart dependency is vendored, or one exact version.", unlocked
+    ),
+    Rule("dependency-missing", Severity.ERROR, "Every chart dependency can be downloaded.", missing),
+    Rule("dependency-unvendored", Severity.WARNING, "No chart is left out for lack of a dependency.", unvendored),
 )

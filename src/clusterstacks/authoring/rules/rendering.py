@@ -19,7 +19,7 @@ _RENDERED_PLACE = re.compile(r"([^\s()\"]+/(?:templates|crds)/[^\s()\":,]+)")
 def charts(stack: Stack) -> Iterator[Fault]:
     """Every chart renders to objects that Kubernetes takes."""
     for chart in stack.charts:
-        if chart.failure and not chart.unvendored:
+        if chart.failure:
             path, line = _place(chart)
             way_out = f"correct the chart; csctl template {stack.directory} shows what it renders to"
             yield Fault(path, line, f"{chart.title} does not render: {chart.cause(chart.failure)}", way_out)

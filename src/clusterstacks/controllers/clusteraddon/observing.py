@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterapi import ClusterView, ObjectRef, cluster_view, reported_versions, template_data
 from clusterstacks.api.clusterconditions import condition_view
-from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, DIGEST_ANNOTATION, GROUP, Kind
+from clusterstacks.api.names import (
+    CLUSTER_API_GROUP,
+    CLUSTER_KIND,
+    DIGEST_ANNOTATION,
+    GROUP,
+    Kind,
+    Reason,
+    ReleaseCondition,
+)
 from clusterstacks.controllers.clusteraddon.creation import release_of
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.rollout import ControlPlaneState
@@ -49,6 +57,12 @@ class Seen:
         why = condition_view(self.release_object or {}, "Ready").message
         title = f"ClusterStackRelease {self.cluster.class_namespace}/{self.release}"
         return f"{title}, which class {self.cluster.class_name} comes from, has not been downloaded{why and f': {why}'}"
+
+    @property
+    def unsigned(self) -> str:
+        """Say that the release may not be used because no trusted key signed it; empty when it may."""
+        found = condition_view(self.release_object or {}, ReleaseCondition.SIGNATURE_VERIFIED)
+        return found.message if found.false and found.reason == Reason.SIGNATURE_REQUIRED else ""
 
     @property
     def running(self) -> KubernetesVersion:

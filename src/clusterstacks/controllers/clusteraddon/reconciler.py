@@ -13,7 +13,7 @@ from clusterstacks.controllers.clusteraddon.mirror import mirror, withdraw
 from clusterstacks.controllers.clusteraddon.observing import Seen, observe
 from clusterstacks.controllers.clusteraddon.offers import CLASS_NOT_OFFERED
 from clusterstacks.controllers.finalizers import hold, let_go
-from clusterstacks.domain.errors import ClusterStacksError, SpecError, outcome_of
+from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError, outcome_of
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 from clusterstacks.domain.progress import Progress, read_progress
@@ -32,6 +32,13 @@ RESYNC = timedelta(minutes=5)
 
 GATE_RETRY = timedelta(seconds=10)
 """How soon to look again at a control plane that is not there yet; as the Go operator."""
+
+
+class ReleaseUnsigned(DependencyError):
+    """The release must be signed and is not; when that is mended, its object tells."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Reason.SIGNATURE_REQUIRED, message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +125,9 @@ class AddonReconciler:
         if refusal:
             draft.false(AddonCondition.CLUSTER_READY, CLASS_NOT_OFFERED, refusal)
             raise SpecError(CLASS_NOT_OFFERED, refusal)
+        if seen.unsigned:
+            draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, seen.unsigned)
+            raise ReleaseUnsigned(seen.unsigned)
 
 
 def _missing(cluster: ClusterView) -> str:

@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from clusterstacks.apply.results import PruneReport
     from clusterstacks.controllers.base import Draft
     from clusterstacks.controllers.clusteraddon.observing import Seen
+    from clusterstacks.controllers.sources.supply import Supply
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.release import Release
-    from clusterstacks.releases.sources import ReleaseSource
-    from clusterstacks.releases.store import ReleaseStore
     from clusterstacks.render.renderer import Renderer
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.metrics import Metrics
@@ -49,8 +48,7 @@ class Rolling:
     """Brings one cluster's addons to the release of its class."""
 
     client: Client
-    source: ReleaseSource
-    store: ReleaseStore
+    supply: Supply
     renderer: Renderer
     events: EventRecorder
     metrics: Metrics
@@ -66,6 +64,8 @@ class Rolling:
             inputs: Digest of what the addons depend on now.
         """
         release = await self._open(draft, seen)
+        if release is None:
+            return Waiting(Reason.CHART_MISSING, f"release {seen.release} is being downloaded again", RESYNC)
         delivery = Delivery(workload)
         with draft.blaming(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
             records = await delivery.records()
@@ -96,18 +96,21 @@ class Rolling:
             return Settled(CONFIRMATION) if rollout.resumed else outcome
         return outcome
 
-    async def _open(self, draft: Draft, seen: Seen) -> Release:
+    async def _open(self, draft: Draft, seen: Seen) -> Release | None:
+        """Return the release; None while it is being downloaded, as this machine's disk was lost."""
         try:
-            release = await self.store.ensure(seen.release, self.source, digest=seen.digest)
+            obtained = await self.supply.obtain(draft.key, seen.release_object or {}, seen.release)
         except InvalidAddonConfig as error:
             draft.false(AddonCondition.CONFIG_VALIDATED, Reason.PARSING_CONFIG_FAILED, error.message, Severity.ERROR)
             raise
         except ClusterStacksError as error:
             draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, error.message)
             raise
-        if release.staged:
+        if obtained is None:
+            return None
+        if obtained.release.staged:
             draft.true(AddonCondition.CONFIG_VALIDATED)
-        return release
+        return obtained.release
 
     async def _run(self, rollout: Rollout, delivering: Delivering) -> tuple[Rollout, Outcome]:
         """Make one move after the other until there is something to wait for, or nothing left to do."""

@@ -14,7 +14,7 @@ from clusterstacks.controllers.clusteraddon.creation import addon_name, release_
 from clusterstacks.controllers.clusterstack.provider import ensure_provider_object, provider_object, read_template
 from clusterstacks.controllers.clusterstack.summary import summarise
 from clusterstacks.domain.conditions import Severity
-from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
+from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 from clusterstacks.domain.retention import Action, Retention, Subscription, decide
@@ -23,8 +23,9 @@ from clusterstacks.domain.versions import KubernetesMinor, StackVersion
 if TYPE_CHECKING:
     from clusterstacks.api.meta import ObjectReference
     from clusterstacks.controllers.base import Draft
-    from clusterstacks.controllers.clusterstack.listing import Listing
     from clusterstacks.controllers.clusterstack.releases import OwnedReleases
+    from clusterstacks.controllers.sources.choosing import SourceChoice
+    from clusterstacks.controllers.sources.listing import Listings
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.store import Store
@@ -36,28 +37,39 @@ RESYNC = timedelta(minutes=5)
 """Events wake the reconciler; this only bounds a lost one. As the Go operator's resync."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """The source's release names; None, and why, when it cannot be listed."""
+
+    names: frozenset[str] | None
+    trouble: ClusterStacksError | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackReconciler:
     """Keep the releases of one stack."""
 
     client: Client
-    listing: Listing
+    choice: SourceChoice
+    listings: Listings
     clusters: Store
     addons: Store
     releases: OwnedReleases
     events: EventRecorder
 
-    async def work(self, draft: Draft) -> Outcome:
-        """Do what is next for one ClusterStack."""
+    async def work(self, draft: Draft) -> Outcome | None:
+        """Do what is next for one ClusterStack; None until its source was asked for the first time."""
         if draft.deleting:
             return Settled()  # its releases follow through their owner references
         draft.drop(StackCondition.ASSETS_CLIENT_AVAILABLE)  # left by the Go operator, nobody else would mend it
         stack = ClusterStack.parse(draft.manifest)
         subscription = subscription_of(stack)
-        listed, trouble = await self._listed(draft, stack)
+        listed = self._listed(draft, stack)
+        if listed is None:
+            return None
         decision = decide(
             subscription,
-            listed=listed,
+            listed=listed.names,
             existing=self.releases.existing(stack),
             classes_in_use=self._classes_in_use(stack.key.namespace),
         )
@@ -66,22 +78,28 @@ class StackReconciler:
             await self._prune(draft, stack, decision)
         finally:
             summarise(draft, self.releases.of(stack), decision)
-        if trouble is not None:
-            raise trouble
+        if listed.trouble is not None:
+            raise listed.trouble
         return self._outcome(draft, decision)
 
-    async def _listed(self, draft: Draft, stack: ClusterStack) -> tuple[frozenset[str] | None, DependencyError | None]:
-        """The source's release names; None, and why, when it cannot be listed."""
-        if not stack.spec.auto_subscribe:
-            draft.drop(StackCondition.RELEASES_SYNCED)
-            return frozenset(), None
+    def _listed(self, draft: Draft, stack: ClusterStack) -> _Listed | None:
+        """What the source holds; None while it was never asked, which wakes the stack as soon as it is."""
         try:
+            with draft.blaming(StackCondition.RELEASES_SYNCED):
+                terms = self.choice.terms(stack)
+            if not stack.spec.auto_subscribe:
+                self.listings.unfollow(stack.key)
+                draft.drop(StackCondition.RELEASES_SYNCED)
+                return _Listed(frozenset())
+            listing = self.listings.follow(stack.key, terms)
+            if not listing.is_read:
+                return None
             with draft.blaming(StackCondition.RELEASES_SYNCED, Reason.FAILED_TO_SYNC):
-                listed = await self.listing.names()
-        except DependencyError as error:
-            return None, error
+                names = listing.names()
+        except ClusterStacksError as error:
+            return _Listed(None, error)
         draft.true(StackCondition.RELEASES_SYNCED)
-        return listed, None
+        return _Listed(names)
 
     def _classes_in_use(self, namespace: str) -> list[str]:
         """The class of every Cluster, and the one it comes from: until its addons have moved it may go back."""

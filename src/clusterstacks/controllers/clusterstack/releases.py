@@ -16,6 +16,7 @@ from clusterstacks.api.names import (
     Kind,
 )
 from clusterstacks.controllers.clusterstackrelease.deletion import clusters_using
+from clusterstacks.controllers.owners import STACK_INDEX, is_stack, stacks_owning
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.patches import contains
 from clusterstacks.domain.retention import ExistingRelease
@@ -29,19 +30,6 @@ if TYPE_CHECKING:
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.store import Store
-
-STACK_INDEX = "cluster stack"
-"""Index of ClusterStackReleases by ``namespace/name`` of the ClusterStack that owns them."""
-
-
-def stacks_owning(release: Manifest) -> list[str]:
-    """Values of the index: the ClusterStacks among a release's owners."""
-    metadata = release["metadata"]
-    return [
-        str(ObjectKey(metadata["namespace"], owner["name"]))
-        for owner in metadata.get("ownerReferences") or []
-        if _is_stack(owner)
-    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +102,7 @@ class OwnedReleases:
             return
         if stacks_owning(existing) != [str(stack.key)]:
             references = existing["metadata"]["ownerReferences"]
-            await self._own(existing, [one for one in references if not _is_stack(one, stack.key.name)])
+            await self._own(existing, [one for one in references if not is_stack(one, stack.key.name)])
             return
         if await self._is_held(spare.release, namespace):
             return
@@ -136,14 +124,6 @@ class OwnedReleases:
         resource = await self.client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE)
         patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "ownerReferences": owners}}
         await self.client.merge_patch(resource, metadata["name"], patch, metadata["namespace"])
-
-
-def _is_stack(owner: Manifest, name: str = "") -> bool:
-    return (
-        owner.get("kind") == Kind.CLUSTER_STACK
-        and str(owner.get("apiVersion")).startswith(f"{GROUP}/")
-        and name in ("", owner.get("name"))
-    )
 
 
 def _owner(stack: Manifest) -> Manifest:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -11,20 +11,26 @@ from clusterstacks.api.names import DIGEST_ANNOTATION, RELEASE_FINALIZER, Reason
 from clusterstacks.controllers.clusterstackrelease.classes import class_outcome
 from clusterstacks.controllers.clusterstackrelease.deletion import delete_release
 from clusterstacks.controllers.clusterstackrelease.objects import apply_class_chart
+from clusterstacks.controllers.clusterstackrelease.vigilance import moved, unsigned
 from clusterstacks.controllers.finalizers import hold
-from clusterstacks.domain.errors import DependencyError, SpecError
+from clusterstacks.controllers.sources.charts import concerns_charts
+from clusterstacks.controllers.sources.pins import Pins
+from clusterstacks.controllers.sources.verifying import Unsigned
+from clusterstacks.domain.conditions import Severity
+from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.objects import split_api_version
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
+from clusterstacks.releases.errors import DigestMismatch
 
 if TYPE_CHECKING:
     from clusterstacks.apply.engine import Applier
     from clusterstacks.controllers.base import Draft
+    from clusterstacks.controllers.clusterstackrelease.vigilance import Vigilance
     from clusterstacks.controllers.providers import ProviderObjects
+    from clusterstacks.controllers.sources.supply import Obtained, Supply
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.release import Release
-    from clusterstacks.releases.sources import ReleaseSource
-    from clusterstacks.releases.store import ReleaseStore
     from clusterstacks.render.renderer import Renderer
 
 PROVIDER_RECHECK = timedelta(minutes=5)
@@ -47,8 +53,8 @@ class ReleaseReconciler:
     """
 
     client: Client
-    source: ReleaseSource
-    store: ReleaseStore
+    supply: Supply
+    vigilance: Vigilance
     renderer: Renderer
     applier: Applier
     providers: ProviderObjects
@@ -66,8 +72,14 @@ class ReleaseReconciler:
         return outcome
 
     async def _advance(self, draft: Draft, name: ReleaseName) -> Outcome:
-        applied = draft.holds(ReleaseCondition.CHART_APPLIED) and bool(draft.annotation(DIGEST_ANNOTATION))
-        release = None if applied else await self._open(draft, name)
+        release = None
+        if not (draft.holds(ReleaseCondition.CHART_APPLIED) and draft.annotation(DIGEST_ANNOTATION)):
+            release = await self._open(draft, name)
+            if release is None:
+                return Waiting(Reason.RELEASE_NOT_DOWNLOADED_YET, f"release {name} is being downloaded", None)
+        refused = await self.vigilance.look(draft, name)
+        if refused is not None:
+            return refused
         waiting = await self._provider(draft)
         if waiting is not None:
             return waiting
@@ -75,29 +87,59 @@ class ReleaseReconciler:
             failed = await apply_class_chart(draft, release, self.renderer, self.applier)
             if failed is not None:
                 return failed
-        return await class_outcome(draft, name, self.client)
+        outcome = await class_outcome(draft, name, self.client)
+        return replace(outcome, recheck=self.vigilance.rest(draft.key)) if isinstance(outcome, Settled) else outcome
 
-    async def _open(self, draft: Draft, name: ReleaseName) -> Release:
-        pinned = draft.annotation(DIGEST_ANNOTATION)
+    async def _open(self, draft: Draft, name: ReleaseName) -> Release | None:
+        """Return the release, None while it is being downloaded."""
         draft.status["ready"] = False
-        try:
-            with draft.blaming(ReleaseCondition.DOWNLOADED, Reason.RELEASE_NOT_DOWNLOADED_YET):
-                release = await self.store.ensure(name, self.source, digest=pinned)
-        except SpecError as error:
-            draft.false(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE, error.message)
-            raise ReleaseUnusable(error) from error
-        if not pinned:
-            await self._pin(draft, release.digest)
+        with draft.blaming(ReleaseCondition.DOWNLOADED):
+            origin = await self.supply.origin(draft.manifest)
+        obtained = await self._obtain(draft, name)
+        if obtained is None:
+            message = f"it is being downloaded from {origin.terms.address}"
+            draft.false(ReleaseCondition.DOWNLOADED, Reason.RELEASE_NOT_DOWNLOADED_YET, message, Severity.INFO)
+            return None
+        release = obtained.release
+        if Pins.of(draft.manifest) != Pins.holding(release):
+            await self._pin(draft, Pins.holding(release))
+        if obtained.fresh:
+            self.vigilance.seen(draft, origin, obtained.verdict)
         draft.true(ReleaseCondition.DOWNLOADED)
+        if release.dependencies:
+            draft.true(ReleaseCondition.DEPENDENCIES_RESOLVED)
+        else:
+            draft.drop(ReleaseCondition.DEPENDENCIES_RESOLVED)
         draft.status["digest"] = release.digest
         draft.status["kubernetesVersion"] = release.metadata.kubernetes.text
         return release
 
-    async def _pin(self, draft: Draft, digest: str) -> None:
-        """Remember the first download's digest where it outlives status: a release that changes later is refused."""
+    async def _obtain(self, draft: Draft, name: ReleaseName) -> Obtained | None:
+        try:
+            with draft.blaming(ReleaseCondition.DOWNLOADED, Reason.RELEASE_NOT_DOWNLOADED_YET):
+                return await self.supply.obtain(draft.key, draft.manifest, name)
+        except ClusterStacksError as error:
+            self._explain(draft, error)
+            if isinstance(error, SpecError):
+                draft.false(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE, error.message)
+                raise ReleaseUnusable(error) from error
+            raise
+
+    @staticmethod
+    def _explain(draft: Draft, error: ClusterStacksError) -> None:
+        """Say what is wrong where people and programs look for it."""
+        if isinstance(error, DigestMismatch):
+            moved(draft, error.message)
+        elif isinstance(error, Unsigned):
+            unsigned(draft, error.message, required=True)
+        elif concerns_charts(error):
+            draft.false(ReleaseCondition.DEPENDENCIES_RESOLVED, error.code, error.message)
+
+    async def _pin(self, draft: Draft, pins: Pins) -> None:
+        """Remember the first download where it outlives status: a release that changes later is refused."""
         group, version = split_api_version(draft.manifest["apiVersion"])
         resource = await self.client.resource(group, draft.manifest["kind"], version)
-        patch = {"metadata": {"annotations": {DIGEST_ANNOTATION: digest}}}
+        patch = {"metadata": {"annotations": pins.annotations()}}
         draft.manifest = await self.client.merge_patch(resource, draft.key.name, patch, draft.key.namespace)
 
     async def _provider(self, draft: Draft) -> Outcome | None:

@@ -1,0 +1,180 @@
+"""The regular look at a release's source: whether it still has what was pinned, and who signed it.
+
+What is found is said in conditions. A moved tag changes nothing else; a release that must be signed and is not any more
+is not ready for new clusters, and those that use it keep it.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import SystemRandom
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.names import Reason, ReleaseCondition
+from clusterstacks.controllers.sources.pins import Pins
+from clusterstacks.domain.conditions import Severity
+from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.domain.outcomes import Outcome, Waiting
+from clusterstacks.runtime.backoff import JITTER
+
+if TYPE_CHECKING:
+    from clusterstacks.controllers.base import Draft
+    from clusterstacks.controllers.sources.supply import Origin, Sight, Supply
+    from clusterstacks.controllers.sources.verifying import Verdict
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import ObjectKey
+    from clusterstacks.domain.sources import Trust
+    from clusterstacks.runtime.clock import Clock
+
+INTERVAL = timedelta(minutes=10)
+"""How often a source is asked about each release that came from it. Arbitrary: one or two small requests."""
+
+SOON = timedelta(minutes=1)
+"""When to look again for a new release that waits for its signatures. Arbitrary."""
+
+ADVISORY = frozenset({ReleaseCondition.SOURCE_UNCHANGED, ReleaseCondition.SIGNATURE_VERIFIED})
+"""Conditions that tell of the source and not of the release: they do not count for Ready."""
+
+_chance = SystemRandom()
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Watch:
+    origin: Origin
+    due: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vigilance:
+    """Looks at the sources of releases that are pinned.
+
+    Args:
+        supply: Asks the sources.
+        clock: Time.
+        interval: How often each release is looked at.
+    """
+
+    supply: Supply
+    clock: Clock
+    interval: timedelta = INTERVAL
+    _watches: dict[ObjectKey, _Watch] = field(default_factory=dict)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Watch no longer for a release that is gone."""
+        self._watches.pop(key, None)
+
+    def rest(self, key: ObjectKey) -> timedelta:
+        """How long until the next look."""
+        watch = self._watches.get(key)
+        left = watch.due - self.clock.monotonic() if watch else 0
+        return timedelta(seconds=max(left, 1))
+
+    async def look(self, draft: Draft, name: ReleaseName) -> Outcome | None:
+        """Look if it is time to; an outcome when the release may not be used."""
+        try:
+            origin = await self.supply.origin(draft.manifest)
+        except SpecError as error:
+            # The ClusterStack says so itself; what was pinned goes on.
+            log.debug("the source of %s is not looked at: %s", name, error)
+            return _refusal(draft, None)
+        if origin.trust is None:
+            draft.drop(ReleaseCondition.SIGNATURE_VERIFIED)
+        watch = self._watch(draft, origin)
+        if self.clock.monotonic() >= watch.due:
+            await self._look(draft, name, watch)
+        return _refusal(draft, origin.trust)
+
+    def seen(self, draft: Draft, origin: Origin, verdict: Verdict | None) -> None:
+        """Note what a download has shown."""
+        draft.true(ReleaseCondition.SOURCE_UNCHANGED)
+        _judged(draft, verdict)
+        self._watches[draft.key] = _Watch(origin, self._next())
+
+    def _watch(self, draft: Draft, origin: Origin) -> _Watch:
+        """Return when the next look is due: soon where something is unknown or was wrong, else at some time."""
+        watch = self._watches.get(draft.key)
+        if watch is None:
+            share = 0.0 if self._doubtful(draft, origin) else _chance.random()
+            watch = _Watch(origin, self.clock.monotonic() + share * self.interval.total_seconds())
+            self._watches[draft.key] = watch
+        elif watch.origin != origin:
+            watch.origin, watch.due = origin, self.clock.monotonic()
+        return watch
+
+    @staticmethod
+    def _doubtful(draft: Draft, origin: Origin) -> bool:
+        unsigned = origin.trust is not None and not draft.holds(ReleaseCondition.SIGNATURE_VERIFIED)
+        return unsigned or not draft.holds(ReleaseCondition.SOURCE_UNCHANGED)
+
+    async def _look(self, draft: Draft, name: ReleaseName, watch: _Watch) -> None:
+        try:
+            pins = Pins.of(draft.manifest)
+            sight = await self.supply.look(draft.key, watch.origin, name, pins)
+        except ClusterStacksError as error:
+            log.info("the source of %s could not be looked at, which changes nothing: %s", name, error)
+            # A new release waits for this look.
+            watch.due = self._next() if _is_applied(draft) else self.clock.monotonic() + SOON.total_seconds()
+            return
+        if sight is None:
+            return
+        watch.due = self._next()
+        _compare(draft, name, sight, pins.digest)
+        if sight.verdict is not None:
+            _judged(draft, sight.verdict)
+
+    def _next(self) -> float:
+        return self.clock.monotonic() + self.interval.total_seconds() * (1 + JITTER * _chance.random())
+
+
+def moved(draft: Draft, message: str) -> None:
+    """Say that the source has another content; everything else stays."""
+    draft.false(ReleaseCondition.SOURCE_UNCHANGED, Reason.TAG_MOVED, message)
+
+
+def _compare(draft: Draft, name: ReleaseName, sight: Sight, pinned: str) -> None:
+    if sight.digest is None:
+        message = (
+            f"release {name} is no longer in {sight.place}: what is there of it goes on, but it could not be "
+            "downloaded again; publish it again"
+        )
+        draft.false(ReleaseCondition.SOURCE_UNCHANGED, Reason.RELEASE_GONE, message)
+    elif sight.digest == pinned:
+        draft.true(ReleaseCondition.SOURCE_UNCHANGED)
+    elif sight.digest:
+        moved(
+            draft,
+            f"release {name} was pinned to {pinned}, but {sight.place} now has {sight.digest}, which is not used: "
+            "bring back the old content and publish the change under a new version",
+        )
+
+
+def _judged(draft: Draft, verdict: Verdict | None) -> None:
+    if verdict is None:
+        draft.drop(ReleaseCondition.SIGNATURE_VERIFIED)
+    elif not verdict.complaint:
+        draft.true(ReleaseCondition.SIGNATURE_VERIFIED)
+    else:
+        unsigned(draft, verdict.complaint, required=verdict.required)
+
+
+def unsigned(draft: Draft, complaint: str, *, required: bool) -> None:
+    """Say that no trusted key signed the release."""
+    reason = Reason.SIGNATURE_REQUIRED if required else Reason.NOT_SIGNED
+    severity = Severity.ERROR if required else Severity.WARNING
+    draft.false(ReleaseCondition.SIGNATURE_VERIFIED, reason, complaint, severity)
+
+
+def _refusal(draft: Draft, trust: Trust | None) -> Outcome | None:
+    found = draft.condition(ReleaseCondition.SIGNATURE_VERIFIED)
+    if found is not None and found.status == "False" and found.reason == Reason.SIGNATURE_REQUIRED:
+        return Waiting(found.reason, found.message, INTERVAL)
+    if found is None and trust is not None and trust.required and not _is_applied(draft):
+        return Waiting("SignatureUnknown", "its signatures have not been looked at yet", SOON)
+    return None
+
+
+def _is_applied(draft: Draft) -> bool:
+    return draft.holds(ReleaseCondition.CHART_APPLIED)

@@ -1,0 +1,139 @@
+"""Which source a ClusterStack names, whether it may, and whose signatures it wants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from clusterstacks.api.source import SourceSpec, VerificationPolicy
+from clusterstacks.domain.allowing import AllowedHosts
+from clusterstacks.domain.durations import parse_duration
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.sources import SourceAddress, SourceKind, SourceTerms, Trust, TrustedKey
+
+if TYPE_CHECKING:
+    from clusterstacks.api.clusterstack import ClusterStack
+    from clusterstacks.api.source import VerificationSpec
+
+NOTHING_ALLOWED: Final = AllowedHosts()
+
+SECRET_KEY = "cosign.pub"  # noqa: S105 - no secret: the name cosign gives the public key in a Secret
+
+
+class SourceRefused(SpecError):
+    """A ClusterStack names a source that the operator was not told to use."""
+
+    def __init__(self, stack: object, address: SourceAddress) -> None:
+        super().__init__(
+            "SourceNotAllowed",
+            f"ClusterStack {stack}: spec.source names {address}, which the operator's --allowed-sources leaves out; "
+            "name another source, or ask the provider to add it to that flag",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceChoice:
+    """The operator's settings about sources.
+
+    Args:
+        default: The source of every ClusterStack that names none.
+        trust: Who must have signed the releases where a ClusterStack does not say.
+        allowed: Hosts and repositories ClusterStacks may name. Directories need no mention: they are below the
+            operator's own one, so only whoever starts the operator says what can be read.
+    """
+
+    default: SourceTerms
+    trust: Trust | None = None
+    allowed: AllowedHosts = NOTHING_ALLOWED
+
+    def terms(self, stack: ClusterStack | None) -> SourceTerms:
+        """Return the source of a ClusterStack; the operator's own for a release without one.
+
+        Raises:
+            SourceRefused: The stack may not name it.
+            SpecError: The stack names none, or not one alone.
+        """
+        if stack is None or stack.spec.source is None:
+            return self.default
+        spec = stack.spec.source
+        address = _address(stack, spec)
+        if not (address == self.default.address or address.kind is SourceKind.DIRECTORY or self._allows(address)):
+            raise SourceRefused(stack.key, address)
+        return SourceTerms(
+            address=address,
+            namespace=stack.key.namespace if spec.credentials or spec.ca else "",
+            credentials=spec.credentials.secret_name if spec.credentials else "",
+            ca=spec.ca.secret_name if spec.ca else "",
+            ca_key=spec.ca.key if spec.ca else "",
+            interval=parse_duration(spec.interval) if spec.interval else address.interval,
+        )
+
+    def trusted(self, stack: ClusterStack | None) -> Trust | None:
+        """Return who must have signed the releases of a ClusterStack; None when nobody has to."""
+        if stack is None or stack.spec.source is None or stack.spec.source.verification is None:
+            return self.trust
+        return trust_of(stack.spec.source.verification, stack.key.namespace)
+
+    def _allows(self, address: SourceAddress) -> bool:
+        return self.allowed.allows(url_of(address))
+
+
+def url_of(address: SourceAddress) -> str:
+    """Write a source on the network as the URL that patterns are compared with."""
+    match address.kind:
+        case SourceKind.OCI:
+            return f"{'http' if address.plain_http else 'oci'}://{address.place}"
+        case SourceKind.GITHUB:
+            api = urlsplit(address.api)
+            root = f"{api.scheme}://{api.netloc}" if address.api else "https://github.com"
+            return f"{root}/{address.place}"
+        case SourceKind.HTTP | SourceKind.DIRECTORY:
+            return address.place
+
+
+def trust_of(spec: VerificationSpec, namespace: str) -> Trust:
+    """Read ``verification``; ``namespace`` is that of its Secrets."""
+    keys = tuple(
+        TrustedKey(secret=one.secret_name, key=one.key or SECRET_KEY) if one.secret_name else TrustedKey(one.public_key)
+        for one in spec.keys
+    )
+    named = any(key.secret for key in keys)
+    return Trust(keys=keys, required=spec.policy is VerificationPolicy.REQUIRE, namespace=namespace if named else "")
+
+
+def default_terms(spec: SourceSpec) -> SourceTerms:
+    """Read the operator's own source, whose credentials and authorities do not come from Secrets.
+
+    Raises:
+        SpecError: It names no source, or not one alone.
+    """
+    address = _one_address(spec)
+    if address is None:
+        raise SpecError("SourceUnclear", "name one source")
+    interval = parse_duration(spec.interval) if spec.interval else address.interval
+    return SourceTerms(address=address, interval=interval, own=True)
+
+
+def _address(stack: ClusterStack, spec: SourceSpec) -> SourceAddress:
+    address = _one_address(spec)
+    if address is None:
+        raise SpecError(
+            "SourceUnclear",
+            f"ClusterStack {stack.key}: spec.source must name exactly one of oci, github, http and directory",
+        )
+    return address
+
+
+def _one_address(spec: SourceSpec) -> SourceAddress | None:
+    found = []
+    if spec.oci:
+        found.append(SourceAddress(SourceKind.OCI, spec.oci.repository, plain_http=spec.oci.plain_http))
+    if spec.github:
+        place = f"{spec.github.owner}/{spec.github.repository}"
+        found.append(SourceAddress(SourceKind.GITHUB, place, api=spec.github.url.rstrip("/")))
+    if spec.http:
+        found.append(SourceAddress(SourceKind.HTTP, spec.http.url.rstrip("/")))
+    if spec.directory:
+        found.append(SourceAddress(SourceKind.DIRECTORY, spec.directory.path))
+    return found[0] if len(found) == 1 else None

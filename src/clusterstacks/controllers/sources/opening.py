@@ -1,0 +1,164 @@
+"""From what a ClusterStack and its Secrets say to a source that can be asked."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from clusterstacks.controllers.sources.secrets import DOCKER_CONFIG, SecretReader, SecretUnusable
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.sources import SourceAddress, SourceKind, SourceTerms
+from clusterstacks.releases.directory import DirectorySource
+from clusterstacks.releases.errors import SourceUnavailable
+from clusterstacks.releases.github.repository import API
+from clusterstacks.releases.github.source import GitHubSource
+from clusterstacks.releases.oci.credentials import find, from_docker_config
+from clusterstacks.releases.oci.dockerconfig import ANONYMOUS, Credentials
+from clusterstacks.releases.oci.reference import Reference
+from clusterstacks.releases.oci.registry import Registry
+from clusterstacks.releases.oci.source import OCISource
+from clusterstacks.releases.web import Web
+from clusterstacks.releases.webindex import HttpSource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from clusterstacks.releases.sources import ReleaseSource
+
+CREDENTIALS = "spec.source.credentials"
+CA = "spec.source.ca"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who asks a source, and whom it is believed; never shown.
+
+    Args:
+        credentials: Of whatever kind the source takes.
+        ca: PEM certificates; empty for the system's.
+    """
+
+    credentials: Credentials = ANONYMOUS
+    ca: str = field(default="", repr=False)
+
+    @property
+    def digest(self) -> str:
+        """Tells this access from another without holding it."""
+        one = self.credentials
+        parts = (one.username, one.password, one.token, one.identity, self.ca)
+        return sha256("\0".join(sha256(part.encode()).hexdigest() for part in parts).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOpener:
+    """Makes sources.
+
+    Args:
+        secrets: Reads those ClusterStacks name.
+        release_dir: The operator's own directory; no source reads the disk outside of it.
+        ca: PEM certificates the operator's own source is believed by; empty for the system's.
+        environ: Where credentials of the operator's own source, and proxies, are found.
+    """
+
+    secrets: SecretReader
+    release_dir: Path
+    ca: str = field(default="", repr=False)
+    environ: Mapping[str, str] = field(repr=False)
+
+    async def access(self, terms: SourceTerms) -> Access:
+        """Read credentials and authorities as they are now.
+
+        Raises:
+            SecretUnusable: A Secret is missing or holds something else.
+            ClusterStacksError: The operator's own credentials cannot be read.
+        """
+        if terms.own:
+            return Access(await self._own_credentials(terms.address), self.ca)
+        credentials, ca = ANONYMOUS, ""
+        if terms.credentials:
+            values = await self.secrets.values(terms.namespace, terms.credentials, purpose=CREDENTIALS)
+            credentials = _credentials(values, terms)
+        if terms.ca:
+            pem = await self.secrets.value(terms.namespace, terms.ca, terms.ca_key, purpose=CA)
+            ca = _text(pem, f"{terms.namespace}/{terms.ca}", terms.ca_key)
+        return Access(credentials, ca)
+
+    async def open(self, address: SourceAddress, access: Access) -> tuple[ReleaseSource, Web | None]:
+        """Make a source, and the connections to be closed with it; nothing is asked yet.
+
+        Raises:
+            SpecError: The address or the certificates are none.
+            SourceUnavailable: A directory is not there.
+        """
+        if address.kind is SourceKind.DIRECTORY:
+            return DirectorySource(await asyncio.to_thread(self._below, address)), None
+        plain = address.plain_http or (address.api or address.place).startswith("http://")
+        web = Web(ca=access.ca, plain_http=plain, environ=self.environ)
+        return self._remote(address, access.credentials, web), web
+
+    def _remote(self, address: SourceAddress, credentials: Credentials, web: Web) -> ReleaseSource:
+        if address.kind is SourceKind.OCI:
+            reference = Reference.parse(address.place)
+            return OCISource(Registry(web, reference, credentials, plain_http=address.plain_http))
+        if address.kind is SourceKind.GITHUB:
+            owner, _, repository = address.place.partition("/")
+            token = credentials.token or credentials.password
+            return GitHubSource(web, owner, repository, token=token, api=address.api or API)
+        return HttpSource(web, address.place, authorization=_authorization(credentials))
+
+    def _below(self, address: SourceAddress) -> Path:
+        """Return the directory; a link must not lead out of the operator's own one."""
+        if not address.place:
+            return self.release_dir
+        directory = self.release_dir / address.place
+        if not directory.resolve().is_relative_to(self.release_dir.resolve()):
+            raise SpecError("SourceOutside", f"{address} lies outside of it: name a directory inside")
+        if not directory.is_dir():
+            raise SourceUnavailable(address, "there is no such directory")
+        return directory
+
+    async def _own_credentials(self, address: SourceAddress) -> Credentials:
+        if address.kind is SourceKind.OCI:
+            return await find(Reference.parse(address.place), self.environ)
+        if address.kind is SourceKind.GITHUB:
+            return Credentials(token=self.environ.get("GIT_ACCESS_TOKEN", "").strip())
+        return ANONYMOUS
+
+
+def _credentials(values: Mapping[str, bytes], terms: SourceTerms) -> Credentials:
+    secret = f"{terms.namespace}/{terms.credentials}"
+    if DOCKER_CONFIG in values:
+        if terms.address.kind is not SourceKind.OCI:
+            raise SecretUnusable(secret, "is for registries; give one with username and password, or with token")
+        config = from_docker_config(
+            values[DOCKER_CONFIG], Reference.parse(terms.address.place), file=f"Secret {secret}"
+        )
+        if config == ANONYMOUS:
+            raise SecretUnusable(secret, f"holds nothing for {terms.address.place}; add that registry to it")
+        return config
+    if "token" in values:
+        return Credentials(token=_text(values["token"], secret, "token").strip())
+    if "username" in values or "password" in values:
+        username, password = (_text(values.get(key, b""), secret, key) for key in ("username", "password"))
+        return Credentials(username, password)
+    raise SecretUnusable(secret, f"holds neither {DOCKER_CONFIG}, nor token, nor username and password; add one")
+
+
+def _text(value: bytes, secret: str, key: str) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise SecretUnusable(secret, f"has a key {key} that is no text; write it again") from None
+
+
+def _authorization(credentials: Credentials) -> str:
+    if credentials.token:
+        return f"Bearer {credentials.token}"
+    if credentials == ANONYMOUS:
+        return ""
+    encoded = base64.b64encode(f"{credentials.username}:{credentials.password}".encode()).decode()
+    return f"Basic {encoded}"

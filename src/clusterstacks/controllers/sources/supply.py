@@ -1,0 +1,178 @@
+"""Releases from wherever their ClusterStack says, downloaded once and verified before they are used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.clusterstack import ClusterStack
+from clusterstacks.controllers.owners import leading_stack
+from clusterstacks.controllers.sources.pins import Pins
+from clusterstacks.controllers.sources.verifying import Unsigned, Verdict, judge, trusted_keys
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.releases.errors import DigestMismatch, ReleaseNotFound
+
+if TYPE_CHECKING:
+    from clusterstacks.controllers.sources.choosing import SourceChoice
+    from clusterstacks.controllers.sources.registry import LiveSource, Sources
+    from clusterstacks.controllers.sources.secrets import SecretReader
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest, ObjectKey
+    from clusterstacks.domain.sources import SourceTerms, Trust
+    from clusterstacks.kube.client import Client
+    from clusterstacks.releases.dependencies.vendoring import ChartDependencies
+    from clusterstacks.releases.release import Release
+    from clusterstacks.releases.store import ReleaseStore
+    from clusterstacks.runtime.errands import Errands
+    from clusterstacks.runtime.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a release comes from, and whose signatures are wanted; None for nobody's."""
+
+    terms: SourceTerms
+    trust: Trust | None
+
+
+@dataclass(frozen=True, slots=True)
+class Obtained:
+    """A release in hand.
+
+    Args:
+        release: The release.
+        verdict: What its signatures prove; None when nobody's are wanted.
+        fresh: Whether the source was asked for it just now.
+    """
+
+    release: Release
+    verdict: Verdict | None
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a source has under a release's name now.
+
+    Args:
+        place: The source.
+        digest: Of the content; empty where only a download tells, None when there is no such release any more.
+        verdict: What the signatures prove; None when that was not looked at.
+    """
+
+    place: str
+    digest: str | None
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supply:
+    """Brings releases on behalf of one kind of object, whose reconciles never wait for a source for long.
+
+    Args:
+        charts: Finds charts that releases depend on and do not hold; None where that is not allowed.
+        errands: Those of the reconciler that asks.
+    """
+
+    client: Client
+    stacks: Store
+    choice: SourceChoice
+    sources: Sources
+    secrets: SecretReader
+    store: ReleaseStore
+    charts: ChartDependencies | None
+    errands: Errands
+    _broken: dict[ObjectKey, tuple[str, SpecError]] = field(default_factory=dict)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Give up what was known for an object that is gone."""
+        self.errands.forget(key)
+        self._broken.pop(key, None)
+
+    async def origin(self, release: Manifest) -> Origin:
+        """Find out where a ClusterStackRelease comes from: what the first ClusterStack that owns it says.
+
+        Raises:
+            SpecError: The ClusterStack names a source it may not name.
+            DependencyError: The management API server does not answer.
+        """
+        manifest = await leading_stack(release, self.stacks, self.client)
+        stack = ClusterStack.parse(manifest) if manifest is not None else None
+        return Origin(self.choice.terms(stack), self.choice.trusted(stack))
+
+    async def obtain(self, key: ObjectKey, release: Manifest, name: ReleaseName) -> Obtained | None:
+        """Return a release that may be used, None while it is being downloaded; then ``key`` is woken at the end.
+
+        One that is in the store under the pinned digest was verified when it was pinned: no source is asked for it.
+
+        Args:
+            key: The object that needs it.
+            release: Its ClusterStackRelease; what is pinned there must be found, otherwise whatever there is.
+            name: Its name.
+
+        Raises:
+            Unsigned: It must be signed and is not.
+            SpecError: It is broken, its content is not the pinned one, or its source may not be used.
+            DependencyError: The source does not have it or cannot be read.
+        """
+        pins = Pins.of(release)
+        held = await self.store.open(name, pins.digest, pins.charts) if pins.digest else None
+        if held is not None:
+            return Obtained(held, None, fresh=False)
+        origin = await self.origin(release)
+        return await self.errands.result(key, ("download", origin, pins), partial(self._bring, key, origin, name, pins))
+
+    async def look(self, key: ObjectKey, origin: Origin, name: ReleaseName, pins: Pins) -> Sight | None:
+        """Return what the source has now, at the cost of one or two small requests; None while it is being asked.
+
+        Raises:
+            SpecError: The source cannot be used.
+            DependencyError: The source cannot be read.
+        """
+        return await self.errands.result(key, ("look", origin, pins), partial(self._look, origin, name, pins))
+
+    async def _bring(self, key: ObjectKey, origin: Origin, name: ReleaseName, pins: Pins) -> Obtained:
+        async with self.sources.open(origin.terms) as live, live.turns:
+            release = await self._fetch(key, live, name, pins)
+            if origin.trust is None:
+                return Obtained(release, None, fresh=True)
+            verdict = await self._judge(origin.trust, live, name, release)
+        if verdict.refused:
+            raise Unsigned(verdict.complaint)
+        return Obtained(release, verdict, fresh=True)
+
+    async def _fetch(self, key: ObjectKey, live: LiveSource, name: ReleaseName, pins: Pins) -> Release:
+        """Download a release, unless the source says that it is on disk, was found broken, or is not the pinned one."""
+        stated = await live.source.digest(name)
+        if pins.digest and stated not in ("", pins.digest):
+            raise DigestMismatch(name, pinned=pins.digest, found=stated)
+        known = self._broken.get(key)
+        if known is not None and stated and known[0] == stated:
+            raise known[1]
+        try:
+            return await self.store.ensure(
+                name, live.source, digest=pins.digest or stated, dependencies=self.charts, pinned=pins.charts
+            )
+        except SpecError as error:
+            if not isinstance(error, DigestMismatch):
+                self._broken[key] = (stated, error)
+            raise
+
+    async def _look(self, origin: Origin, name: ReleaseName, pins: Pins) -> Sight:
+        place, trust = str(origin.terms.address), origin.trust
+        async with self.sources.open(origin.terms) as live, live.turns:
+            try:
+                stated = await live.source.digest(name)
+            except ReleaseNotFound:
+                return Sight(place, None, None)
+            held = await self.store.open(name, pins.digest, pins.charts)
+            # The signatures of a moved tag are those of another content and say nothing of ours.
+            if trust is None or held is None or stated not in ("", pins.digest):
+                return Sight(place, stated, None)
+            return Sight(place, stated, await self._judge(trust, live, name, held))
+
+    async def _judge(self, trust: Trust, live: LiveSource, name: ReleaseName, release: Release) -> Verdict:
+        keys = await trusted_keys(trust, self.secrets)
+        evidence = await live.source.evidence(name)
+        return await judge(name, release.contents.files, evidence, keys, trust)

@@ -1,0 +1,42 @@
+"""D42: csctl took any error of the registry for "the tag is not there", and pushed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.domain.errors import DependencyError
+from clusterstacks.releases.oci.publishing import publish
+from clusterstacks.releases.oci.reference import Reference
+from clusterstacks.releases.oci.registry import Registry
+from clusterstacks.releases.web import Patience, Web
+from tests.support.releases import STAGED, staged_release, write_release
+from tests.support.scripted_server import ScriptedServer, hangs_up, says
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.scripted_server import Answer
+
+QUICK = Patience(attempts=2, pause=timedelta(milliseconds=1))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [says({}, 400), says({}, 401), says({}, 403), says({}, 429), says({}, 500), says({}, 503), hangs_up],
+    ids=["400", "401", "403", "429", "500", "503", "hangs up"],
+)
+async def test_d42_a_registry_error_while_checking_the_tag_is_an_error_and_no_push(
+    answer: Answer, tmp_path: Path
+) -> None:
+    directory = write_release(tmp_path / STAGED.release, staged_release())
+    async with ScriptedServer.started() as server, Web(patience=QUICK) as web:
+        server.plays(says({}), answer)
+        reference = Reference.parse(f"{server.url.removeprefix('http://')}/kaas/stacks")
+
+        with pytest.raises(DependencyError):
+            await publish(directory, Registry(web, reference), datetime.now(UTC))
+
+        assert {request.method for request in server.requests} <= {"GET", "HEAD"}

@@ -1,0 +1,58 @@
+"""D61: nothing was verified on download, so whoever could change a registry's disk could change a cluster."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.releases.errors import DigestMismatch
+from clusterstacks.releases.oci.errors import ContentCorrupt
+from clusterstacks.releases.oci.manifests import OCI_MANIFEST
+from clusterstacks.releases.oci.publishing import publish
+from clusterstacks.releases.oci.registry import Registry
+from clusterstacks.releases.oci.source import OCISource
+from clusterstacks.releases.store import ReleaseStore
+from clusterstacks.releases.web import Web
+from tests.support.registry_double import RegistryDouble, digest
+from tests.support.releases import STAGED, staged_release, write_release
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+async def test_d61_a_layer_whose_digest_differs_is_refused(tmp_path: Path) -> None:
+    directory = write_release(tmp_path / STAGED.release, staged_release())
+    async with RegistryDouble.started() as double, Web() as web:
+        registry = Registry(web, double.reference)
+        await publish(directory, registry, EPOCH)
+        metadata = staged_release()["metadata.yaml"]
+        double.blobs[digest(metadata)] = metadata.replace(b"1.35.4", b"1.35.5")
+
+        with pytest.raises(ContentCorrupt):
+            await ReleaseStore(tmp_path / "store").ensure(STAGED, OCISource(registry))
+
+        assert os.listdir(tmp_path / "store") == []
+
+
+async def test_d61_a_tag_that_moved_is_not_followed(tmp_path: Path) -> None:
+    directory = write_release(tmp_path / STAGED.release, staged_release())
+    async with RegistryDouble.started() as double, Web() as web:
+        registry = Registry(web, double.reference)
+        source = OCISource(registry)
+        await publish(directory, registry, EPOCH)
+        pinned = await source.digest(STAGED)
+        # Somebody pushes another release over it, past every check of ours.
+        (directory / "hashes.json").write_text("{}")
+        async with RegistryDouble.started() as scratch:
+            await publish(directory, Registry(web, scratch.reference), EPOCH)
+            double.blobs |= scratch.blobs
+            double.tags(STAGED.release, scratch.manifests["kaas/stacks", STAGED.release][0], OCI_MANIFEST)
+
+        assert await source.digest(STAGED) != pinned
+        with pytest.raises(DigestMismatch):
+            await ReleaseStore(tmp_path / "store").ensure(STAGED, source, digest=pinned)
