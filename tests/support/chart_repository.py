@@ -15,6 +15,7 @@ from clusterstacks.releases.oci.descriptors import EMPTY, Descriptor
 from clusterstacks.releases.oci.manifests import OCI_MANIFEST, write_manifest
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import AsyncIterator, Mapping
 
     from clusterstacks.releases.oci.registry import Registry
@@ -56,6 +57,7 @@ class ChartRepository:
         redirects: Paths that lead elsewhere.
         asked: The path of every request so far.
         headers: What the last request said.
+        gate: What every answer waits for; None for nothing.
     """
 
     url: str = ""
@@ -64,6 +66,7 @@ class ChartRepository:
     redirects: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
+    gate: asyncio.Event | None = None
 
     def publish(self, content: bytes, name: str, version: str, **entry: object) -> bytes:
         """Add a version of a chart; ``entry`` overrides what the index says of it."""
@@ -80,6 +83,8 @@ class ChartRepository:
     async def answer(self, request: web.Request) -> web.Response:
         self.asked.append(request.path)
         self.headers = dict(request.headers)
+        if self.gate is not None:
+            await self.gate.wait()
         if request.path in self.redirects:
             raise web.HTTPFound(self.redirects[request.path])
         if request.path in self.files:

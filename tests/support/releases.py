@@ -6,11 +6,14 @@ import asyncio
 import io
 import tarfile
 import zlib
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.names import parse_release
 from clusterstacks.releases.archives import write_archive
+from clusterstacks.releases.contents import content_digest
 from clusterstacks.releases.errors import ReleaseNotFound
+from clusterstacks.releases.evidence import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -109,6 +112,16 @@ class FakeSource:
 
     async def list(self) -> tuple[str, ...]:
         return tuple(sorted(name.release for name in self.releases))
+
+    async def digest(self, name: ReleaseName) -> str:
+        if name not in self.releases:
+            raise ReleaseNotFound(name, "the fake source")
+        return content_digest((file, sha256(content).hexdigest()) for file, content in self.releases[name].items())
+
+    async def evidence(self, name: ReleaseName) -> Evidence:
+        if name not in self.releases:
+            raise ReleaseNotFound(name, "the fake source")
+        return Evidence()
 
     async def fetch(self, name: ReleaseName, into: Path) -> None:
         self.fetched.append(name)
