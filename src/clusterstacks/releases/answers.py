@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 PIECE_BYTES = 1024 * 1024
 """How much of a body is in memory at a time. Arbitrary: larger pieces are no faster."""
 
+LONGEST_PAUSE = timedelta(days=1)
+"""Longest pause a server is believed to want. Arbitrary."""
+
 TOO_MANY = 429
 _UNAUTHORIZED = {401, 403}
 _NOT_FOUND = 404
@@ -95,16 +98,17 @@ def refusal(answer: Answer) -> NotThere | CredentialsRefused | AnswerRefused:
     return AnswerRefused(answer.place, f"answers with status {answer.status}")
 
 
-def asked_pause(headers: CIMultiDictProxy[str] | Mapping[str, str]) -> timedelta:
+def asked_pause(headers: Mapping[str, str]) -> timedelta:
     """Read ``Retry-After``: seconds or a date (RFC 9110 section 10.2.3); zero when there is none that makes sense."""
     text = headers.get("Retry-After", "").strip()
     if text.isdecimal():
-        return timedelta(seconds=min(int(text), 86400))
+        return min(timedelta(seconds=int(text[:9])), LONGEST_PAUSE)
     try:
         until = parsedate_to_datetime(text)
-    except (TypeError, ValueError):
+        asked = (until if until.tzinfo else until.replace(tzinfo=UTC)) - datetime.now(UTC)
+    except (TypeError, ValueError, OverflowError):
         return timedelta()
-    return max(timedelta(), (until if until.tzinfo else until.replace(tzinfo=UTC)) - datetime.now(UTC))
+    return min(max(timedelta(), asked), LONGEST_PAUSE)
 
 
 def failure(response: aiohttp.ClientResponse, asked: timedelta) -> ServerUnavailable:
@@ -117,6 +121,7 @@ def failure(response: aiohttp.ClientResponse, asked: timedelta) -> ServerUnavail
 _CAUSES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
     ((ssl.SSLError, aiohttp.ClientSSLError), "it does not speak TLS: is it a plain HTTP server?"),
     (aiohttp.ClientConnectorDNSError, "its name is unknown"),
+    (UnicodeError, "its name can be no host's"),
     (aiohttp.ClientProxyConnectionError, "the proxy cannot be reached"),
     (aiohttp.ClientHttpProxyError, "the proxy refuses to connect to it"),
     (TimeoutError, "it did not answer in time"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 from typing import TYPE_CHECKING
 
 from yarl import URL
@@ -39,15 +40,23 @@ def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:
 def is_loopback(url: URL) -> bool:
     """Whether a URL names this machine."""
     address = address_of(url)
-    return url.host == "localhost" if address is None else address.is_loopback
+    if address is None:
+        return (url.host or "").rstrip(".").lower() == "localhost"
+    return address.is_loopback or address.is_unspecified
 
 
 def address_of(url: URL) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return the address a URL names; None when it names a host."""
+    """Return the address a URL names, in every spelling that the system would connect to; None for a name."""
+    host = url.host or ""
     try:
-        return ipaddress.ip_address(url.host or "")
+        address = ipaddress.ip_address(host)
     except ValueError:
-        return None
+        try:
+            # 127.1, 2130706433 and 0x7f000001 are addresses to the C library.
+            address = ipaddress.IPv4Address(socket.inet_aton(host))
+        except (OSError, ValueError):
+            return None
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def _read(environ: Mapping[str, str], variable: str) -> str:

@@ -39,6 +39,9 @@ Body = bytes | Callable[[], AsyncIterator[bytes]]
 SILENCE = timedelta(seconds=60)
 """How long a server may send and take nothing. Arbitrary, as long as proxies allow."""
 
+DOCUMENT_DEADLINE = timedelta(minutes=3)
+"""How long a small document may take, with all attempts. Arbitrary: a chart repository's index of 30 MB must fit."""
+
 CONNECT = timedelta(seconds=15)
 """How long a connection may take. Arbitrary."""
 
@@ -123,10 +126,19 @@ class Web:
             AnswerRefused: It says something else, or the answer is too long.
             ServerUnavailable: As :meth:`open`.
         """
-        async with self.open("GET", url, headers=headers) as answer:
+        async with self._within_deadline(url), self.open("GET", url, headers=headers) as answer:
             if answer.status != 200 and answer.status not in also:
                 raise refusal(answer)
             return Document(answer.status, answer.headers, await answer.read(limit))
+
+    @asynccontextmanager
+    async def _within_deadline(self, url: str) -> AsyncIterator[None]:
+        """A server that sends a byte now and then is never silent."""
+        try:
+            async with asyncio.timeout(DOCUMENT_DEADLINE.total_seconds()):
+                yield
+        except TimeoutError:
+            raise ServerUnavailable(place(url), "it did not answer in time") from None
 
     @asynccontextmanager
     async def open(
@@ -157,14 +169,14 @@ class Web:
             RateLimited: It asks to wait for longer than the patience.
             SpecError: The URL is none of this kind, or plain HTTP to another machine.
         """
-        request = _Request(method, self._checked(url), dict(headers or {}), body, length, check)
+        request = _Request(method, self._checked(url), _checked_headers(headers or {}), body, length, check)
         pause = self._patience.pause
         for attempt in range(1, self._patience.attempts + 1):
             last = attempt == self._patience.attempts
             try:
                 response = await self._follow(request)
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                if last or not (request.is_safe or isinstance(error, aiohttp.ClientConnectorError)):
+            except (aiohttp.ClientError, TimeoutError, OSError, UnicodeError) as error:
+                if last or not _may_repeat(request, error):
                     raise ServerUnavailable(place(request.url), cause(error)) from None
             else:
                 if not self._passes(request, response):
@@ -221,6 +233,8 @@ class Web:
                     total=None, sock_connect=CONNECT.total_seconds(), sock_read=SILENCE.total_seconds()
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
+                # Digests are those of the bytes that lie on the server.
+                auto_decompress=False,
                 headers={"User-Agent": "cluster-stacks"},
             )
             # What may be repeated is decided here, request by request.
@@ -260,6 +274,20 @@ class Web:
         return target
 
 
+def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        if not value.isprintable():
+            raise SpecError("HeaderInvalid", f"the value of {name} has an invisible character in it: remove it")
+    return dict(headers)
+
+
+def _may_repeat(request: _Request, error: BaseException) -> bool:
+    """Whether another attempt could fare better, and could not do twice what is to be done once."""
+    if isinstance(error, (aiohttp.ClientConnectorCertificateError, UnicodeError)):
+        return False
+    return request.is_safe or isinstance(error, aiohttp.ClientConnectorError)
+
+
 @dataclass(frozen=True, slots=True)
 class _Request:
     method: str
@@ -274,7 +302,6 @@ class _Request:
         return self.method in _SAFE
 
     def headers_for(self, headers: Mapping[str, str]) -> dict[str, str]:
-        # Digests are those of the bytes sent, and a small answer must not unfold into a large one.
         merged = {"Accept-Encoding": "identity", **headers}
         length = len(self.body) if isinstance(self.body, bytes) else self.length
         if self.body is not None and length is not None:

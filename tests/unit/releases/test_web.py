@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from clusterstacks.devcluster.pki import Authority
 from clusterstacks.domain.errors import SpecError
@@ -21,6 +22,7 @@ from clusterstacks.releases.errors import (
     RateLimited,
     ServerUnavailable,
 )
+from clusterstacks.releases.proxies import is_loopback
 from clusterstacks.releases.web import Patience, Web
 from tests.support.scripted_server import ScriptedServer, hangs_up, says
 
@@ -173,7 +175,17 @@ async def test_a_circle_of_redirects_ends(server: ScriptedServer, client: Web) -
 
 
 @pytest.mark.parametrize(
-    "target", ["http://169.254.169.254/latest", "ftp://127.0.0.1/", "http://", "gopher://127.0.0.1/"]
+    "target",
+    [
+        "http://169.254.169.254/latest",
+        "http://[::ffff:169.254.169.254]/",
+        "http://0xa9fea9fe/",
+        "ftp://127.0.0.1/",
+        "http://",
+        "gopher://127.0.0.1/",
+        "http://a..b/",
+        f"http://{'a' * 64}.example/",
+    ],
 )
 async def test_a_redirect_into_nowhere_is_not_followed(server: ScriptedServer, target: str) -> None:
     async with Web(patience=QUICK, plain_http=True, environ={}) as client:
@@ -250,3 +262,56 @@ async def test_d78_requests_go_through_the_proxy_of_the_environment(server: Scri
     async with Web(plain_http=True, patience=QUICK, environ=proxies) as client:
         assert (await client.read("http://releases.invalid/x", limit=100)).body == b'"through the proxy"'
     assert server.requests[0].headers["Host"] == "releases.invalid"
+
+
+@pytest.mark.parametrize(
+    "asked", ["9" * 5000, "Wed, 21 Oct 9999 07:28:00 GMT", "Wed, 21 Oct 2099 07:28:00 -9959999999"]
+)
+async def test_no_pause_a_server_asks_for_is_longer_than_a_day(server: ScriptedServer, client: Web, asked: str) -> None:
+    server.plays(says("", 429, **{"Retry-After": asked}))
+    with pytest.raises(RateLimited) as limited:
+        await client.read(server.url, limit=100)
+    assert limited.value.wait <= timedelta(days=1)
+
+
+async def test_a_header_with_a_line_break_is_refused_without_repeating_it(server: ScriptedServer, client: Web) -> None:
+    with pytest.raises(SpecError, match="Authorization has an invisible character") as refused:
+        await client.read(server.url, limit=100, headers={"Authorization": "Bearer secret\nx: y"})
+    assert "secret" not in refused.value.message
+
+
+async def test_bytes_are_taken_as_they_lie_on_the_server(server: ScriptedServer, client: Web) -> None:
+    server.plays(says("packed", 200, **{"Content-Encoding": "gzip"}))
+    assert (await client.read(server.url, limit=100)).body == b'"packed"'
+
+
+async def test_a_server_that_drips_is_given_up(
+    server: ScriptedServer, client: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(releases_web, "DOCUMENT_DEADLINE", timedelta(seconds=0.2))
+
+    async def drip(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b".")
+            await asyncio.sleep(0.01)
+
+    server.plays(drip)
+    with pytest.raises(ServerUnavailable, match="did not answer in time"):
+        await client.read(server.url, limit=10_000)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://localhost./",
+        "http://127.1/",
+        "http://2130706433/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://0.0.0.0/",
+        "http://[::]/",
+    ],
+)
+def test_every_spelling_of_this_machine_is_known(url: str) -> None:
+    assert is_loopback(URL(url))
