@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,7 @@ async def test_d61_a_layer_whose_digest_differs_is_refused(tmp_path: Path) -> No
         with pytest.raises(ContentCorrupt):
             await ReleaseStore(tmp_path / "store").ensure(STAGED, OCISource(registry))
 
-        assert os.listdir(tmp_path / "store") == []
+        assert not list(tmp_path.glob("store/*"))
 
 
 async def test_d61_a_tag_that_moved_is_not_followed(tmp_path: Path) -> None:

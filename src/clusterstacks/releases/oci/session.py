@@ -18,7 +18,7 @@ from clusterstacks.releases.oci.destinations import follow
 from clusterstacks.releases.proxies import is_loopback
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from clusterstacks.releases.answers import Answer
     from clusterstacks.releases.oci.dockerconfig import Credentials
@@ -112,19 +112,17 @@ class Session:
         *,
         limit: int,
         headers: Mapping[str, str] | None = None,
-        also: Collection[int] = (),
-        method: str = "GET",
     ) -> Document:
         """Read a small document.
 
         Raises:
-            NotThere: The registry says 404, unless that is in ``also``.
+            NotThere: The registry says 404.
             AnswerRefused: It answers with another status, or too much.
             CredentialsRefused: It does not accept who asks.
             ServerUnavailable: It cannot be reached.
         """
-        async with self.open(method, target, headers=headers) as answer:
-            if answer.status != 200 and answer.status not in also:
+        async with self.open("GET", target, headers=headers) as answer:
+            if answer.status != 200:
                 raise await refused(answer)
             return Document(answer.status, answer.headers, await answer.read(limit))
 
