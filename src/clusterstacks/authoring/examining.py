@@ -23,11 +23,10 @@ if TYPE_CHECKING:
 
     from clusterstacks.authoring.sample import Roots
     from clusterstacks.authoring.stack import Chart, Stack
-    from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.domain.versions import KubernetesVersion
     from clusterstacks.releases.dependencies.vendoring import ChartDependencies
-    from clusterstacks.render.renderer import ChartRequest, Examined, Renderer
+    from clusterstacks.render.renderer import ChartRequest, Renderer
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,39 +45,49 @@ class Means:
 
 
 async def examine(stack: Stack, means: Means) -> Stack:
-    """Return the stack with what rendering it told.
-
-    Raises:
-        OSError: The cache of charts cannot be used.
-    """
+    """Return the stack with what rendering it told."""
     renderer = means.renderer
     stack = replace(stack, conditions=tuple([broken async for broken in _conditions(stack, renderer)]))
     if stack.settings is None or stack.name is None:
         return stack  # csctl.yaml must be mended first: it says what to render for
     kubernetes = stack.settings.kubernetes
-    examined: list[Chart] = []
-    if stack.class_chart is not None:
-        examined.append(await _class(stack.class_chart, means, stack.name, kubernetes))
-    objects = [document.manifest for chart in examined for document in chart.documents]
+    charts = [await _completed(chart, stack, means.dependencies) for chart in stack.charts]
+    request = partial(class_request, name=stack.name, kubernetes=kubernetes, namespace=NAMESPACE)
+    classes = [await _rendered(chart, renderer, request) for chart in charts if not chart.addon]
+    objects = [document.manifest for chart in classes for document in chart.documents]
     data = (means.roots or sample_roots(stack.name, kubernetes, objects)).data
-    examined += await asyncio.gather(*(_addon(chart, means, data, kubernetes) for chart in stack.addons))
-    return replace(stack, charts=tuple(examined))
+    addons = await asyncio.gather(*(_addon(chart, renderer, data, kubernetes) for chart in charts if chart.addon))
+    return replace(stack, charts=(*classes, *addons))
 
 
-async def _class(chart: Chart, means: Means, name: ReleaseName, kubernetes: KubernetesVersion) -> Chart:
-    request = partial(class_request, name=name, kubernetes=kubernetes, namespace=NAMESPACE)
-    return await _rendered(chart, means, request)
-
-
-async def _addon(chart: Chart, means: Means, data: Mapping[str, Manifest], kubernetes: KubernetesVersion) -> Chart:
+async def _completed(chart: Chart, stack: Stack, dependencies: ChartDependencies | None) -> Chart:
+    """Add what the chart depends on; without that it is not rendered."""
     try:
-        values = await _values(chart, means.renderer, data)
+        absent = lacking(chart.files, chart.directory)
+    except SpecError:
+        absent = ()  # a rule says why; what Helm says to the chart as it is may tell more
+    if not absent:
+        return replace(chart, complete=chart.files)
+    if dependencies is None:
+        return chart
+    try:
+        vendored = await dependencies.vendor(chart.files, chart.directory, tree=stack.files())
+    except ClusterStacksError as error:
+        return replace(chart, missing=error.message)
+    return replace(chart, complete=vendored.files)
+
+
+async def _addon(
+    chart: Chart, renderer: Renderer, data: Mapping[str, Manifest], kubernetes: KubernetesVersion
+) -> Chart:
+    try:
+        values = await _values(chart, renderer, data)
     except UnicodeDecodeError:
         return replace(chart, values_failure="is no UTF-8 text")
     except ClusterStacksError as error:
         return replace(chart, values_failure=error.message)
     request = partial(addon_request, label=chart.title, values=values, kubernetes=kubernetes)
-    return await _rendered(chart, means, request)
+    return await _rendered(chart, renderer, request)
 
 
 async def _values(chart: Chart, renderer: Renderer, data: Mapping[str, Manifest]) -> str:
@@ -86,33 +95,16 @@ async def _values(chart: Chart, renderer: Renderer, data: Mapping[str, Manifest]
     return await addon_values(renderer, template, data, label=chart.title, file=chart.values_path)
 
 
-async def _rendered(chart: Chart, means: Means, request: Callable[[bytes], ChartRequest]) -> Chart:
-    try:
-        files = await _completed(chart, means.dependencies)
-    except ClusterStacksError as error:
-        return replace(chart, missing=error.message)
-    if files is None:
+async def _rendered(chart: Chart, renderer: Renderer, request: Callable[[bytes], ChartRequest]) -> Chart:
+    if chart.complete is None:
         return chart
     try:
         # Helm finds the chart by its one top directory, whatever that is called.
-        packed = pack_chart("chart", chart_files(files, chart.directory))
-        examined: Examined = await means.renderer.examine(request(packed))
+        packed = pack_chart("chart", chart_files(chart.complete, chart.directory))
+        examined = await renderer.examine(request(packed))
     except ClusterStacksError as error:
-        return replace(chart, completed=True, failure=error.message)
-    return replace(chart, completed=True, rendered=True, documents=examined.documents, repetitions=examined.repetitions)
-
-
-async def _completed(chart: Chart, dependencies: ChartDependencies | None) -> Mapping[str, bytes] | None:
-    """Return the chart's files with what it depends on; None when that is to be left out."""
-    try:
-        absent = lacking(chart.files, chart.directory)
-    except SpecError:
-        return chart.files  # a rule of its own says why; Helm may find more
-    if not absent:
-        return chart.files
-    if dependencies is None:
-        return None
-    return (await dependencies.vendor(chart.files, chart.directory)).files
+        return replace(chart, failure=error.message)
+    return replace(chart, rendered=True, documents=examined.documents, repetitions=examined.repetitions)
 
 
 async def _conditions(stack: Stack, renderer: Renderer) -> AsyncIterator[BrokenCondition]:

@@ -42,7 +42,7 @@ class Chart:
         values_path: The template of its values; empty when it has none.
         values_template: Its text.
         versioned: Whether a build packages it whole and gives it the release's version.
-        completed: Whether it has all it depends on, perhaps because that was added to it.
+        complete: Its files with all it depends on; None as long as something is missing.
         missing: Why what it depends on could not be added.
         rendered: Whether it was rendered without failure.
         documents: What it rendered to.
@@ -57,7 +57,7 @@ class Chart:
     values_path: str = ""
     values_template: bytes = field(default=b"", repr=False)
     versioned: bool = False
-    completed: bool = False
+    complete: Mapping[str, bytes] | None = field(default=None, repr=False)
     missing: str = ""
     rendered: bool = False
     documents: tuple[Document, ...] = ()
@@ -176,6 +176,11 @@ class Stack:
     def addons(self) -> tuple[Chart, ...]:
         """The charts of the addons."""
         return tuple(chart for chart in self.charts if chart.addon)
+
+    def files(self) -> dict[str, bytes]:
+        """Return every file of the stack, those of charts as the release would hold them."""
+        charts = {f"{one.directory}/{path}": content for one in self.charts for path, content in one.files.items()}
+        return {**self.tree, **charts}
 
     def content(self, path: str) -> bytes:
         """Content of a file, empty where there is none."""

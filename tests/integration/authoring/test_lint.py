@@ -15,6 +15,8 @@ from clusterstacks.authoring.findings import Severity
 from clusterstacks.authoring.linting import Linter
 from clusterstacks.authoring.sample import read_roots
 from clusterstacks.releases.building.sourcetree import read_tree
+from clusterstacks.releases.dependencies.vendoring import ChartDependencies
+from clusterstacks.releases.web import Web
 from clusterstacks.render.renderer import Renderer
 from tests.support.tiny_stack import CLASS, DEPLOYMENT, STAGES, TEMPLATE, tiny
 
@@ -28,6 +30,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "stacks" / "local" / "demo"
 CLASS_FILE = "cluster-class/templates/class.yaml"
 TEMPLATE_FILE = "cluster-class/templates/template.yaml"
 NET = "cluster-addon/net/templates/deployment.yaml"
+NET_CHART = "cluster-addon/net/Chart.yaml"
 MORE = "cluster-addon/net/templates/more.yaml"
 OVERWRITE = "cluster-addon/net/overwrite.yaml"
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {}\n"
@@ -171,11 +174,44 @@ async def test_no_finding_shows_the_content_of_a_secret(renderer: Renderer) -> N
     assert "hunter" not in str(findings)
 
 
-async def test_a_chart_that_needs_what_is_not_there_is_not_called_broken(renderer: Renderer) -> None:
-    needy = "apiVersion: v2\nname: net\nversion: 1.0.0\ndependencies:\n  - {name: cilium, version: 1.18.2, repository: https://charts.example}\n"
-    findings = await found(renderer, {"cluster-addon/net/Chart.yaml": needy})
+SHARED = "apiVersion: v2\nname: shared\nversion: 1.0.0\n"
+NEEDY = """\
+apiVersion: v2
+name: net
+version: 1.0.0
+dependencies:
+  - name: shared
+    version: 1.0.0
+    repository: {}
+"""
 
-    assert [(one.rule, one.severity) for one in findings] == [("dependency-unlocked", Severity.WARNING)]
+
+async def test_a_chart_that_lacks_something_is_left_out_but_not_called_broken(renderer: Renderer) -> None:
+    findings = await found(renderer, {NET_CHART: NEEDY.format("https://charts.example"), NET: "{{ if }}"})
+
+    assert [(one.rule, one.severity) for one in findings] == [("dependency-unvendored", Severity.WARNING)]
+
+
+async def test_what_a_chart_depends_on_is_added_before_it_is_looked_at(renderer: Renderer) -> None:
+    changes = {
+        NET_CHART: NEEDY.format("file://../../shared"),
+        "shared/Chart.yaml": SHARED,
+        "shared/templates/a.yaml": DEPLOYMENT.replace("@sha256", "#sha256").replace("name: net", "name: shared"),
+    }
+    async with Web() as web:
+        means = Means(renderer, dependencies=ChartDependencies(web, None, offline=True))
+        findings = (await Linter(means).lint(tiny(changes), "1-35")).findings
+
+    assert [(one.rule, one.fault.path) for one in findings] == [("image-digest", NET_CHART)]
+
+
+async def test_a_dependency_that_cannot_be_had_is_an_error(renderer: Renderer) -> None:
+    async with Web() as web:
+        means = Means(renderer, dependencies=ChartDependencies(web, None, offline=True))
+        report = await Linter(means).lint(tiny({NET_CHART: NEEDY.format("https://charts.example")}), "1-35")
+
+    assert [(one.rule, one.fault.line) for one in report.findings] == [("dependency-missing", 5)]
+    assert "charts.example" in report.findings[0].fault.message
 
 
 PATHS = st.sampled_from([*tiny(), "cluster-addon/net/values.yaml", "cluster-addon/net/.helmignore", MORE])

@@ -24,6 +24,7 @@ def readable(stack: Stack) -> Iterator[Fault]:
             continue  # it does not render, which says so better
         try:
             locked(chart.files, chart.directory)
+            lacking(chart.files, chart.directory)
         except SpecError as error:
             problem, way_out = cause_of(error.message, chart.directory)
             yield Fault(chart.chart_file, _line(chart), problem, way_out or "correct its dependencies")
@@ -44,7 +45,7 @@ def unlocked(stack: Stack) -> Iterator[Fault]:
 def unvendored(stack: Stack) -> Iterator[Fault]:
     """A chart whose dependencies are left out cannot be looked at."""
     for chart in stack.charts:
-        if chart.completed or chart.missing:
+        if chart.complete is not None or chart.missing:
             continue
         for number, requirement in _lacking(chart):
             problem = f"dependency {requirement.name} is not in charts/, so {chart.title} is not rendered here"
@@ -54,7 +55,7 @@ def unvendored(stack: Stack) -> Iterator[Fault]:
 def missing(stack: Stack) -> Iterator[Fault]:
     """Every dependency can be had."""
     for chart in stack.charts:
-        if chart.missing:
+        if chart.missing and _lacking(chart):
             problem, way_out = cause_of(chart.missing, chart.directory)
             yield Fault(chart.chart_file, _line(chart), problem, way_out or "csctl create fails alike: correct it")
 
