@@ -28,7 +28,8 @@ def members(directory: Path, kind: str) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 async def test_every_layout_becomes_a_release_that_opens(layout: str, tmp_path: Path) -> None:
-    created = await Creator(into=tmp_path).create(first_stack(directory_of(layout)), versions("v7", "v6", "v5"))
+    stack = first_stack(directory_of(layout))
+    created = await Creator(into=tmp_path).create(stack, versions("v7", "v6", "v5", stack.settings.kubernetes.text))
 
     assert created.directory == tmp_path / f"{LAYOUTS[layout]}-v7"
     charts = members(created.directory, "cluster-class")
@@ -37,7 +38,7 @@ async def test_every_layout_becomes_a_release_that_opens(layout: str, tmp_path: 
 
 async def test_the_single_chart_gets_name_version_and_tags(tmp_path: Path) -> None:
     stack = first_stack(directory_of("single"))
-    directory = (await Creator(into=tmp_path).create(stack, versions("v7", "v6", "v5"))).directory
+    directory = (await Creator(into=tmp_path).create(stack, versions("v7", "v6", "v5", "v1.33.4"))).directory
 
     addon = members(directory, "cluster-addon")
     assert addon["local-single-1-33-cluster-addon/Chart.yaml"].endswith(b"version: v6\n")

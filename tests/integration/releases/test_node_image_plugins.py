@@ -1,0 +1,162 @@
+"""Node image plugins as real programs, called by the real command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.sources import copied
+
+CSCTL = [sys.executable, "-m", "clusterstacks.cli.main"]
+IMAGES = "apiVersion: local.infrastructure.clusterstack.x-k8s.io/v1alpha1\n"
+
+
+class Author:
+    """A stack that asks for the plugin csctl-local, and an empty directory for plugins."""
+
+    def __init__(self, root: Path) -> None:
+        self.stack = copied("single", root)
+        settings = self.stack / "csctl.yaml"
+        settings.write_text(settings.read_text() + "    config: {method: get}\n")
+        self.plugins = root / "plugins"
+        self.plugins.mkdir()
+        self.working = root / "working"
+        self.working.mkdir()
+        self.out = root / "out"
+
+    def plugin(self, script: str, directory: Path | None = None) -> None:
+        program = (directory or self.plugins) / "csctl-local"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+
+    def start(self, *arguments: str, path: str = "") -> subprocess.Popen[str]:
+        search = path or f"{self.plugins}:{os.environ['PATH']}"
+        command = [*CSCTL, "create", str(self.stack), "--mode", "hash", "-o", str(self.out), *arguments]
+        environment = {**os.environ, "PATH": search}
+        return subprocess.Popen(
+            command, cwd=self.working, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    def create(self, *arguments: str, path: str = "") -> tuple[int, str, str]:
+        with self.start(*arguments, path=path) as process:
+            out, err = process.communicate(timeout=60)
+            return process.returncode, out, err
+
+    def left(self) -> list[str]:
+        return sorted(path.name for path in self.out.iterdir()) if self.out.exists() else []
+
+
+@pytest.fixture
+def author(tmp_path: Path) -> Author:
+    return Author(tmp_path)
+
+
+def test_the_plugin_gets_verb_source_release_and_registry_and_its_output_is_passed_on(author: Author) -> None:
+    author.plugin(
+        f'echo "$1 $4"; echo loud >&2; printf "{IMAGES}" > "$3/node-images.yaml"; test -x "$2/node-images/setup.sh"'
+    )
+
+    code, out, err = author.create("-r", "oci://registry.example.com/images")
+
+    assert code == 0, err
+    assert (Path(out.strip()) / "node-images.yaml").read_text() == IMAGES
+    assert "create-node-images oci://registry.example.com/images\n" in err
+    assert "loud\n" in err
+
+
+def test_the_path_of_a_registry_file_is_absolute_for_the_plugin(author: Author) -> None:
+    (author.working / "registry.yaml").touch()
+    author.plugin(f'echo "$4"; printf "{IMAGES}" > "$3/node-images.yaml"')
+
+    assert str(author.working / "registry.yaml") in author.create("-r", "registry.yaml")[2]
+
+
+def test_d44_what_the_plugin_does_to_the_source_it_does_to_a_copy(author: Author) -> None:
+    before = {path: path.read_bytes() for path in author.stack.rglob("*") if path.is_file()}
+    author.plugin(f'echo x >> "$2/csctl.yaml"; touch ./output "$2/new"; printf "{IMAGES}" > "$3/node-images.yaml"')
+
+    code, out, err = author.create()
+
+    assert code == 0, err
+    assert {path: path.read_bytes() for path in author.stack.rglob("*") if path.is_file()} == before
+    assert list(author.working.iterdir()) == []
+    assert (
+        Path(out.strip()).name
+        in subprocess.run(
+            [*CSCTL, "create", str(author.stack), "--mode", "hash", "-o", str(author.out)],
+            env={**os.environ, "PATH": f"{author.plugins}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    )
+
+
+@pytest.mark.parametrize("path", [".:/nowhere", ":/nowhere", "/nowhere:", "working:/nowhere", "./:/nowhere"])
+def test_d45_an_executable_in_the_current_directory_is_not_run(author: Author, path: str) -> None:
+    author.plugin("touch ran", author.working)
+
+    code, _, err = author.create(path=path)
+
+    assert code == 2
+    assert "asks for the plugin csctl-local, and no directory of PATH has it" in err
+    assert [file.name for file in author.working.iterdir()] == ["csctl-local"]
+
+
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [
+        ("echo broken >&2; exit 3", "csctl-local ended with exit code 3"),
+        ("kill -9 $$", "csctl-local ended with signal 9"),
+        ("true", "wrote no node-images.yaml into the release"),
+        ('echo "a: [" > "$3/node-images.yaml"', "node-images.yaml"),
+        ('echo "a: 1" > "$3/node-images.yaml"', "node-images.yaml: apiVersion is nothing"),
+    ],
+)
+def test_a_plugin_that_fails_leaves_no_release(author: Author, script: str, complaint: str) -> None:
+    author.plugin(script)
+
+    code, out, err = author.create()
+
+    assert (code, out) == (2, "")
+    assert complaint in err
+    assert author.left() == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130)])
+def test_an_interrupt_ends_the_plugin_with_its_children_and_leaves_nothing(
+    author: Author, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    author.plugin(f"sleep 300 & echo $! > {tmp_path}/child; wait")
+    with author.start() as process:
+        child = _number_in(tmp_path / "child")
+        began = time.monotonic()
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+
+    assert (process.returncode, err.splitlines()[-1]) == (code, "interrupted")
+    assert time.monotonic() - began < 10
+    assert not _runs(child)
+    assert author.left() == []
+
+
+def _number_in(file: Path) -> int:
+    until = time.monotonic() + 30
+    while not (file.exists() and file.read_text().strip()):
+        assert time.monotonic() < until, f"{file} was not written"
+        time.sleep(0.05)
+    return int(file.read_text())
+
+
+def _runs(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
