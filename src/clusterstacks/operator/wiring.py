@@ -230,6 +230,10 @@ class Operator:
 
     def _supply(self, host: str) -> Supply:
         """Make what brings releases to one reconciler, which is woken when a download ends."""
+
+        def wake(key: ObjectKey) -> None:
+            self._hosts[host].enqueue(key)
+
         return Supply(
             client=self._client,
             stacks=self._informers["clusterstack"].store,
@@ -238,7 +242,7 @@ class Operator:
             secrets=self._secrets,
             store=self._store,
             charts=self._charts(),
-            errands=Errands(self._hosts[host].enqueue),
+            errands=Errands(wake),
         )
 
     def _charts(self) -> RepositoryCharts | None:
