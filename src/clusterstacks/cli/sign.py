@@ -62,7 +62,7 @@ def _read_key(path: Path) -> PrivateKey:
     if needs_password(text) and not password:
         if not sys.stdin.isatty():
             raise KeyUnusable(path, f"is protected by a password: put it into {PASSWORD_VARIABLE}")
-        password = click.prompt(f"password of {path}", hide_input=True, err=True).encode()
+        password = os.fsencode(click.prompt(f"password of {path}", hide_input=True, err=True))
     return parse_private_key(text, name=str(path), password=password)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -115,6 +116,30 @@ def test_a_protected_key_of_openssl_needs_its_password(release: Path, key: Path)
     assert "put it into CSCTL_KEY_PASSWORD" in without.stderr
     assert "the password is wrong" in wrong.stderr
     assert "gu3ss" not in wrong.stderr
+
+
+def test_the_password_is_asked_for_on_a_terminal_and_not_shown(release: Path, tmp_path: Path) -> None:
+    csctl("sign", "--new-key", tmp_path / "k", password="secret")
+    terminal, end = pty.openpty()
+    prompt = f"password of {tmp_path / 'k'}: "
+    with subprocess.Popen(
+        [sys.executable, "-m", "clusterstacks.cli.main", "sign", str(release), "--key", str(tmp_path / "k")],
+        env={name: value for name, value in os.environ.items() if name != "CSCTL_KEY_PASSWORD"},
+        stdin=end,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # without a terminal of its own, it asks the one on standard input
+    ) as asking:
+        assert asking.stderr
+        asked = asking.stderr.read(len(prompt))
+        os.write(terminal, b"secret\n")  # not before: what was typed ahead is thrown away
+        out, rest = asking.communicate(timeout=60)
+    os.close(terminal)
+    os.close(end)
+
+    assert (asking.returncode, asked) == (0, prompt), asked + rest
+    assert "secret" not in out + rest
 
 
 @needs_openssl

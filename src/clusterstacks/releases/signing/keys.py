@@ -19,6 +19,9 @@ from clusterstacks.releases.signing.errors import KeyUnusable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MAX_PASSWORD_BYTES = 1023
+"""Longest password that OpenSSL takes."""
+
 MAX_KEY_BYTES = 16 * 1024
 """Largest text with keys (arbitrary; a public key has 0.2 KB)."""
 
@@ -118,12 +121,12 @@ def parse_private_key(text: bytes, *, name: str, password: bytes = b"") -> Priva
         KeyUnusable: It is no such key, or the password is missing or wrong.
     """
     (label, block), *others = _blocks(text, name)
-    if others:
-        raise KeyUnusable(name, "holds more than one PEM block: leave only the private key in it")
     if label == _PUBLIC:
         raise KeyUnusable(name, "is a public key: a private key signs")
     if label not in (_PRIVATE, _ENCRYPTED):
         raise _wrong_label(name, label)
+    if others:
+        raise KeyUnusable(name, "holds more than one PEM block: leave only the private key in it")
     if label == _ENCRYPTED and not password:
         raise KeyUnusable(name, "is protected by a password: give it")
     try:
@@ -146,7 +149,12 @@ def new_key_pair(password: bytes = b"") -> tuple[bytes, bytes]:
 
     Args:
         password: Encrypts the private key; without one it is plain.
+
+    Raises:
+        KeyUnusable: The password is too long.
     """
+    if len(password) > MAX_PASSWORD_BYTES:
+        raise KeyUnusable("to be made", f"has a password of more than {MAX_PASSWORD_BYTES} bytes: use a shorter one")
     key = ec.generate_private_key(ec.SECP256R1())
     closed = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
     return (

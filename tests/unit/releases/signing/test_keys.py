@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+from base64 import b64decode, encodebytes
+
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, rsa
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clusterstacks.releases.signing.errors import KeyUnusable
 from clusterstacks.releases.signing.keys import (
     MAX_KEY_BYTES,
+    MAX_PASSWORD_BYTES,
     PublicKey,
     needs_password,
     new_key_pair,
@@ -143,6 +148,7 @@ def test_a_password_does_no_harm_to_a_plain_key() -> None:
         (new_key_pair()[0] * 2, "more than one PEM block"),
         (block("PRIVATE KEY"), "cannot be read: it is damaged"),
         (block("EC PRIVATE KEY"), "openssl pkcs8 -topk8"),
+        (block("EC PARAMETERS") + block("EC PRIVATE KEY"), "openssl pkcs8 -topk8"),
         (block("ENCRYPTED SIGSTORE PRIVATE KEY"), "cosign import-key-pair"),
         (block("ENCRYPTED COSIGN PRIVATE KEY"), "cosign import-key-pair"),
         (block("OPENSSH PRIVATE KEY"), "is a PEM block OPENSSH PRIVATE KEY: give"),
@@ -161,3 +167,44 @@ def test_a_private_key_never_shows_itself() -> None:
     assert shown.count("fingerprint") == 2
     assert "0x" not in shown
     assert "PrivateKey object" not in shown
+
+
+def test_the_longest_password_works_and_a_longer_one_is_refused() -> None:
+    longest = b"x" * MAX_PASSWORD_BYTES
+
+    assert parse_private_key(new_key_pair(longest)[0], name="x", password=longest).public.fingerprint
+    with pytest.raises(KeyUnusable, match="more than 1023 bytes"):
+        new_key_pair(longest + b"x")
+    with pytest.raises(KeyUnusable, match="the password is wrong"):
+        parse_private_key(new_key_pair(b"y")[0], name="x", password=longest + b"x")
+
+
+WRITTEN = [
+    (label, b64decode(b"".join(pem.splitlines()[1:-1])))
+    for label, pem in [
+        ("PUBLIC KEY", public_pem(ecdsa_key())),
+        ("PUBLIC KEY", public_pem(ed25519_key())),
+        ("PRIVATE KEY", new_key_pair()[0]),
+        ("PRIVATE KEY", ed25519_pem()),
+    ]
+]
+
+
+@given(st.sampled_from(WRITTEN), st.integers(min_value=0), st.integers(0, 255), st.booleans())
+def test_a_damaged_key_is_read_as_a_key_or_refused_by_name(
+    written: tuple[str, bytes],
+    at: int,
+    byte: int,
+    cut: bool,  # noqa: FBT001
+) -> None:
+    label, der = written
+    at %= len(der)
+    damaged = der[:at] if cut else der[:at] + bytes([byte]) + der[at + 1 :]
+    text = block(label, encodebytes(damaged).decode())
+    try:
+        if label == "PUBLIC KEY":
+            parse_public_keys(text, name="x")
+        else:
+            parse_private_key(text, name="x")
+    except KeyUnusable as refused:
+        assert str(refused).startswith("key x ")  # noqa: PT017 - a damaged key may still be one
