@@ -1,15 +1,22 @@
-"""D73: building twice from the same source gives identical bytes, whenever and as whomever."""
+"""D73: building twice from the same source gives identical bytes, whenever, wherever and as whomever."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from clusterstacks.releases.building.fixed import build_release
 from tests.support.releases import read_release
+from tests.support.sources import LAYOUTS, directory_of
 
 SOURCE = Path(__file__).parents[2] / "examples/stacks/local/demo/1-35"
+HERE = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "1", "UMASK": "022"}
+ELSEWHERE = {"TZ": "Pacific/Chatham", "LC_ALL": "C", "PYTHONHASHSEED": "2", "UMASK": "077", "SOURCE_DATE_EPOCH": "99"}
 
 
 def test_times_and_modes_of_the_source_do_not_matter(tmp_path: Path) -> None:
@@ -25,3 +32,33 @@ def test_times_and_modes_of_the_source_do_not_matter(tmp_path: Path) -> None:
     )
 
     assert read_release(tmp_path / "one" / first.release) == read_release(tmp_path / "two" / second.release)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_place_time_zone_language_and_umask_do_not_matter(tmp_path: Path, layout: str) -> None:
+    other = shutil.copytree(directory_of(layout), tmp_path / "over there" / "stäck")
+    for file in sorted(other.rglob("*"), reverse=True):
+        os.utime(file, (1, 1))
+
+    here = create(directory_of(layout), tmp_path / "one", HERE)
+    there = create(other, tmp_path / "two", ELSEWHERE)
+
+    assert here == there
+    assert {len(files) > 3 for files in here.values()} == {True}
+
+
+def create(source: Path, into: Path, environment: dict[str, str]) -> dict[str, dict[str, bytes]]:
+    """Build with chart dependencies in another process; a stack whose dependencies need a network does without."""
+    dependencies = "vendor" if (source / "shared").exists() else "leave"
+    into.mkdir()
+    subprocess.run(
+        [
+            "sh", "-c", 'umask "$UMASK"; exec "$@"', "sh", sys.executable, "-m", "clusterstacks.cli.main",
+            "create", str(source), "--mode", "hash", "--offline", "--dependencies", dependencies, "-o", "out",
+        ],
+        cwd=into,
+        env={**os.environ, "XDG_CACHE_HOME": str(into / "cache"), **environment},
+        check=True,
+        capture_output=True,
+    )  # fmt: skip
+    return {directory.name: read_release(directory) for directory in (into / "out").iterdir()}

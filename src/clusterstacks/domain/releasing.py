@@ -281,7 +281,7 @@ def _why_addon(hashes: Hashes, before: Predecessor) -> str:
     if hashes.cluster_addon_dir != old.cluster_addon_dir:
         reasons.append(_why_directory("cluster-addon/", before, known=bool(old.cluster_addon_dir)))
     elif hashes.cluster_addon_pinned != old.cluster_addon_pinned:
-        reasons.append("the addon versions of versions.yaml changed")
+        reasons.append("the versions of addons in versions.yaml or stack.yaml changed")
     if hashes.cluster_addon_values != old.cluster_addon_values:
         reasons.append("cluster-addon-values.yaml changed")
     return ", ".join(reasons)

@@ -1,0 +1,160 @@
+"""Defects of csctl and of the protocol of its plugins (D44 and D45 are shown where plugins run)."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.hashes import Hashes
+from clusterstacks.domain.names import parse_release
+from clusterstacks.domain.releasing import (
+    Listing,
+    Mode,
+    NothingChanged,
+    Predecessor,
+    Source,
+    beta_release,
+    stable_release,
+)
+from clusterstacks.domain.versions import StackVersion
+from clusterstacks.releases.archives import read_archive, write_archive
+from clusterstacks.releases.building.choosing import Chooser
+from clusterstacks.releases.building.creating import Creator
+from clusterstacks.releases.building.previous import Remote
+from clusterstacks.releases.directory import DirectorySource
+from tests.support.sources import copied, directory_of, first_stack, versions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clusterstacks.domain.metadata import Metadata
+
+
+async def decide(stack: Path, published: Path) -> Metadata:
+    remote = Remote("the registry", DirectorySource(published))
+    return (await Chooser(Mode.STABLE, remote, published).choose(first_stack(stack))).release.metadata
+
+
+async def publish(stack: Path, published: Path, metadata: Metadata) -> None:
+    await Creator(into=published).create(first_stack(stack), metadata)
+
+
+async def test_d41_foreign_tags_do_not_keep_a_release_from_being_made(tmp_path: Path) -> None:
+    stack, published = copied("staged", tmp_path), tmp_path / "published"
+    await publish(stack, published, versions("v3", "v2", "v1"))
+    for name in ("latest", "local-staged-1-34", "local-staged-1-34-v1-x", "sha256-0123.sig", "x" * 200):
+        (published / name).mkdir()
+    (stack / "cluster-class/values.yaml").write_text("a: 1\n")
+
+    assert await decide(stack, published) == versions("v4", "v2", "v1")
+
+
+async def test_d43_a_change_in_node_images_moves_the_node_image_and_not_the_hash_csctl_knows(tmp_path: Path) -> None:
+    stack, published = copied("single", tmp_path), tmp_path / "published"
+    await publish(stack, published, versions("v3", "v2", "v1", "v1.33.4"))
+    before = first_stack(stack).hashes
+    (stack / "node-images/setup.sh").write_text("#!/bin/sh\n")
+
+    assert await decide(stack, published) == versions("v4", "v2", "v2", "v1.33.4")
+    after = first_stack(stack).hashes
+    assert (after.node_image_dir, after.cluster_addon_dir) == (before.node_image_dir, before.cluster_addon_dir)
+    assert after.node_images_dir != before.node_images_dir
+
+
+@pytest.mark.parametrize(
+    "path", sorted(path.relative_to(directory_of("staged")).as_posix() for path in directory_of("staged").rglob("*.*"))
+)
+async def test_d46_a_change_of_any_one_file_gives_a_new_stable_version(tmp_path: Path, path: str) -> None:
+    stack, published = copied("staged", tmp_path), tmp_path / "published"
+    await publish(stack, published, versions("v3", "v2", "v1"))
+    with pytest.raises(NothingChanged):
+        await decide(stack, published)
+
+    (stack / path).write_text((stack / path).read_text() + "\n# other\n")
+
+    assert (await decide(stack, published)).cluster_stack == StackVersion(4)
+
+
+async def test_d46_the_patch_of_kubernetes_gives_a_new_stable_version(tmp_path: Path) -> None:
+    stack, published = copied("staged", tmp_path), tmp_path / "published"
+    await publish(stack, published, versions("v3", "v2", "v1"))
+    settings = stack / "csctl.yaml"
+    settings.write_text(settings.read_text().replace("v1.34.2", "v1.34.3"))
+
+    assert await decide(stack, published) == versions("v4", "v2", "v1", "v1.34.3")
+
+
+async def test_d47_heredocs_and_binary_files_come_out_as_they_went_in(tmp_path: Path) -> None:
+    stack = copied("staged", tmp_path)
+    binary = bytes(range(256)) * 40 + b"<< \x00 >> << .x" + b"\xff<< .ClusterAddonVersion"
+    script = b"cat << EOF\n<<EOF\n1 << 2\n<< .ClusterAddonVersion\n"
+    addon = stack / "cluster-addon/network"
+    (addon / "files").mkdir()
+    (addon / "files/data.bin").write_bytes(binary)
+    (addon / "files/run.sh").write_bytes(script + b"<< .ClusterAddonVersion >>\n")
+    (addon / "charts").mkdir()
+    packed = write_archive({"probe/Chart.yaml": b"name: probe\nversion: 1.0.0\n"})
+    (addon / "charts/probe-1.0.0.tgz").write_bytes(packed)
+
+    created = await Creator(into=tmp_path / "out").create(first_stack(stack), versions("v3", "v2"))
+
+    (archive,) = created.directory.glob("*-cluster-addon-*.tgz")
+    files = read_archive(archive.read_bytes(), "x")
+    assert files["network/files/data.bin"] == binary
+    assert files["network/files/run.sh"] == script + b"v2\n"
+    assert files["network/charts/probe-1.0.0.tgz"] == packed
+
+
+async def test_d47_an_unknown_tag_is_an_error_with_file_and_line(tmp_path: Path) -> None:
+    stack = copied("staged", tmp_path)
+    (stack / "cluster-class/values.yaml").write_text("a: 1\nb: << .ClusterStackVersion >>\n")
+
+    with pytest.raises(
+        SpecError, match=r"cluster-class/values.yaml, line 2: << .ClusterStackVersion >> is no known tag"
+    ):
+        await Creator(into=tmp_path / "out").create(first_stack(stack), versions())
+
+
+async def test_d48_a_wrong_name_of_the_class_chart_fails_and_the_right_one_is_printed(tmp_path: Path) -> None:
+    stack = copied("staged", tmp_path)
+    chart = stack / "cluster-class/Chart.yaml"
+    chart.write_text(chart.read_text().replace("1-34", "1-33"))
+
+    with pytest.raises(SpecError, match="write name: local-staged-1-34-cluster-class"):
+        await Creator(into=tmp_path / "out").create(first_stack(stack), versions())
+
+
+def test_d49_a_beta_is_never_bumped_to_another_number() -> None:
+    source = Source(versions().kubernetes, Hashes("new"))
+    listing = Listing((StackVersion(0), StackVersion(1, "beta", "3")), 0)
+    before = Predecessor(
+        parse_release("local-tiny-1-34-v1"), versions("v1", "v1-beta.3", "v1-beta.3"), Hashes("old", "x")
+    )
+
+    assert beta_release(source, listing, None).metadata.cluster_stack == StackVersion(1, "beta", "4")
+    assert stable_release(source, before).metadata == versions("v2", "v1", "v1-beta.3")
+
+
+async def test_d50_betas_are_counted_as_numbers(tmp_path: Path) -> None:
+    stack, published = copied("staged", tmp_path), tmp_path / "published"
+    for build in (9, 10):
+        await publish(stack, published, versions(*[f"v0-beta.{build}"] * 3))
+    (stack / "cluster-class/values.yaml").write_text("a: 1\n")
+    chooser = Chooser(Mode.BETA, Remote("the registry", DirectorySource(published)), published)
+
+    choice = await chooser.choose(first_stack(stack))
+
+    assert choice.before == "local-staged-1-34-v0-beta-10"
+    assert choice.release.metadata.cluster_stack.dot == "v0-beta.11"
+
+
+async def test_d51_the_first_node_image_after_a_release_without_one_is_v1(tmp_path: Path) -> None:
+    stack, published = copied("single", tmp_path), tmp_path / "published"
+    shutil.move(stack / "node-image", tmp_path / "node-image")
+    await publish(stack, published, versions("v3", "v2", "", "v1.33.4"))
+    shutil.move(tmp_path / "node-image", stack / "node-image")
+
+    assert await decide(stack, published) == versions("v4", "v2", "v1", "v1.33.4")
