@@ -258,9 +258,9 @@ class World:
     # The operator
 
     @asynccontextmanager
-    async def operator(self, **settings: Any) -> AsyncIterator[Operator]:
+    async def operator(self, environ: Mapping[str, str] | None = None, **settings: Any) -> AsyncIterator[Operator]:
         """Run it; a part that ends by itself, or a reconcile that fails unexpectedly, fails the test."""
-        operator = Operator(self.settings(**settings), {})
+        operator = Operator(self.settings(**settings), environ or {})
         tasks = [asyncio.create_task(_serve(run), name=name) for name, run in operator.services().items()]
         try:
             yield operator

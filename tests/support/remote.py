@@ -1,0 +1,82 @@
+"""Repositories in registries that a test's ClusterStacks name as their source."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.domain.allowing import AllowedHosts
+from clusterstacks.releases.contents import survey
+from clusterstacks.releases.oci.artifact import compose
+from clusterstacks.releases.oci.dockerconfig import ANONYMOUS, Credentials
+from clusterstacks.releases.oci.manifests import OCI_MANIFEST
+from clusterstacks.releases.oci.publishing import open_directory, publish
+from clusterstacks.releases.oci.reference import Reference
+from clusterstacks.releases.oci.registry import Registry
+from clusterstacks.releases.oci.signatures import attach
+from clusterstacks.releases.signing.making import release_envelope
+from clusterstacks.releases.web import Web
+from tests.support.stacks import publish as write
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
+
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.releases.signing.keys import PrivateKey
+    from tests.support.operating import World
+    from tests.support.registries import RegistryServer
+
+EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True)
+class Repository:
+    """One repository.
+
+    Args:
+        registry: As whoever publishes sees it.
+        root: Where releases are written before they are published.
+    """
+
+    registry: Registry
+    root: Path
+
+    @property
+    def place(self) -> str:
+        return self.registry.reference.place
+
+    @property
+    def allowed(self) -> AllowedHosts:
+        return AllowedHosts.parse(self.place)
+
+    def source(self, **more: Any) -> dict[str, Any]:
+        """``spec.source`` of a ClusterStack that follows it."""
+        return {"oci": {"repository": self.place}, "interval": "1s", **more}
+
+    async def publish(self, name: ReleaseName, files: Mapping[str, bytes]) -> None:
+        await publish(write(self.root, name, files), self.registry, EPOCH)
+
+    async def replace(self, name: ReleaseName, files: Mapping[str, bytes]) -> None:
+        """Move the tag to another content, past every check of ours."""
+        directory = write(self.root, name, files)
+        artifact = compose(open_directory(directory), EPOCH)
+        for file in artifact.files.values():
+            await self.registry.push_blob(file)
+        await self.registry.push_manifest(artifact.raw, OCI_MANIFEST, name.release)
+
+    async def sign(self, name: ReleaseName, key: PrivateKey) -> None:
+        envelope = release_envelope(name, survey(name, self.root / name.release).files).signed(key)
+        await attach(self.registry, name.release, envelope.text())
+
+
+@asynccontextmanager
+async def repository(world: World, server: RegistryServer) -> AsyncIterator[Repository]:
+    """A repository of the test's own."""
+    credentials = Credentials(server.username, server.password) if server.secure else ANONYMOUS
+    async with Web(ca=server.ca, plain_http=not server.secure, environ={}) as web:
+        reference = Reference(server.host, f"operator/{world.namespace}")
+        registry = Registry(web, reference, credentials, plain_http=not server.secure)
+        yield Repository(registry, world.releases.with_name("published"))
