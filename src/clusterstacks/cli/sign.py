@@ -99,6 +99,7 @@ async def _sign_directory(location: DirectoryLocation, name: ReleaseName, key: P
 async def _sign_in_registry(
     location: RegistryLocation, name: ReleaseName, key: PrivateKey, trust: Trust
 ) -> tuple[str, bool]:
+    from clusterstacks.releases.evidence import Evidence
     from clusterstacks.releases.oci.descriptors import digest_of
     from clusterstacks.releases.oci.signatures import attach
     from clusterstacks.releases.oci.source import OCISource
@@ -109,7 +110,8 @@ async def _sign_in_registry(
         files, evidence = held.contents.files, held.evidence
         _require_usable(held.contents)
         digest = digest_of(evidence.manifest)
-        added = not verify(name, files, evidence, [key.public]).signed_by
+        # Cosign's signature stays in the registry; an envelope also goes along with 'csctl pull'.
+        added = not verify(name, files, Evidence(evidence.envelopes), [key.public]).signed_by
         if added:
             await attach(registry, digest, release_envelope(name, files).signed(key).text())
         return str(location.reference.at(digest)), added
