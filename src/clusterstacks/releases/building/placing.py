@@ -1,7 +1,8 @@
 """How a built release gets to its place: whole and at once, in the place of the build before it.
 
 A release that is built again before it is published has the same name, so what stands there is replaced when it is a
-release of that name with nothing in it but what builds make. Anything else is somebody's own and stays.
+release of that name with nothing in it but what builds make; its signature goes with it. Anything else is somebody's
+own and stays.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from clusterstacks.releases.building.packaging import COMPATIBILITY
 from clusterstacks.releases.charts import ChartCache
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import SourceBroken
+from clusterstacks.releases.evidence import SIGNATURE_SUFFIX
 from clusterstacks.releases.opening import open_release
 from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, HASHES, METADATA, NODE_IMAGES
 from clusterstacks.releases.staging import Staging, sweep
@@ -81,6 +83,8 @@ def _replace(target: Path, staging: Staging, into: Path) -> None:
         except BaseException:  # Ctrl-C, too: either build is whole, none at all is not wanted
             kept.rename(target)
             raise
+        # It was made for what stood here, and must not be published beside something else.
+        (into / f"{target.name}{SIGNATURE_SUFFIX}").unlink(missing_ok=True)
     finally:
         before.remove()
 

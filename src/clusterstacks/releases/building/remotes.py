@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,10 +15,12 @@ from clusterstacks.releases.directory import DirectorySource
 from clusterstacks.releases.github.environment import from_environment
 from clusterstacks.releases.github.publishing import publish as publish_to_github
 from clusterstacks.releases.oci import credentials
+from clusterstacks.releases.oci.artifact import created_at
 from clusterstacks.releases.oci.publishing import publish as publish_to_registry
 from clusterstacks.releases.oci.reference import Reference
 from clusterstacks.releases.oci.registry import Registry
 from clusterstacks.releases.oci.source import OCISource
+from clusterstacks.releases.oci.transfers import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -67,8 +68,16 @@ def github_remote(web: Web, environ: Mapping[str, str], report: Callable[[str], 
     return Publisher(Remote(place, source), partial(publish_to_github, source=source, report=report))
 
 
-async def oci_remote(web: Web, environ: Mapping[str, str]) -> Publisher:
+async def oci_remote(
+    web: Web, environ: Mapping[str, str], *, plain_http: bool = False, progress: Progress = silent
+) -> Publisher:
     """Take the repository that ``OCI_REGISTRY`` and ``OCI_REPOSITORY`` name.
+
+    Args:
+        web: What carries requests.
+        environ: The variables.
+        plain_http: Whether the registry speaks plain HTTP.
+        progress: Told how far the transfer of a large file is.
 
     Raises:
         SpecError: They name none, or credentials cannot be read.
@@ -80,9 +89,10 @@ async def oci_remote(web: Web, environ: Mapping[str, str]) -> Publisher:
             "RemoteUnnamed",
             "no repository is named: set OCI_REGISTRY and OCI_REPOSITORY, or choose --remote github, directory or none",
         )
-    registry = Registry(web, reference, await credentials.find(reference, environ))
+    found = await credentials.find(reference, environ)
+    registry = Registry(web, reference, found, plain_http=plain_http, progress=progress)
 
     async def publish(release: Path) -> bool:
-        return (await publish_to_registry(release, registry, datetime.now(UTC))).new
+        return (await publish_to_registry(release, registry, created_at(environ))).new
 
     return Publisher(Remote(f"oci://{reference.place}", OCISource(registry), made_by_publishing=True), publish)

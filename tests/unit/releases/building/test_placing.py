@@ -31,8 +31,13 @@ def test_a_release_appears_whole_and_nothing_else_stays(tmp_path: Path) -> None:
     assert names(directory.parent) == [STAGED.release]
 
 
-def test_an_earlier_build_is_replaced(tmp_path: Path) -> None:
+def test_an_earlier_build_is_replaced_and_its_signature_goes(tmp_path: Path) -> None:
     put(FILES, tmp_path)
+    signature = tmp_path / f"{STAGED}.dsse.json"
+    signature.touch()
+    put(FILES, tmp_path)
+    assert signature.exists()
+
     changed = FILES | {"hashes.json": b"{}", "node-images.yaml": b"x: 1\n"}
 
     assert read_release(put(changed, tmp_path)) == changed

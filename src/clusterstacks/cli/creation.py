@@ -1,0 +1,205 @@
+"""What ``csctl create`` does: finds stacks, decides on versions, builds, publishes, and says so.
+
+Apart from the command, so that its options cost no time where they are only listed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from clusterstacks.cli import output
+from clusterstacks.cli.charts import chart_dependencies
+from clusterstacks.cli.connecting import Meter, Trust
+from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
+from clusterstacks.domain.releasing import Mode, NothingChanged
+from clusterstacks.domain.versions import StackVersion
+from clusterstacks.releases.building.choosing import Chooser, Versions
+from clusterstacks.releases.building.creating import Creator
+from clusterstacks.releases.building.discovery import find_stacks
+from clusterstacks.releases.building.kubernetes import newest_patch
+from clusterstacks.releases.building.remotes import directory_remote, github_remote, oci_remote
+from clusterstacks.releases.building.settings import open_minor
+from clusterstacks.releases.building.stacks import read_stack, selected, stacks_of
+from clusterstacks.releases.web import Web
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clusterstacks.domain.releasing import Move
+    from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
+    from clusterstacks.releases.building.choosing import Choice
+    from clusterstacks.releases.building.remotes import Publisher
+    from clusterstacks.releases.building.stacks import Stack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The command line."""
+
+    directory: Path
+    mode: str
+    into: Path
+    kubernetes: str
+    remote: str
+    remote_dir: Path | None
+    publish: bool
+    cluster_stack_version: str | None
+    cluster_addon_version: str | None
+    node_image_version: str | None
+    registry: str
+    dependencies: str
+    offline: bool
+    ca: Path | None
+    plain_http: bool
+    write_metadata: bool
+
+
+def run(options: Options) -> None:
+    """Create the releases.
+
+    Raises:
+        ClusterStacksError: One cannot be built or published; those before it are there.
+        KeyboardInterrupt: By Ctrl-C or SIGTERM; no process of a plugin and no part of a release is left.
+    """
+    asyncio.run(_interruptible(options))
+
+
+async def _interruptible(options: Options) -> None:
+    task = asyncio.ensure_future(_create(options))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+async def _create(options: Options) -> None:
+    async with AsyncExitStack() as resources:
+        web = await resources.enter_async_context(Web())
+        remote_web = await resources.enter_async_context(Trust(options.ca, plain_http=options.plain_http).web())
+        into = options.into.absolute()
+        stacks = await _stacks(options, into, web)
+        if options.write_metadata and len({stack.root for stack in stacks}) < len(stacks):
+            raise SpecError("MetadataAmbiguous", "metadata.yaml holds one version: choose a minor with --kubernetes")
+        mode = Mode(options.mode)
+        publisher = await _publisher(options, remote_web, mode)
+        chooser = Chooser(mode, publisher.remote if publisher else None, into, _versions(options))
+        creator = Creator(
+            into=into,
+            dependencies=chart_dependencies(web, options.dependencies, offline=options.offline),
+            registry=_registry(options.registry),
+            writes_metadata=options.write_metadata,
+            path=os.environ.get("PATH", os.defpath),
+        )
+        built = await _build_all(stacks, chooser, creator)
+        if publisher is not None and options.publish:
+            for directory in built:
+                new = await publisher.publish(directory)
+                _say(
+                    f"{directory.name} {'is published' if new else 'was published before'} in {publisher.remote.place}"
+                )
+
+
+async def _stacks(options: Options, into: Path, web: Web) -> tuple[Stack, ...]:
+    found: list[Stack] = []
+    patches: dict[KubernetesMinor, KubernetesVersion] = {}
+    for root in await asyncio.to_thread(find_stacks, options.directory):
+        with _named(root):
+            tree = await asyncio.to_thread(read_stack, root, into)
+            minor = open_minor(tree)
+            if minor and minor not in patches and not options.offline:
+                patches[minor] = await newest_patch(web, minor)
+            found += stacks_of(root, tree, patches)
+    return selected(found, options.kubernetes)
+
+
+@contextmanager
+def _named(root: Path) -> Iterator[None]:
+    """Put the stack's directory in front of what is wrong with a file in it."""
+    try:
+        yield
+    except ClusterStacksError as error:
+        kind = DependencyError if isinstance(error, DependencyError) else SpecError
+        raise kind(error.code, f"{_shown(root.absolute())}: {error.message}") from None
+
+
+async def _publisher(options: Options, web: Web, mode: Mode) -> Publisher | None:
+    if options.remote == "none" or (mode in {Mode.HASH, Mode.CUSTOM} and not options.publish):
+        return None
+    if options.remote == "oci":
+        return await oci_remote(web, os.environ, plain_http=options.plain_http, progress=Meter())
+    if options.remote_dir is not None:
+        return directory_remote(options.remote_dir.absolute())
+    return github_remote(web, os.environ, _say)
+
+
+def _versions(options: Options) -> Versions | None:
+    if options.mode != "custom":
+        return None
+    given = (options.cluster_stack_version, options.cluster_addon_version, options.node_image_version)
+    stack, addon, node_image = (StackVersion.parse_dot(text) for text in given)
+    return Versions(stack, addon, node_image)
+
+
+def _registry(registry: str) -> str:
+    return str(Path(registry).absolute()) if registry and Path(registry).exists() else registry
+
+
+async def _build_all(stacks: tuple[Stack, ...], chooser: Chooser, creator: Creator) -> list[Path]:
+    for stack in stacks:
+        with _named(stack.root):
+            creator.check(stack)
+    built, unchanged = [], None
+    for stack in stacks:
+        try:
+            choice = await chooser.choose(stack)
+        except NothingChanged as error:
+            if len(stacks) == 1:
+                raise
+            _say(f"{stack.settings.series}: {error.message}")
+            unchanged = error
+            continue
+        _explain(stack, choice)
+        with _named(stack.root):
+            created = await creator.create(stack, choice.release.metadata)
+        for note in created.notes:
+            _say(f"  {note}")
+        output.say(str(created.directory))
+        built.append(created.directory)
+    if unchanged is not None and not built:
+        raise SpecError("NothingChanged", "nothing was built: no stack changed since its newest release")
+    return built
+
+
+def _explain(stack: Stack, choice: Choice) -> None:
+    after = f", after {choice.before}" if choice.before else ""
+    _say(f"{stack.settings.series} for Kubernetes {stack.settings.kubernetes} from {_shown(stack.root)}{after}")
+    moves = choice.release.moves
+    if len({(move.before, move.after, move.reason) for move in moves}) == 1:
+        moves = (replace(moves[0], component="everything"),)
+    for move in moves:
+        _say(f"  {_moved(move)}: {move.reason}")
+    for note in choice.notes:
+        _say(f"  note: {note}")
+
+
+def _moved(move: Move) -> str:
+    if not move.before:
+        return f"{move.component} {move.after}"
+    return f"{move.component} {move.before}" + (f" -> {move.after}" if move.after != move.before else "")
+
+
+def _shown(path: Path) -> str:
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
