@@ -30,6 +30,9 @@ OLD_LOCK = "requirements.lock"
 MAX_REQUIREMENTS = 50
 """Most dependencies of one chart (arbitrary; the largest known has eight)."""
 
+MAX_URL_CHARACTERS = 2000
+"""Longest URL of a repository (arbitrary; longer ones are refused by many servers)."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,249}")
 _WHOLE_VERSION = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?")
 _HASHED = ("name", "version", "repository", "condition", "tags", "enabled", "import-values", "alias")
@@ -228,7 +231,13 @@ def _requirement(node: Node) -> Requirement:
         constraint = Constraint.parse(version.value)
     except InvalidConstraint:
         raise version.refuse("write a version or a constraint like ~1.2, in quotes") from None
-    return Requirement(name.text(), constraint, node.child("repository").optional_text().strip())
+    if not constraint.text.isprintable():
+        raise version.refuse("write it on one line")
+    repository = node.child("repository")
+    url = repository.optional_text().strip()
+    if len(url) > MAX_URL_CHARACTERS or not url.isprintable():
+        raise repository.refuse(f"write a URL of at most {MAX_URL_CHARACTERS} characters")
+    return Requirement(name.text(), constraint, url)
 
 
 def _version(entry: Node, requirement: Requirement) -> str:

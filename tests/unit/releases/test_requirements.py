@@ -157,6 +157,9 @@ def test_a_version_helm_cannot_read_does_not_matter_while_the_chart_is_there() -
         "name: cache, version: 1.2",
         "name: cache, version: ''",
         "name: cache, version: 1.0.0, repository: [1]",
+        'name: cache, version: 1.0.0, repository: "https://a\\nb"',
+        f"name: cache, version: 1.0.0, repository: https://{'a' * 2000}",
+        'name: cache, version: "1 \\n 2"',
     ],
 )
 def test_a_dependency_that_cannot_be_read_names_its_place(declared: str) -> None:

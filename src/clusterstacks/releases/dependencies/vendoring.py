@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.releases.dependencies.downloading import Downloads
+from clusterstacks.releases.dependencies.errors import ChartBroken
 from clusterstacks.releases.dependencies.searching import Found, Search
 from clusterstacks.releases.dependencies.shelf import Shelf
 from clusterstacks.releases.oci.dockerconfig import ANONYMOUS
@@ -119,6 +120,9 @@ def _completed(files: Mapping[str, bytes], label: str, found: Mapping[Requiremen
     if not found:
         return Vendored(files)
     resolved = tuple(sorted({one.resolved for one in found.values()}))
+    if len({one.path for one in resolved}) < len(resolved):
+        names = ", ".join(map(str, resolved))
+        raise ChartBroken(label, f"asks for one version of a chart from two repositories ({names}): name one of them")
     unlocked = tuple(sorted({one.resolved for requirement, one in found.items() if not requirement.exact}))
     stale = _stale(files, label, found)
     kept = {path: content for path, content in files.items() if not path.startswith(stale)}

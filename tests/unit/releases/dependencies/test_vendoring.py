@@ -148,6 +148,18 @@ async def test_a_condition_or_an_alias_changes_nothing(repository: ChartReposito
     assert added(files, (await charts.vendor(files, LABEL)).files) == ["charts/cache-1.2.9.tgz"]
 
 
+async def test_one_version_of_two_repositories_has_no_place(
+    repository: ChartRepository, charts: ChartDependencies
+) -> None:
+    repository.add("cache", "1.2.9")
+    async with chart_repository() as other:
+        other.publish(packaged("cache", "1.2.9", text="other"), "cache", "1.2.9")
+        files = needing(("cache", "1.2.9", repository.url), ("cache", "1.2.9", other.url))
+
+        with pytest.raises(ChartBroken, match="from two repositories"):
+            await charts.vendor(files, LABEL)
+
+
 async def test_the_index_is_read_once_for_all_charts(repository: ChartRepository, charts: ChartDependencies) -> None:
     repository.add("cache", "1.2.9")
     repository.add("db", "2.0.0")
