@@ -64,25 +64,24 @@ async def opened_registry(reference: Reference, trust: Trust) -> AsyncIterator[R
 
 
 class Meter:
-    """Prints how far a transfer is, unless it takes no time."""
+    """Prints how far transfers are, unless they take no time."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, report: Callable[[str], None] | None = None
     ) -> None:
         self._clock = clock
         self._report = report or output.progress()
-        self._what = ""
-        self._began = self._printed = self._first = 0.0
+        self._began: dict[str, tuple[float, int]] = {}
+        self._printed = 0.0
 
     def __call__(self, what: str, done: int, total: int) -> None:
         """Take note of how far it is."""
         now = self._clock()
-        if what != self._what:
-            self._what, self._began, self._printed, self._first = what, now, now, done
-        if now - self._printed < EVERY_SECONDS:
+        began, first = self._began.setdefault(what, (now, done))
+        if now - max(began, self._printed) < EVERY_SECONDS:
             return
         self._printed = now
-        rate = (done - self._first) / (now - self._began) / 1e6
+        rate = (done - first) / (now - began) / 1e6
         self._report(f"{what}: {done / 1e6:.0f} of {output.megabytes(total)}, {rate:.1f} MB/s")
 
 

@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterstacks.cli import output
 from clusterstacks.cli.connecting import CA_FILE, Trust, opened_registry, trust_options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.oci.copying import Copied
     from clusterstacks.releases.oci.reference import Reference
+    from clusterstacks.releases.oci.registry import Registry
+
+LIST_FILE = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
+STANDARD_OUTPUT = Path("-")
 
 
 @click.command(short_help="Copy a release into another repository.")
@@ -23,27 +29,43 @@ if TYPE_CHECKING:
 @click.option("--to-ca", type=CA_FILE, help="As --ca, for the second REF only.")
 @click.option("--from-plain-http", is_flag=True, help="As --plain-http, for the first REF only.")
 @click.option("--to-plain-http", is_flag=True, help="As --plain-http, for the second REF only.")
-def copy(origin: str, target: str, *, ca: Path | None, plain_http: bool, **sides: Path | bool | None) -> None:
+@click.option("--images", type=LIST_FILE, metavar="FILE", help="Write down the container images it names; - prints.")
+def copy(
+    origin: str,
+    target: str,
+    *,
+    ca: Path | None,
+    plain_http: bool,
+    images: Path | None,
+    **sides: Path | bool | None,
+) -> None:
     """Copy a release from one registry into another, byte for byte, with its signatures.
 
     The first REF is registry/repository:release, the second registry/repository with the same tag or without one.
-    What is there already is not sent again; another content under the tag is refused.
+    What is there already is not sent again; another content under the tag is refused. Images that an operator in the
+    cluster picks from a custom resource are not in the list of --images: their field is nowhere told.
     """
     import asyncio
 
+    from clusterstacks.domain.names import parse_release
     from clusterstacks.releases.oci.reference import Reference
 
     source, sink = Reference.parse(origin), Reference.parse(target)
-    if not (source.tag or source.digest) or sink.digest:
+    if not source.tag or source.digest or sink.digest:
         raise click.UsageError("name a release to copy, REF:<release name>, and a repository to copy it to")
-    tag = sink.tag or source.tag
-    if not tag:
-        raise click.UsageError("a digest has no name: give the second REF a tag")
+    name = parse_release(source.tag)
+    if sink.tag not in ("", source.tag):
+        raise click.UsageError(f"the tag of a release is its name: leave out :{sink.tag}")
     trusts = [_trust(side, ca, sides, plain_http=plain_http) for side in ("from", "to")]
-    copied = asyncio.run(_copy(source, sink.at(tag), trusts[0], trusts[1]))
+    copied, found = asyncio.run(_copy(source, sink.at(source.tag), trusts, name if images else None))
+    # With the list on standard output, nothing else is.
+    err = images == STANDARD_OUTPUT
     what = "copied to" if copied.new else "is there already with the same content:"
-    output.say(f"{source.tag or source.digest} {what} {sink.at(tag)}@{copied.digest}")
-    output.say(f"signatures and other documents of it: {copied.signatures}")
+    click.echo(f"{name} {what} {sink.at(source.tag)}@{copied.digest}", err=err)
+    click.echo(f"signatures and other documents of it: {copied.signatures}", err=err)
+    if images:
+        text = "".join(f"{image}\n" for image in found)
+        click.echo(text, nl=False) if images == STANDARD_OUTPUT else images.write_text(text)
 
 
 def _trust(side: str, ca: Path | None, sides: dict[str, Path | bool | None], *, plain_http: bool) -> Trust:
@@ -51,8 +73,30 @@ def _trust(side: str, ca: Path | None, sides: dict[str, Path | bool | None], *, 
     return Trust(own if isinstance(own, Path) else ca, plain_http=plain_http or bool(sides[f"{side}_plain_http"]))
 
 
-async def _copy(source: Reference, target: Reference, from_trust: Trust, to_trust: Trust) -> Copied:
+async def _copy(
+    source: Reference, target: Reference, trusts: Sequence[Trust], name: ReleaseName | None
+) -> tuple[Copied, Sequence[str]]:
     from clusterstacks.releases.oci import copying
 
-    async with opened_registry(source, from_trust) as here, opened_registry(target, to_trust) as there:
-        return await copying.copy(here, source.digest or source.tag, there, target.tag)
+    async with opened_registry(source, trusts[0]) as here, opened_registry(target, trusts[1]) as there:
+        copied = await copying.copy(here, source.tag, there, target.tag)
+        return copied, await _images(there, name) if name else ()
+
+
+async def _images(registry: Registry, name: ReleaseName) -> Sequence[str]:
+    """Render a release as for some cluster, and name the images of its objects."""
+    from tempfile import TemporaryDirectory
+
+    from clusterstacks.authoring.images import images_of
+    from clusterstacks.authoring.rendering import render_release
+    from clusterstacks.releases.oci.source import OCISource
+    from clusterstacks.releases.pulling import pull
+    from clusterstacks.render.renderer import Renderer
+
+    renderer = Renderer()
+    try:
+        with TemporaryDirectory(prefix="csctl-") as scratch:
+            pulled = await pull(OCISource(registry), name, Path(scratch))
+            return images_of((await render_release(pulled.release, renderer)).objects())
+    finally:
+        await renderer.close()

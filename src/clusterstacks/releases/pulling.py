@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import SpecError
@@ -39,16 +39,19 @@ class Pulled:
     """A release that is on this machine now.
 
     Args:
-        path: Its directory.
-        release: What is in it.
+        release: The release, opened.
         new: Whether it was not there before.
         signed: Whether signatures lie beside it; none of them was verified.
     """
 
-    path: Path
     release: Release
     new: bool
     signed: bool
+
+    @property
+    def path(self) -> Path:
+        """Its directory."""
+        return self.release.contents.root
 
 
 async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pulled:
@@ -74,7 +77,7 @@ async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pul
     envelope = joined(evidence.envelopes)
     if envelope is not None:
         await asyncio.to_thread(_write, directory, f"{name}{SIGNATURE_SUFFIX}", envelope)
-    return Pulled(target, release, new, envelope is not None)
+    return Pulled(replace(release, contents=replace(release.contents, root=target)), new, envelope is not None)
 
 
 def joined(envelopes: Iterable[bytes]) -> bytes | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.releases.archives import write_archive
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import CredentialsRefused, NotThere, ServerUnavailable
 from clusterstacks.releases.oci import uploads
@@ -26,7 +28,7 @@ from clusterstacks.releases.oci.source import OCISource
 from clusterstacks.releases.web import Web
 from tests.support.cutting_proxy import CuttingProxy
 from tests.support.registries import registry, secure_registry
-from tests.support.releases import SINGLE, STAGED, read_release, single_release, staged_release, write_release
+from tests.support.releases import SINGLE, STAGED, chart, read_release, single_release, staged_release, write_release
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -213,6 +215,36 @@ def test_csctl_pushes_lists_copies_and_pulls(
     assert read_release(tmp_path / "out" / STAGED.release) == staged_release()
     verified = csctl("verify", tmp_path / "out" / STAGED.release, "--key", f"{key}.pub")
     assert verified.returncode == 0, verified.stderr
+
+
+def test_csctl_names_the_images_of_what_it_copies(registry: RegistryServer, directory: Path, tmp_path: Path) -> None:
+    """The list is what else a site without a way out needs."""
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: r.example/cni:v1}]}\n"
+    charts = {"cni": chart("cni", **{"templates/pod.yaml": pod}), "csi": chart("csi")}
+    files = {f"{name}/{path}": content for name, held in charts.items() for path, content in held.items()}
+    (directory / f"{STAGED.series}-cluster-addon-v1.tgz").write_bytes(write_archive(files))
+    place = f"{registry.host}/images/stacks"
+    csctl("push", directory, place)
+
+    printed = csctl("copy", f"{place}:{STAGED}", f"{place}-2", "--images", "-")
+    written = csctl("copy", f"{place}:{STAGED}", f"{place}-2", "--images", tmp_path / "images")
+
+    assert printed.stdout == "r.example/cni:v1\n", printed.stderr
+    assert (tmp_path / "images").read_text() == printed.stdout
+    assert "is there already" in written.stdout
+
+
+async def test_csctl_counts_the_tags_that_are_no_releases(registry: RegistryServer, web: Web, directory: Path) -> None:
+    place = at(registry.host, "foreign/stacks")
+    there = Registry(web, place)
+    manifest = await there.manifest((await publish(directory, there, EPOCH)).reference.digest)
+    for tag in ("latest", f"sha256-{'a' * 64}.sig"):
+        await there.push_manifest(manifest.raw, manifest.media_type, tag)
+
+    listed = await asyncio.to_thread(csctl, "list", place)
+
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["RELEASE", STAGED.release]
+    assert listed.stderr == "1 other name is no release\n"
 
 
 def test_csctl_takes_the_variables_of_the_go_tool(secure_registry: RegistryServer, directory: Path) -> None:

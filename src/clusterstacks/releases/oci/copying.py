@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.releases.errors import AnswerRefused
 from clusterstacks.releases.oci.errors import TagTaken
 from clusterstacks.releases.oci.signatures import cosign_tag
+from clusterstacks.releases.oci.transfers import side_by_side
 
 if TYPE_CHECKING:
     from clusterstacks.releases.oci.descriptors import Descriptor
@@ -88,8 +89,8 @@ class _Carrier:
     async def carry(self, manifest: Manifest, to: str) -> None:
         """Copy one manifest and its blobs; put it under a tag or its digest."""
         manifest.require_image()
-        for blob in dict.fromkeys((manifest.config.digest, *(layer.digest for layer in manifest.layers))):
-            await self._carry_blob(_found(manifest, blob))
+        blobs = {blob.digest: blob for blob in (manifest.config, *manifest.layers)}
+        await side_by_side(self._carry_blob, blobs.values())
         await self.target.push_manifest(manifest.raw, manifest.media_type, to)
 
     async def _carry_blob(self, blob: Descriptor) -> None:
@@ -105,7 +106,3 @@ class _Carrier:
     async def _mounted(self, blob: Descriptor) -> bool:
         here, there = self.source.reference, self.target.reference
         return here.registry == there.registry and await self.target.mount(blob.digest, here.repository)
-
-
-def _found(manifest: Manifest, digest: str) -> Descriptor:
-    return next(blob for blob in (manifest.config, *manifest.layers) if blob.digest == digest)

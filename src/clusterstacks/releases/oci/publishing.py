@@ -13,6 +13,7 @@ from clusterstacks.releases.oci.artifact import compose, files_of
 from clusterstacks.releases.oci.descriptors import EMPTY
 from clusterstacks.releases.oci.errors import InvalidReference, TagTaken
 from clusterstacks.releases.oci.manifests import OCI_MANIFEST, read_manifest
+from clusterstacks.releases.oci.transfers import side_by_side
 from clusterstacks.releases.opening import open_release
 
 if TYPE_CHECKING:
@@ -67,9 +68,11 @@ async def publish(directory: Path, registry: Registry, created: datetime) -> Pub
         there = await registry.manifest(tag)
         _compare(there, files_of(manifest, release.name), registry.reference.at(tag))
         return Publication(release.name, _located(registry, tag, there.digest), new=False)
-    await registry.push_blob(EMPTY)
-    for layer in manifest.layers:
-        await registry.push_blob(artifact.files[layer.digest], title=layer.title)
+    await registry.push_blob(EMPTY)  # alone: the others find a token ready
+    layers = {layer.digest: layer for layer in manifest.layers}
+    await side_by_side(
+        lambda layer: registry.push_blob(artifact.files[layer.digest], title=layer.title), layers.values()
+    )
     digest = await registry.push_manifest(artifact.raw, OCI_MANIFEST, tag)
     return Publication(release.name, _located(registry, tag, digest), new=True)
 

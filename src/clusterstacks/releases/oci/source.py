@@ -8,6 +8,7 @@ from clusterstacks.releases.errors import NotThere, ReleaseNotFound
 from clusterstacks.releases.evidence import Evidence
 from clusterstacks.releases.oci.artifact import digest_of_files, files_of
 from clusterstacks.releases.oci.signatures import cosign_signatures, envelopes
+from clusterstacks.releases.oci.transfers import side_by_side
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.oci.manifests import Manifest
     from clusterstacks.releases.oci.registry import Registry
+
+MOST_KNOWN = 256
+"""How many manifests are remembered, those asked for last (arbitrary: 2 KB each)."""
 
 
 class OCISource:
@@ -26,6 +30,7 @@ class OCISource:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+        self._known: dict[ReleaseName, Manifest] = {}
 
     async def list(self) -> tuple[str, ...]:
         """Return all tags, sorted.
@@ -36,7 +41,9 @@ class OCISource:
         return await self._registry.tags()
 
     async def digest(self, name: ReleaseName) -> str:
-        """Return the content digest the manifest states; one request, no file is read.
+        """Return the content digest the manifest states; one request, which after the first is a HEAD.
+
+        Registries that limit how much is fetched do not count those.
 
         Raises:
             ReleaseNotFound: There is no such tag.
@@ -52,8 +59,7 @@ class OCISource:
             ContentCorrupt: The registry gave other bytes than the manifest says.
         """
         files = files_of(await self._manifest(name), name)
-        for file, layer in sorted(files.items()):
-            await self._registry.blob(layer, into / file)
+        await side_by_side(lambda layer: self._registry.blob(layer, into / layer.title), files.values())
 
     async def evidence(self, name: ReleaseName) -> Evidence:
         """Return the manifest and the signatures that refer to it: DSSE envelopes, and cosign's under its own tag.
@@ -69,7 +75,13 @@ class OCISource:
         )
 
     async def _manifest(self, name: ReleaseName) -> Manifest:
-        try:
-            return await self._registry.manifest(name.release)
-        except NotThere:
-            raise ReleaseNotFound(name, self._registry.reference.place) from None
+        known = self._known.pop(name, None)
+        if known is None or await self._registry.head(name.release) != known.digest:
+            try:
+                known = await self._registry.manifest(name.release)
+            except NotThere:
+                raise ReleaseNotFound(name, self._registry.reference.place) from None
+        self._known[name] = known
+        while len(self._known) > MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        return known

@@ -6,22 +6,28 @@ import asyncio
 import contextlib
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from clusterstacks.releases.answers import PIECE_BYTES
 from clusterstacks.releases.errors import RateLimited
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
     from pathlib import Path
 
     from clusterstacks.releases.errors import ServerUnavailable
+
+T = TypeVar("T")
 
 ATTEMPTS = 5
 """How often in a row a transfer may break off without having got on (arbitrary)."""
 
 PAUSE = timedelta(milliseconds=250)
 """Before the second of them; doubled each time (arbitrary)."""
+
+
+AT_ONCE = 4
+"""Blobs moved at a time (arbitrary): small ones wait for answers most of the time, and registries count requests."""
 
 
 class Progress(Protocol):
@@ -56,6 +62,22 @@ class Persistence:
         if self.failures >= ATTEMPTS or isinstance(error, RateLimited):
             raise error
         await asyncio.sleep((PAUSE * 2 ** (self.failures - 1)).total_seconds())
+
+
+async def side_by_side(call: Callable[[T], Awaitable[object]], items: Iterable[T]) -> None:
+    """Await the call for all items, a few at a time; the first error ends the rest and is raised."""
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def take_turn(item: T) -> None:
+        async with turns:
+            await call(item)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for item in items:
+                group.create_task(take_turn(item))
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
 
 
 async def read_pieces(path: Path, start: int, length: int) -> AsyncIterator[bytes]:

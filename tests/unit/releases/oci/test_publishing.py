@@ -47,6 +47,20 @@ async def test_what_was_published_is_fetched(registry: Registry, directory: Path
     assert read_release(tmp_path / "into") == staged_release()
 
 
+async def test_what_is_known_is_not_fetched_again(double: RegistryDouble, registry: Registry, directory: Path) -> None:
+    await publish(directory, registry, EPOCH)
+    source = OCISource(registry)
+    before = await source.digest(STAGED)
+    double.requests.clear()
+
+    assert await source.digest(STAGED) == before
+    assert double.asked == [f"HEAD /v2/kaas/stacks/manifests/{STAGED}"]
+
+    double.manifests.clear()
+    with pytest.raises(ReleaseNotFound):
+        await source.digest(STAGED)
+
+
 async def test_the_same_content_again_changes_nothing(
     double: RegistryDouble, registry: Registry, directory: Path
 ) -> None:
