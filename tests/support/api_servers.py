@@ -30,16 +30,17 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
 @pytest.fixture(scope="session")
 def api_server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """Play the management cluster: .kubeconfig, .kubeconfig_path, .url, .process (.send(signal), .restart())."""
-    yield from _api_server("management", etcd, tmp_path_factory)
+    yield from started_api_server("management", etcd, tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def workload_server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """Play a workload cluster; whoever stops or freezes it brings it back."""
-    yield from _api_server("workload", etcd, tmp_path_factory)
+    yield from started_api_server("workload", etcd, tmp_path_factory)
 
 
-def _api_server(name: str, etcd: Etcd, paths: pytest.TempPathFactory) -> Iterator[ApiServer]:
+def started_api_server(name: str, etcd: Etcd, paths: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """Run one server more, for a suite whose definitions must not meet those of others."""
     directory = paths.mktemp(name)
     binary = binaries.resolve(["kube-apiserver"])["kube-apiserver"].path
     server = start_on_free_port(

@@ -51,7 +51,7 @@ async def examine(stack: Stack, means: Means) -> Stack:
     if stack.settings is None or stack.name is None:
         return stack  # csctl.yaml must be mended first: it says what to render for
     kubernetes = stack.settings.kubernetes
-    charts = [await _completed(chart, stack, means.dependencies) for chart in stack.charts]
+    charts = await asyncio.gather(*(_completed(chart, stack, means.dependencies) for chart in stack.charts))
     request = partial(class_request, name=stack.name, kubernetes=kubernetes, namespace=NAMESPACE)
     classes = [await _rendered(chart, renderer, request) for chart in charts if not chart.addon]
     objects = [document.manifest for chart in classes for document in chart.documents]

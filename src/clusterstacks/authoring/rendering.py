@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from clusterstacks.authoring.images import images_of
 from clusterstacks.authoring.sample import NAMESPACE, sample_roots
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.render.requests import addon_request, addon_values, class_request
@@ -47,6 +48,11 @@ class RenderedRelease:
     def objects(self) -> tuple[Manifest, ...]:
         """Every object, the class's first."""
         return (*self.class_objects, *(one for addon in self.addons.values() for one in addon.objects))
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        """The container images its objects name, sorted, each once."""
+        return images_of(self.objects())
 
 
 async def render_class(release: Release, renderer: Renderer) -> tuple[Manifest, ...]:

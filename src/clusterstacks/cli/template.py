@@ -33,6 +33,7 @@ class Options:
     addons: tuple[str, ...]
     class_only: bool
     values: bool
+    images: bool
     sample: bool
     kubernetes: str
     dependencies: str
@@ -45,6 +46,7 @@ class Options:
 @click.option("--addon", "addons", metavar="NAME", multiple=True, help="Only this addon; repeatable.")
 @click.option("--class", "class_only", is_flag=True, help="Only the class.")
 @click.option("--values", is_flag=True, help="The values of the addons instead of the objects.")
+@click.option("--images", is_flag=True, help="The container images the objects name, one a line.")
 @click.option("--sample", is_flag=True, help="What values templates see without --cluster, as a file for it.")
 @click.option("--kubernetes", metavar="1-35", default="", help="For this minor, where DIR is for several.")
 @dependency_options
@@ -55,8 +57,8 @@ def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the 
     Secrets are printed as the charts have them.
     """
     options = Options(**arguments)
-    if options.class_only + options.values + options.sample > 1:
-        raise click.UsageError("--class, --values and --sample exclude each other")
+    if options.class_only + options.values + options.images + options.sample > 1:
+        raise click.UsageError("--class, --values, --images and --sample exclude each other")
     if options.addons and (options.class_only or options.sample):
         raise click.UsageError("--addon belongs to the objects and values of addons")
     click.echo(asyncio.run(_printed(options)), nl=False)
@@ -96,6 +98,8 @@ async def _text(options: Options, release: Release, renderer: Renderer, roots: R
     rendered = await render_release(release, renderer, roots=roots, only=options.addons)
     if options.values:
         return _values(rendered)
+    if options.images:
+        return "".join(f"{image}\n" for image in rendered.images)
     addon_objects = [one for addon in rendered.addons.values() for one in addon.objects]
     return _stream(addon_objects if options.addons else [*rendered.class_objects, *addon_objects])
 

@@ -56,8 +56,8 @@ def missing(stack: Stack) -> Iterator[Fault]:
     """Every dependency can be had."""
     for chart in stack.charts:
         if chart.missing and _lacking(chart):
-            problem, way_out = cause_of(chart.missing, chart.directory)
-            yield Fault(chart.chart_file, _line(chart), problem, way_out or "csctl create fails alike: correct it")
+            way_out = f"run helm dependency build {chart.directory}, or lint with --dependencies leave"
+            yield Fault(chart.chart_file, _line(chart), chart.missing, way_out)
 
 
 def _lacking(chart: Chart) -> list[tuple[int, Requirement]]:

@@ -1,0 +1,126 @@
+"""What a real API server says to the objects of a class."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from clusterstacks.authoring.examining import Means
+from clusterstacks.authoring.linting import Linter
+from clusterstacks.devcluster.installing import install
+from clusterstacks.domain.errors import DependencyError
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.kube.transport import Pool
+from clusterstacks.render.renderer import Renderer
+from tests.support.api_servers import started_api_server
+from tests.support.tiny_stack import TEMPLATE, tiny
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from clusterstacks.devcluster.apiserver import ApiServer
+    from clusterstacks.devcluster.etcd import Etcd
+
+TEMPLATE_FILE = "cluster-class/templates/template.yaml"
+
+
+def definition(group: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    plural = f"{kind.lower()}s"
+    schema = {"type": "object", "properties": {"spec": {"type": "object", **spec}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural}.{group}",
+            # Kubernetes wants to know who allows a group below k8s.io.
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"},
+        },
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"},
+            "versions": [
+                {"name": "v1beta2", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}},
+            ],
+        },
+    }
+
+
+OPEN = {"x-kubernetes-preserve-unknown-fields": True}
+FLAVOURS = {
+    "properties": {
+        "template": {
+            "type": "object",
+            "properties": {
+                "spec": {"type": "object", "properties": {"flavour": {"type": "string", "enum": ["plain", "hot"]}}}
+            },
+        }
+    }
+}
+
+
+@pytest.fixture(scope="module")
+def management(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    definitions = [
+        definition("cluster.x-k8s.io", "ClusterClass", OPEN),
+        definition("infrastructure.cluster.x-k8s.io", "TinyClusterTemplate", FLAVOURS),
+    ]
+    for server in started_api_server("lint", etcd, tmp_path_factory):
+        install(server.kubeconfig_path, definitions)
+        yield server
+
+
+@pytest.fixture
+async def client(management: ApiServer) -> AsyncIterator[Client]:
+    async with Pool() as pool:
+        yield Client(parse_kubeconfig(management.kubeconfig, base=None), pool)
+
+
+async def complaints(client: Client, template: str) -> list[tuple[str, int, str]]:
+    renderer = Renderer()
+    try:
+        report = await Linter(Means(renderer), client=client).lint(tiny({TEMPLATE_FILE: template}), "1-35")
+    finally:
+        await renderer.close()
+    return [(one.rule, one.fault.line, one.fault.message) for one in report.findings]
+
+
+async def test_a_server_that_takes_the_class_has_no_complaint_and_no_object_afterwards(client: Client) -> None:
+    assert await complaints(client, TEMPLATE) == []
+    templates = await client.resource("infrastructure.cluster.x-k8s.io", "TinyClusterTemplate")
+    assert (await client.list(templates)).items == []
+
+
+async def test_every_complaint_of_the_server_is_a_finding(client: Client) -> None:
+    ((rule, line, message),) = await complaints(client, TEMPLATE.replace("plain", "sour"))
+
+    assert (rule, line) == ("server", 2)
+    assert "spec.template.spec.flavour" in message
+
+
+async def test_a_version_that_is_not_served_is_a_finding(client: Client) -> None:
+    ((rule, _, message),) = await complaints(client, TEMPLATE.replace("v1beta2", "v1beta9"))
+
+    assert rule == "server"
+    assert "v1beta2, not infrastructure.cluster.x-k8s.io/v1beta9" in message
+
+
+async def test_a_kind_that_is_not_served_is_a_finding(client: Client) -> None:
+    other = TEMPLATE.replace("TinyClusterTemplate", "OtherTemplate")
+
+    assert ("server", 2) in [(rule, line) for rule, line, _ in await complaints(client, other)]
+
+
+async def test_a_server_that_does_not_answer_ends_lint() -> None:
+    async with Pool() as pool:
+        document = {
+            "clusters": [{"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}],
+            "users": [{"name": "a", "user": {}}],
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+            "current-context": "a",
+        }
+        nowhere = Client(parse_kubeconfig(document, base=None), pool)
+        with pytest.raises(DependencyError):
+            await complaints(nowhere, TEMPLATE)

@@ -1,0 +1,170 @@
+"""Stacks and releases as the operator would render them, and what two of them differ in."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.authoring.comparing import Side, compare
+from clusterstacks.authoring.opening import opened
+from clusterstacks.authoring.rendering import render_release
+from clusterstacks.authoring.sample import read_roots, sample_roots
+from clusterstacks.authoring.unified import document, lines
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.versions import KubernetesVersion
+from clusterstacks.releases.building.fixed import build_release
+from tests.support.tiny_stack import DEPLOYMENT, IMAGE, SETTINGS, tiny, write
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from clusterstacks.authoring.comparing import Difference
+    from clusterstacks.domain.versions import KubernetesMinor
+    from clusterstacks.render.renderer import Renderer
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NET = "cluster-addon/net/templates/deployment.yaml"
+SECRET = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: key\nstringData:\n  key: {}\n"
+
+
+async def newest(minor: KubernetesMinor) -> KubernetesVersion:
+    return KubernetesVersion(minor.major, minor.minor, 9)
+
+
+def built(source: Path, into: Path, version: str = "v1") -> Path:
+    name = build_release(source, into, cluster_stack=version, cluster_addon=version, node_image="v1")
+    return into / name.release
+
+
+@asynccontextmanager
+async def side(directory: Path, renderer: Renderer) -> AsyncIterator[Side]:
+    async with opened(directory, newest) as release:
+        yield Side(release, await render_release(release, renderer))
+
+
+async def difference(before: Path, after: Path, renderer: Renderer) -> Difference:
+    async with side(before, renderer) as one, side(after, renderer) as other:
+        return compare(one, other)
+
+
+class TestOpening:
+    async def test_a_stack_and_the_release_built_of_it_render_alike(self, tmp_path: Path, renderer: Renderer) -> None:
+        source = write(tmp_path / "stack", tiny())
+        release = built(source, tmp_path / "releases")
+        found = await difference(source, release, renderer)
+
+        assert (found.values, found.objects) == ((), ())
+        assert {change.place for change in found.versions} == {"clusterStack", "clusterAddon", "nodeImage"}
+
+    async def test_nothing_is_left_of_a_stack_that_was_built_to_look_at_it(self, tmp_path: Path) -> None:
+        async with opened(write(tmp_path / "stack", tiny()), newest) as release:
+            root = release.contents.root
+            assert root.is_dir()
+
+        assert not root.exists()
+
+    async def test_a_stack_that_names_no_patch_is_taken_for_the_newest(self, tmp_path: Path) -> None:
+        text = 'provider: test\nclusterStackName: tiny\nkubernetesVersion: "1.35"\n'
+        source = write(tmp_path / "stack", tiny({"csctl.yaml": None, "stack.yaml": text}))
+        async with opened(source, newest) as release:
+            assert release.metadata.kubernetes.text == "v1.35.9"
+
+    async def test_a_stack_for_several_minors_wants_one_to_be_chosen(self, tmp_path: Path) -> None:
+        both = {"versions.yaml": "- kubernetes: 1.34.2\n- kubernetes: 1.35.4\n"}
+        source = write(tmp_path / "stack", tiny(both))
+        with pytest.raises(SpecError, match=r"1\.34, 1\.35: choose one with --kubernetes"):
+            async with opened(source, newest):
+                pass
+        async with opened(source, newest, kubernetes="1-34") as release:
+            assert release.name.series == "test-tiny-1-34"
+
+
+class TestRendering:
+    async def test_values_are_those_the_operator_would_make(self, tmp_path: Path, renderer: Renderer) -> None:
+        async with side(write(tmp_path / "stack", tiny()), renderer) as one:
+            assert one.rendered.addons["net"].values.strip() == "cluster: sample"
+            (deployment,) = one.rendered.addons["net"].objects
+            assert deployment["spec"]["template"]["spec"]["containers"][0]["args"] == ["--cluster=sample"]
+            assert one.rendered.images == (IMAGE,)
+
+    async def test_the_sample_as_a_file_gives_the_sample(self, tmp_path: Path, renderer: Renderer) -> None:
+        async with side(write(tmp_path / "stack", tiny()), renderer) as one:
+            sample = sample_roots(one.release.name, one.release.metadata.kubernetes, one.rendered.class_objects)
+
+        assert read_roots(sample.text().encode(), "sample.yaml") == sample
+        assert sample.cluster["spec"]["topology"]["variables"] == [{"name": "size", "value": "small"}]
+        assert sample.infrastructure["kind"] == "TinyCluster"
+        assert sample.infrastructure["spec"]["flavour"] == "plain"
+
+    async def test_an_unknown_addon_is_told_with_those_there_are(self, tmp_path: Path, renderer: Renderer) -> None:
+        async with opened(write(tmp_path / "stack", tiny()), newest) as release:
+            with pytest.raises(SpecError, match="has no addon dns: name one of net"):
+                await render_release(release, renderer, only=["dns"])
+
+
+class TestComparing:
+    async def test_a_release_does_not_differ_from_itself(self, tmp_path: Path, renderer: Renderer) -> None:
+        release = built(write(tmp_path / "stack", tiny()), tmp_path / "releases")
+
+        assert (await difference(release, release, renderer)).empty
+
+    async def test_a_new_name_of_a_class_is_no_change_of_its_objects(self, tmp_path: Path, renderer: Renderer) -> None:
+        source = write(tmp_path / "stack", tiny())
+        found = await difference(
+            built(source, tmp_path / "releases"), built(source, tmp_path / "releases", "v2"), renderer
+        )
+
+        assert found.objects == ()
+        assert [(one.before, one.after) for one in found.versions if one.place == "clusterStack"] == [("v1", "v2")]
+
+    async def test_changed_fields_are_named_with_their_way(self, tmp_path: Path, renderer: Renderer) -> None:
+        changes = {NET: DEPLOYMENT.replace("spec:\n", "spec:\n  replicas: 3\n", 1).replace("--cluster", "--name")}
+        one, other = write(tmp_path / "one", tiny()), write(tmp_path / "other", tiny(changes))
+        found = await difference(one, other, renderer)
+
+        (changed,) = found.objects
+        assert (changed.part, changed.identity, changed.kind) == ("addon net", "Deployment.apps net", "changed")
+        assert [(field.place, field.before, field.after) for field in changed.fields] == [
+            ("spec.template.spec.containers[0].args[0]", "--cluster=sample", "--name=sample"),
+            ("spec.replicas", None, 3),
+        ]
+        assert "+  replicas: 3" in list(lines(found))
+        assert f" {NET} changed" in list(lines(found))
+
+    async def test_objects_files_and_values_come_and_go(self, tmp_path: Path, renderer: Renderer) -> None:
+        more = {
+            "cluster-addon/net/templates/secret.yaml": SECRET.format("a"),
+            "cluster-addon/net/overwrite.yaml": "cluster: other\n",
+        }
+        one, other = write(tmp_path / "one", tiny()), write(tmp_path / "other", tiny(more))
+        there, back = await difference(one, other, renderer), await difference(other, one, renderer)
+
+        assert [(change.identity, change.kind) for change in there.objects if change.kind != "changed"] == [
+            ("Secret key", "added")
+        ]
+        assert [(change.identity, change.kind) for change in back.objects if change.kind != "changed"] == [
+            ("Secret key", "removed")
+        ]
+        assert "+cluster-addon/net/templates/secret.yaml" in list(lines(there))
+        assert {"# values of addon net", "+cluster: other", "-cluster: sample"} <= set(lines(there))
+
+    async def test_no_secret_is_shown_but_its_change_is(self, tmp_path: Path, renderer: Renderer) -> None:
+        secret = "cluster-addon/net/templates/secret.yaml"
+        one = write(tmp_path / "one", tiny({secret: SECRET.format("hunter2")}))
+        other = write(tmp_path / "other", tiny({secret: SECRET.format("hunter3")}))
+        found = await difference(one, other, renderer)
+
+        assert [field.place for change in found.objects for field in change.fields] == ["stringData.key"]
+        assert "hunter" not in f"{document(found)} {list(lines(found))}"
+
+    async def test_a_new_kubernetes_version_is_a_difference(self, tmp_path: Path, renderer: Renderer) -> None:
+        newer = {"csctl.yaml": SETTINGS.replace("1.35.4", "1.35.5")}
+        one, other = write(tmp_path / "one", tiny()), write(tmp_path / "other", tiny(newer))
+        found = await difference(one, other, renderer)
+
+        assert " kubernetes v1.35.4 -> v1.35.5" in list(lines(found))
+        assert document(found)["versions"][-2] == {"place": "kubernetes", "before": "v1.35.4", "after": "v1.35.5"}
