@@ -9,16 +9,10 @@ import pytest
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.hashes import Hashes
+from clusterstacks.domain.listings import Listing
 from clusterstacks.domain.names import parse_release
-from clusterstacks.domain.releasing import (
-    Listing,
-    Mode,
-    NothingChanged,
-    Predecessor,
-    Source,
-    beta_release,
-    stable_release,
-)
+from clusterstacks.domain.predecessors import Predecessor, Source
+from clusterstacks.domain.releasing import Mode, NothingChanged, beta_release, stable_release
 from clusterstacks.domain.versions import StackVersion
 from clusterstacks.releases.archives import read_archive, write_archive
 from clusterstacks.releases.building.choosing import Chooser

@@ -9,8 +9,6 @@ beta   A build on the way to a stable release: ``v4-beta.1``, ``v4-beta.2`` whil
 hash   ``v0-sha.<first 7 of the stack's hash>`` for stack and components: the same source, the same version.
 custom What the author says.
 ====== ============================================================================================================
-
-What cannot be compared counts as changed: a release too many is better than a change nobody gets.
 """
 
 from __future__ import annotations
@@ -20,21 +18,19 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.listings import BETA, beta_line, is_counted
 from clusterstacks.domain.metadata import Metadata
-from clusterstacks.domain.names import InvalidName, ReleaseName, parse_release
+from clusterstacks.domain.predecessors import is_same, why_addon, why_node_image, why_stack
 from clusterstacks.domain.versions import STABLE, StackVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Mapping
 
-    from clusterstacks.domain.hashes import Hashes
+    from clusterstacks.domain.listings import Listing
+    from clusterstacks.domain.predecessors import Predecessor, Source
     from clusterstacks.domain.versions import KubernetesVersion
 
-BETA: Final = "beta"
 SHA: Final = "sha"
-
-NAMED_FILES: Final = 3
-"""How many changed files a reason names (arbitrary: one line of a terminal)."""
 
 
 class Mode(Enum):
@@ -53,37 +49,6 @@ class NothingChanged(SpecError):
         super().__init__(
             "NothingChanged", f"nothing changed since {name}: edit the stack, or use --mode custom or hash"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """What is to be released.
-
-    Args:
-        kubernetes: The version it is made for.
-        hashes: Of the source directory.
-    """
-
-    kubernetes: KubernetesVersion
-    hashes: Hashes
-
-
-@dataclass(frozen=True, slots=True)
-class Predecessor:
-    """The release the next one is compared with.
-
-    Args:
-        name: Its name.
-        metadata: Its versions.
-        hashes: Of the source it was built from; empty where nobody knows them.
-        changed: Paths below the stack directory whose content is known to differ from the release's. It explains a
-            decision and takes none: a release does not hold every file of its source.
-    """
-
-    name: ReleaseName
-    metadata: Metadata
-    hashes: Hashes
-    changed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,43 +76,6 @@ class NextRelease:
     moves: tuple[Move, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """What a remote holds of one stack and Kubernetes minor.
-
-    Args:
-        versions: Of its releases, in order.
-        foreign: How many names in the remote are none of a release (INCUMBENT D41).
-    """
-
-    versions: tuple[StackVersion, ...]
-    foreign: int
-
-    def newest(self, channel: str, major: int | None = None) -> StackVersion | None:
-        """Return the highest version of a channel, of one major where that is given."""
-        found = [one for one in self.versions if one.channel == channel and major in (None, one.major)]
-        return max(found, default=None)
-
-
-def read_listing(names: Iterable[str], stack: ReleaseName) -> Listing:
-    """Sort the names of a remote, which may hold other stacks and anything else, too.
-
-    Args:
-        names: Tags or names of releases.
-        stack: Any release of the stack and minor in question.
-    """
-    versions, foreign = set(), 0
-    for text in names:
-        try:
-            name = parse_release(text)
-        except InvalidName:
-            foreign += 1
-            continue
-        if name.series == stack.series:
-            versions.add(name.version)
-    return Listing(tuple(sorted(versions)), foreign)
-
-
 def stable_release(source: Source, before: Predecessor | None) -> NextRelease:
     """Decide the versions of the next stable release.
 
@@ -156,13 +84,13 @@ def stable_release(source: Source, before: Predecessor | None) -> NextRelease:
     """
     if before is None:
         return uniform_release(source.kubernetes, StackVersion(1), "first release")
-    if _same(source, before):
+    if is_same(source, before):
         raise NothingChanged(before.name)
     old = before.metadata
     moves = (
-        Move("clusterStack", old.cluster_stack.dot, next_stable(old.cluster_stack).dot, _why_stack(source, before)),
-        _component("clusterAddon", old.cluster_addon, _why_addon(source.hashes, before)),
-        _component("nodeImage", old.node_image, _why_node_image(source.hashes, before)),
+        Move("clusterStack", old.cluster_stack.dot, next_stable(old.cluster_stack).dot, why_stack(source, before)),
+        _component("clusterAddon", old.cluster_addon, why_addon(source.hashes, before)),
+        _component("nodeImage", old.node_image, why_node_image(source.hashes, before)),
     )
     stack, addon, node_image = (StackVersion.parse(move.after) for move in moves)
     return NextRelease(Metadata(stack, source.kubernetes, addon, node_image), moves)
@@ -179,27 +107,18 @@ def beta_release(source: Source, listing: Listing, before: Predecessor | None) -
     Raises:
         NothingChanged: The source is that of ``before``.
     """
-    if before is not None and _same(source, before):
+    if before is not None and is_same(source, before):
         raise NothingChanged(before.name)
     major = beta_line(listing)
     stable = listing.newest(STABLE)
-    builds = [int(one.build) for one in listing.versions if one.channel == BETA and one.major == major and _counts(one)]
+    builds = [
+        int(one.build) for one in listing.versions if one.channel == BETA and one.major == major and is_counted(one)
+    ]
     after = StackVersion(major, BETA, str(max(builds, default=0) + 1))
     reason = (
         f"on the way to v{major}, {stable} is the newest stable one" if stable else "there is no stable release yet"
     )
     return uniform_release(source.kubernetes, after, reason, before.metadata if before else None)
-
-
-def beta_line(listing: Listing) -> int:
-    """Return the number the next beta has before its build.
-
-    That is the next stable number, or 0 while there is no stable release. A line of betas somebody has begun above
-    that is gone on with, so that betas always grow.
-    """
-    stable = listing.newest(STABLE)
-    begun = [one.major for one in listing.versions if one.channel == BETA and _counts(one)]
-    return max([stable.major + 1 if stable else 0, *begun])
 
 
 def hash_release(source: Source) -> NextRelease:
@@ -247,62 +166,8 @@ def _texts(metadata: Metadata) -> Mapping[str, str]:
     }
 
 
-def _counts(version: StackVersion) -> bool:
-    return version.build.isdecimal()
-
-
-def _same(source: Source, before: Predecessor) -> bool:
-    # stack.yaml may name a minor only: then the patch moves though no file does.
-    same = source.hashes.cluster_stack == before.hashes.cluster_stack
-    return same and source.kubernetes == before.metadata.kubernetes
-
-
 def _component(component: str, before: StackVersion | None, reason: str) -> Move:
     if before is None:
         return Move(component, "", "v1", "the release before has none")
     after = next_stable(before) if reason else before
     return Move(component, before.dot, after.dot, reason or "unchanged")
-
-
-def _why_stack(source: Source, before: Predecessor) -> str:
-    old = before.metadata.kubernetes
-    reasons = [f"Kubernetes {old} -> {source.kubernetes}"] if old != source.kubernetes else []
-    reasons += [_listed(before.changed)] if before.changed else []
-    # No release holds the files node images are made of.
-    reasons += filter(None, [_why_node_image(source.hashes, before)])
-    if reasons:
-        return ", ".join(reasons)
-    known = bool(before.hashes.cluster_stack)
-    return "a file changed that no release holds" if known else f"{before.name} has no hash of its source"
-
-
-def _why_addon(hashes: Hashes, before: Predecessor) -> str:
-    old, reasons = before.hashes, []
-    if hashes.cluster_addon_dir != old.cluster_addon_dir:
-        reasons.append(_why_directory("cluster-addon/", before, known=bool(old.cluster_addon_dir)))
-    elif hashes.cluster_addon_pinned != old.cluster_addon_pinned:
-        reasons.append("the versions of addons in versions.yaml or stack.yaml changed")
-    if hashes.cluster_addon_values != old.cluster_addon_values:
-        reasons.append("cluster-addon-values.yaml changed")
-    return ", ".join(reasons)
-
-
-def _why_node_image(hashes: Hashes, before: Predecessor) -> str:
-    pairs = (
-        ("node-image/", hashes.node_image_dir, before.hashes.node_image_dir),
-        ("node-images/", hashes.node_images_dir, before.hashes.node_images_dir),
-    )
-    return ", ".join(_why_directory(name, before, known=bool(old)) for name, new, old in pairs if new != old)
-
-
-def _why_directory(directory: str, before: Predecessor, *, known: bool) -> str:
-    files = [path for path in before.changed if path.startswith(directory)]
-    if files:
-        return _listed(files)
-    return f"{directory} changed" if known else f"{before.name} has no hash of {directory}"
-
-
-def _listed(files: Collection[str]) -> str:
-    shown = list(files)[:NAMED_FILES]
-    rest = f" and {len(files) - len(shown)} more" if len(files) > len(shown) else ""
-    return f"{', '.join(shown)}{rest} changed"

@@ -7,22 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.domain.hashes import Hashes
+from clusterstacks.domain.listings import BETA, Listing, beta_line, read_listing
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.names import parse_release
+from clusterstacks.domain.predecessors import Predecessor, Source
 from clusterstacks.domain.releasing import (
-    BETA,
-    Listing,
     NextRelease,
     NothingChanged,
-    Predecessor,
-    Source,
-    beta_line,
     beta_release,
     custom_release,
     disagreement,
     hash_release,
     next_stable,
-    read_listing,
     stable_release,
 )
 from clusterstacks.domain.versions import STABLE, KubernetesVersion, StackVersion

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain import releasing
+from clusterstacks.domain.listings import BETA, Listing, beta_line, read_listing
 from clusterstacks.domain.metadata import Metadata
-from clusterstacks.domain.releasing import Listing, Mode, NextRelease, Predecessor, Source
+from clusterstacks.domain.predecessors import Predecessor, Source
+from clusterstacks.domain.releasing import Mode, NextRelease
 from clusterstacks.domain.versions import STABLE, StackVersion
 from clusterstacks.releases.building.previous import Remote, built_predecessor, fetch_predecessor
 from clusterstacks.releases.building.sourcemetadata import written_metadata
@@ -93,7 +95,7 @@ class Chooser:
 
     async def _beta(self, stack: Stack, source: Source) -> Choice:
         listing = await self._listing(stack)
-        version = listing.newest(releasing.BETA, releasing.beta_line(listing))
+        version = listing.newest(BETA, beta_line(listing))
         before = await self._fetched(stack, version)
         return _choice(releasing.beta_release(source, listing, before), before, self._foreign(listing))
 
@@ -102,10 +104,10 @@ class Chooser:
         if self._remote is not None:
             if self._names is None:
                 self._names = await self._remote.names()
-            return releasing.read_listing(self._names, name)
+            return read_listing(self._names, name)
         written = written_metadata(stack.tree)
         own = [stack.settings.release(written.cluster_stack).release] if written else []
-        return releasing.read_listing([*own, *await self._built()], name)
+        return read_listing([*own, *await self._built()], name)
 
     async def _built(self) -> tuple[str, ...]:
         return await self._local().names() if self._into.is_dir() else ()

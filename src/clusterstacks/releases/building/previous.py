@@ -12,7 +12,7 @@ from clusterstacks.api import yaml
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.hashes import Hashes, parse_hashes
 from clusterstacks.domain.metadata import parse_metadata
-from clusterstacks.domain.releasing import Predecessor
+from clusterstacks.domain.predecessors import Predecessor
 from clusterstacks.releases.building.comparing import changed_files
 from clusterstacks.releases.charts import MAX_DOCUMENT_BYTES
 from clusterstacks.releases.contents import survey
