@@ -29,6 +29,8 @@ _PRE = r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
 _SUFFIXES = rf"(?:-({_PRE}))?(?:\+({_PRE}))?"
 _VERSION = re.compile(rf"v?([0-9]+)(?:\.([0-9]+))?(?:\.([0-9]+))?{_SUFFIXES}")
 
+_WHOLE_VERSION = re.compile(rf"v?[0-9]+\.[0-9]+\.[0-9]+{_SUFFIXES}")
+
 _PART = r"[0-9]+|[xX*]"
 _WILD = rf"v?({_PART})(?:\.({_PART}))?(?:\.({_PART}))?{_SUFFIXES}"
 _TERM = re.compile(rf"(!=|>=|=>|<=|=<|~>|=|>|<|~|\^)?{_WILD}")
@@ -132,6 +134,11 @@ class Constraint:
         if len(alternatives) > MAX_ALTERNATIVES:
             raise InvalidConstraint(text)
         return cls(text, tuple(tuple(_terms(alternative, text)) for alternative in alternatives))
+
+    @property
+    def exact(self) -> str:
+        """The text, where it is one whole version and nothing else; else empty."""
+        return self.text if _WHOLE_VERSION.fullmatch(self.text) else ""
 
     def allows(self, version: SemVer) -> bool:
         """Tell whether the version is in the set."""

@@ -34,7 +34,6 @@ MAX_URL_CHARACTERS = 2000
 """Longest URL of a repository (arbitrary; longer ones are refused by many servers)."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,249}")
-_WHOLE_VERSION = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?")
 _HASHED = ("name", "version", "repository", "condition", "tags", "enabled", "import-values", "alias")
 """The fields of a dependency in the order in which Helm hashes them; all but name and repository only when set."""
 
@@ -81,8 +80,7 @@ class Requirement:
     @property
     def exact(self) -> str:
         """The one version the lock file, or the chart itself, names; empty where there is a choice."""
-        text = self.constraint.text
-        return self.locked or (text if _WHOLE_VERSION.fullmatch(text) else "")
+        return self.locked or self.constraint.exact
 
     def __str__(self) -> str:
         return f"{self.name} {self.locked or self.constraint}"

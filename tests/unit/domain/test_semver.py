@@ -155,6 +155,16 @@ def test_a_constraint_allows_what_helm_allows(constraint: str, allowed: list[str
     assert [text for text in [*allowed, *refused] if parsed.allows(SemVer.parse(text))] == allowed
 
 
+@pytest.mark.parametrize("text", ["1.2.3", "v1.2.3", "1.2.3-rc.1+b"])
+def test_a_constraint_that_is_a_whole_version_says_so(text: str) -> None:
+    assert Constraint.parse(text).exact == text
+
+
+@pytest.mark.parametrize("text", ["1.2", "=1.2.3", "1.2.x", "1.2.3 || 2", "*"])
+def test_a_constraint_that_leaves_a_choice_names_no_version(text: str) -> None:
+    assert Constraint.parse(text).exact == ""
+
+
 def test_a_caret_before_a_wildcard_allows_every_release() -> None:
     assert Constraint.parse("^*").allows(SemVer.parse("3.2.1"))
 

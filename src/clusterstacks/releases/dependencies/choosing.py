@@ -28,6 +28,11 @@ class Wanted:
     constraint: Constraint
     exact: str = ""
 
+    @property
+    def named(self) -> str:
+        """The version that can be asked for by its name: the exact one, or the only one the constraint names."""
+        return self.exact or self.constraint.exact
+
     def choose(self, versions: Iterable[str]) -> str | None:
         """Return the version to take, None when none will do.
 

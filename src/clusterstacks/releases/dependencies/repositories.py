@@ -120,7 +120,7 @@ class RegistryRepository:
     async def offer(self, wanted: Wanted) -> Offer:
         """Find the version to take among the tags; one that is known exactly needs no list of them."""
         registry = await self._registry(wanted)
-        version = wanted.exact or await self._newest(registry, wanted)
+        version = wanted.named or await self._newest(registry, wanted)
         try:
             digest = await registry.head(_tag(version))
         except NotThere:

@@ -85,7 +85,7 @@ class Search:
                 identity, packed = await asyncio.to_thread(pack_neighbour, requirement, label, self._tree)
                 return self._verified(label, requirement, identity.version, packed, pin)
             repository = self._repository(label, requirement)
-            wanted = _wanted(requirement, pin)
+            wanted = Wanted(requirement.name, requirement.constraint, pin.version if pin else requirement.locked)
             kept = await asyncio.to_thread(self._kept, requirement, wanted, pin)
             if kept is None and self._offline:
                 raise ChartNotCached(f"{label}: {wanted}", requirement.repository)
@@ -116,7 +116,7 @@ class Search:
     def _kept(self, requirement: Requirement, wanted: Wanted, pin: Resolved | None) -> tuple[str, bytes] | None:
         """Return version and archive from the cache, if they surely are what a repository would give."""
         place = (requirement.repository, requirement.name)
-        version = wanted.exact
+        version = wanted.named
         if self._offline:
             version = wanted.choose(self._shelf.versions(*place)) or version
         digest = pin.digest if pin else version and self._shelf.digest(*place, version)
@@ -145,8 +145,3 @@ class Search:
         if pin and digest != pin.digest:
             raise ChartDigestMismatch(pin, expected=pin.digest, found=digest)
         return Found(Resolved(label, requirement.name, version, requirement.repository, digest), packed)
-
-
-def _wanted(requirement: Requirement, pin: Resolved | None) -> Wanted:
-    exact = pin.version if pin else requirement.exact
-    return Wanted(requirement.name, requirement.constraint, exact)
