@@ -102,10 +102,8 @@ async def _create(options: Options) -> None:
         built = await _build_all(stacks, chooser, creator)
         if publisher is not None and options.publish:
             for directory in built:
-                new = await publisher.publish(directory)
-                _say(
-                    f"{directory.name} {'is published' if new else 'was published before'} in {publisher.remote.place}"
-                )
+                done = "is published" if await publisher.publish(directory) else "was published before"
+                _say(f"{directory.name} {done} in {publisher.remote.place}")
 
 
 async def _stacks(options: Options, into: Path, web: Web) -> tuple[Stack, ...]:
@@ -126,6 +124,8 @@ def _named(root: Path) -> Iterator[None]:
     """Put the stack's directory in front of what is wrong with a file in it."""
     try:
         yield
+    except NothingChanged:
+        raise
     except ClusterStacksError as error:
         kind = DependencyError if isinstance(error, DependencyError) else SpecError
         raise kind(error.code, f"{_shown(root.absolute())}: {error.message}") from None
@@ -160,7 +160,8 @@ async def _build_all(stacks: tuple[Stack, ...], chooser: Chooser, creator: Creat
     built, unchanged = [], None
     for stack in stacks:
         try:
-            choice = await chooser.choose(stack)
+            with _named(stack.root):
+                choice = await chooser.choose(stack)
         except NothingChanged as error:
             if len(stacks) == 1:
                 raise
