@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from clusterstacks.authoring.linting import findings
 from clusterstacks.authoring.registry import RULES
+from clusterstacks.authoring.rules.complaints import cause_of
 from clusterstacks.authoring.stack import load
 from tests.support.tiny_stack import SETTINGS, STAGES, tiny
 
@@ -133,3 +134,16 @@ CONTENTS = st.binary(max_size=40) | st.lists(WORDS, max_size=12).map(b"".join)
 def test_whatever_the_files_hold_lint_answers_with_findings(changes: dict[str, bytes]) -> None:
     for finding in findings(load({**tiny(), **changes}, "1-35")):
         assert finding.fault.line >= 1
+
+
+@pytest.mark.parametrize(
+    ("message", "problem", "way_out"),
+    [
+        ("f.yaml, line 6: key 'type' is there twice", "key 'type' is there twice", ""),
+        ("f.yaml: name is 'a-b': use letters: no dashes", "name is 'a-b'", "use letters: no dashes"),
+        ("f.yaml is missing: add it", "is missing", "add it"),
+        ("f.yaml: range: 'new' is no range: write >=1.34", "range: 'new' is no range", "write >=1.34"),
+    ],
+)
+def test_an_error_is_taken_apart_into_problem_and_way_out(message: str, problem: str, way_out: str) -> None:
+    assert cause_of(message, "f.yaml") == (problem, way_out)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from clusterstacks.authoring.stack import Stack
 
 _FILE = re.compile(r"[^\s:,]+")
+_PLACE = re.compile(r"^[:,\s]*(?:line \d+: )?")
 
 
 def fault_of(stack: Stack, message: str, file: str, way_out: str) -> Fault:
@@ -23,7 +24,11 @@ def fault_of(stack: Stack, message: str, file: str, way_out: str) -> Fault:
 
 
 def cause_of(message: str, place: str) -> tuple[str, str]:
-    """Split an error into what is wrong and the way out; the latter is empty where the error has none."""
-    rest = message.removeprefix(place).lstrip(":, ")
-    problem, colon, told = rest.rpartition(": ")
-    return (problem, told) if colon else (rest, "")
+    """Split an error into what is wrong and the way out; the latter is empty where the error has none.
+
+    Errors read ``<file>: <field> is <what was found>: <way out>`` or ``<file>, line <number>: <problem>``.
+    """
+    rest = _PLACE.sub("", message.removeprefix(place), count=1)
+    start = max(rest.find(" is "), 0)
+    problem, _, way_out = rest[start:].partition(": ")
+    return rest[:start] + problem, way_out

@@ -1,0 +1,99 @@
+"""The verbs as their users call them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.api import yaml
+from clusterstacks.cli import output
+from clusterstacks.cli.main import csctl
+from tests.support.tiny_stack import IMAGE, SETTINGS, tiny, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Path:
+    return write(tmp_path / "stack", tiny())
+
+
+def run(*arguments: object) -> int:
+    return output.run(lambda: csctl.main([*map(str, arguments)], prog_name="csctl", standalone_mode=False))
+
+
+def test_a_new_stack_is_linted_without_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for provider in ("local", "openstack"):
+        assert run("init", f"{provider}/mine/1-35", tmp_path / provider) == 0
+        capsys.readouterr()
+
+        assert run("lint", tmp_path / provider) == 0
+        assert capsys.readouterr().out == f"{tmp_path / provider}: no errors, no warnings\n"
+
+
+def test_an_error_is_shown_like_a_compilers_and_decides_the_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = write(tmp_path / "wrong", tiny({"csctl.yaml": SETTINGS.replace("tiny", "ti-ny")}))
+
+    assert run("lint", wrong) == output.MUST_CHANGE
+    first, second, *_, last = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{wrong}/csctl.yaml:3: error[settings] config.clusterStackName is 'ti-ny'")
+    assert second.startswith("    use lower-case letters")
+    assert last == f"{wrong}: 1 error, no warnings"
+
+
+def test_the_forms_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    warned = write(tmp_path / "warned", tiny({"cluster-addon-values.yaml": ""}))
+
+    assert run("lint", warned, "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["findings"][0]["rule"] == "stale-values"
+    assert run("lint", warned, "-o", "sarif") == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["results"][0]["ruleId"] == "stale-values"
+
+
+def test_all_stacks_of_a_repository_are_linted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "providers/test/tiny/1-35", tiny())
+    write(tmp_path / "providers/test/other", tiny())
+
+    assert run("lint", tmp_path) == 0
+    assert capsys.readouterr().out == "2 stacks: no errors, no warnings\n"
+
+
+def test_template_prints_what_kubectl_reads(stack: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def printed(*options: str) -> str:
+        assert run("template", stack, *options) == 0
+        return capsys.readouterr().out
+
+    def kinds(*options: str) -> list[str]:
+        return [one["kind"] for one in yaml.load_all(printed(*options)) if one]
+
+    assert kinds() == ["ClusterClass", "TinyClusterTemplate", "Deployment"]
+    assert kinds("--class") == ["ClusterClass", "TinyClusterTemplate"]
+    assert kinds("--addon", "net") == ["Deployment"]
+    assert kinds("--sample") == ["Cluster", "SampleControlPlane", "TinyCluster"]
+    assert printed("--values") == "---\n# values of addon net\ncluster: sample\n"
+    assert printed("--images") == f"{IMAGE}\n"
+
+
+def test_template_takes_the_objects_of_a_file(stack: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("template", stack, "--sample") == 0
+    file = stack.parent / "cluster.yaml"
+    file.write_text(capsys.readouterr().out.replace("name: sample", "name: prod", 1))
+
+    assert run("template", stack, "--values", "--cluster", file) == 0
+    assert "cluster: prod" in capsys.readouterr().out
+
+
+def test_diff_tells_by_its_exit_code_only_when_asked(stack: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = write(stack.parent / "other", tiny({"csctl.yaml": SETTINGS.replace("1.35.4", "1.35.5")}))
+
+    assert run("diff", stack, stack, "--exit-code") == 0
+    assert capsys.readouterr().out == ""
+    assert run("diff", stack, other) == 0
+    assert " kubernetes v1.35.4 -> v1.35.5\n" in capsys.readouterr().out
+    assert run("diff", stack, other, "--exit-code", "-o", "json") == output.FAILED
+    assert json.loads(capsys.readouterr().out)["objects"] == []
