@@ -154,6 +154,7 @@ class Operator:
             stack.push_async_callback(self._renderer.close)
             stack.push_async_callback(self._chart_web.close)
             stack.push_async_callback(self._sources.close)
+            stack.push_async_callback(self._store.close)
             stack.push_async_callback(self._release_supply.errands.close)
             stack.push_async_callback(self._addon_supply.errands.close)
             stack.push_async_callback(self._listings.close)

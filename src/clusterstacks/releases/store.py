@@ -149,6 +149,13 @@ class ReleaseStore:
             self._forget(name, digest)
         return removed
 
+    async def close(self) -> None:
+        """Give up what is being fetched; sources may be closed only after that."""
+        tasks = list(self._fetching.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     async def _once(self, key: Hashable, work: Callable[[], Coroutine[None, None, Release]]) -> Release:
         task = self._fetching.get(key)
         if task is None:

@@ -91,7 +91,7 @@ class Session:
         """
         root, authorization = await self._resolve()
         url = target if isinstance(target, URL) else await self.url(target)
-        own = url.origin() == root
+        own = _origin(url) == _origin(root)
         scope = self._scope(access)
         for again in (True, False):
             known = authorization.headers(scope) if own else {}
@@ -103,7 +103,7 @@ class Session:
                     return
                 challenges = answer.headers.getall("WWW-Authenticate", [])
                 refused = refusal(answer)
-            if not await authorization.answer(challenges, scope):
+            if not await authorization.answer(challenges, scope, known):
                 raise refused
 
     async def read(
@@ -154,20 +154,27 @@ class Session:
 
     async def _find_root(self) -> URL:
         host = self.reference.host
-        plain = URL(f"http://{host}")
+        plain, secure = URL(f"http://{host}"), URL(f"https://{host}")
         if self._plain_http:
             return plain
-        if is_loopback(plain) and await self._speaks_plain(plain):
-            return plain
-        return URL(f"https://{host}")
+        if is_loopback(plain):
+            if await self._speaks_plain(plain):
+                return plain
+            async with self._web.open("GET", f"{secure}/v2/"):
+                pass  # one that is down now may speak either when it is back: then it is asked again
+        return secure
 
     async def _speaks_plain(self, root: URL) -> bool:
-        """Ask a registry on this machine, without credentials; one that speaks TLS refuses with 400."""
+        """Ask a registry on this machine, without credentials; one that speaks TLS says 400 to plain HTTP."""
         try:
             async with self._web.open("GET", f"{root}/v2/") as answer:
-                return answer.status in {200, 401, 403}
+                return answer.status != 400
         except DependencyError:
             return False
+
+
+def _origin(url: URL) -> tuple[str, str | None, int | None]:
+    return url.scheme, url.host, url.port  # with the port of the scheme where the URL names none
 
 
 async def refused(answer: Answer) -> ClusterStacksError:
