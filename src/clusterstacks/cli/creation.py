@@ -84,13 +84,12 @@ async def _interruptible(options: Options) -> None:
 async def _create(options: Options) -> None:
     async with AsyncExitStack() as resources:
         web = await resources.enter_async_context(Web())
-        remote_web = await resources.enter_async_context(Trust(options.ca, plain_http=options.plain_http).web())
         into = options.into.absolute()
         stacks = await _stacks(options, into, web)
         if options.write_metadata and len({stack.root for stack in stacks}) < len(stacks):
             raise SpecError("MetadataAmbiguous", "metadata.yaml holds one version: choose a minor with --kubernetes")
         mode = Mode(options.mode)
-        publisher = await _publisher(options, remote_web, mode)
+        publisher = await _publisher(options, resources, mode)
         chooser = Chooser(mode, publisher.remote if publisher else None, into, _versions(options))
         creator = Creator(
             into=into,
@@ -131,13 +130,15 @@ def _named(root: Path) -> Iterator[None]:
         raise kind(error.code, f"{_shown(root.absolute())}: {error.message}") from None
 
 
-async def _publisher(options: Options, web: Web, mode: Mode) -> Publisher | None:
+async def _publisher(options: Options, resources: AsyncExitStack, mode: Mode) -> Publisher | None:
     if options.remote == "none" or (mode in {Mode.HASH, Mode.CUSTOM} and not options.publish):
         return None
-    if options.remote == "oci":
-        return await oci_remote(web, os.environ, plain_http=options.plain_http, progress=Meter())
     if options.remote_dir is not None:
         return directory_remote(options.remote_dir.absolute())
+    # Not the connections to charts' repositories, which another CA may vouch for.
+    web = await resources.enter_async_context(Trust(options.ca, plain_http=options.plain_http).web())
+    if options.remote == "oci":
+        return await oci_remote(web, os.environ, plain_http=options.plain_http, progress=Meter())
     return github_remote(web, os.environ, _say)
 
 
