@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.charts import ChartCache
 from clusterstacks.releases.contents import survey
+from clusterstacks.releases.directory import DirectorySource
 from clusterstacks.releases.evidence import MAX_SIGNATURES, SIGNATURE_SUFFIX
 from clusterstacks.releases.opening import open_release
 from clusterstacks.releases.signing.envelope import Envelope, parse_envelope
@@ -74,7 +75,9 @@ async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pul
         new = await asyncio.to_thread(_settle, staging, target, release)
     finally:
         await asyncio.to_thread(staging.remove)
-    envelope = joined(evidence.envelopes)
+    # Signatures that were made here and are not published yet stay.
+    beside = await DirectorySource(directory).evidence(name)
+    envelope = joined((*evidence.envelopes, *beside.envelopes))
     if envelope is not None:
         await asyncio.to_thread(_write, directory, f"{name}{SIGNATURE_SUFFIX}", envelope)
     return Pulled(replace(release, contents=replace(release.contents, root=target)), new, envelope is not None)

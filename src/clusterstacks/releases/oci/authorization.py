@@ -5,6 +5,7 @@ Source: distribution/distribution ``docs/spec/auth/token.md`` and ``oauth.md``.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from clusterstacks.releases.oci.destinations import follow
 from clusterstacks.releases.oci.dockerconfig import ANONYMOUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from clusterstacks.releases.oci.challenges import Challenge
     from clusterstacks.releases.oci.dockerconfig import Credentials
@@ -61,6 +62,7 @@ class Authorization:
         self._credentials = credentials
         self._now = now
         self._basic = False
+        self._answering = asyncio.Lock()
         self._tokens: dict[str, _Token] = {}
 
     def headers(self, scope: str) -> dict[str, str]:
@@ -72,25 +74,29 @@ class Authorization:
             return {}
         return {"Authorization": f"Bearer {token.text}"}
 
-    async def answer(self, challenges: Iterable[str], scope: str) -> bool:
+    async def answer(self, challenges: Iterable[str], scope: str, sent: Mapping[str, str]) -> bool:
         """Get ready to ask again after a 401; False when nothing better can be said than what was refused.
 
         Args:
             challenges: The values of ``WWW-Authenticate``.
             scope: What is wanted.
+            sent: What :meth:`headers` gave for the request that was refused.
 
         Raises:
             CredentialsRefused: The token server does not accept who asks.
             AnswerRefused: It answers what makes no sense, or may not be asked.
             ServerUnavailable: It cannot be reached.
         """
-        for challenge in parse_challenges(challenges):
-            if challenge.scheme == "bearer":
-                return await self._get_token(challenge, scope)
-            if challenge.scheme == "basic" and self._credentials.username and not self._basic:
-                self._basic = True
-                return True
-        return False
+        async with self._answering:
+            if self.headers(scope) not in ({}, sent):
+                return True  # another request got it meanwhile
+            for challenge in parse_challenges(challenges):
+                if challenge.scheme == "bearer":
+                    return await self._get_token(challenge, scope)
+                if challenge.scheme == "basic" and self._credentials.username and not self._basic:
+                    self._basic = True
+                    return True
+            return False
 
     async def _get_token(self, challenge: Challenge, scope: str) -> bool:
         # One that was just refused is refused again.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.domain.names import parse_release
 from clusterstacks.releases.charts import ChartCache
 from clusterstacks.releases.contents import survey
+from clusterstacks.releases.errors import ReleaseBroken
 from clusterstacks.releases.oci.artifact import compose, files_of
 from clusterstacks.releases.oci.descriptors import EMPTY
 from clusterstacks.releases.oci.errors import InvalidReference, TagTaken
@@ -63,16 +64,18 @@ async def publish(directory: Path, registry: Registry, created: datetime) -> Pub
     release = await asyncio.to_thread(open_directory, directory)
     tag = release.name.release
     artifact = compose(release, created)
-    manifest = read_manifest(artifact.raw, OCI_MANIFEST, str(directory))
+    files = files_of(read_manifest(artifact.raw, OCI_MANIFEST, str(directory)), release.name)
     if await registry.head(tag) is not None:
         there = await registry.manifest(tag)
-        _compare(there, files_of(manifest, release.name), registry.reference.at(tag))
+        _compare(there, files, registry.reference.at(tag))
         return Publication(release.name, _located(registry, tag, there.digest), new=False)
     await registry.push_blob(EMPTY)  # alone: the others find a token ready
-    layers = {layer.digest: layer for layer in manifest.layers}
-    await side_by_side(
-        lambda layer: registry.push_blob(artifact.files[layer.digest], title=layer.title), layers.values()
-    )
+
+    async def push_file(layer: Descriptor) -> None:
+        if await registry.push_blob(artifact.files[layer.digest], title=layer.title) != layer.digest:
+            raise ReleaseBroken(release.name, layer.title, "changed while it was published: publish it again")
+
+    await side_by_side(push_file, {layer.digest: layer for layer in files.values()}.values())
     digest = await registry.push_manifest(artifact.raw, OCI_MANIFEST, tag)
     return Publication(release.name, _located(registry, tag, digest), new=True)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from yarl import URL
 
-from clusterstacks.releases.errors import AnswerRefused
+from clusterstacks.releases.errors import AnswerRefused, CredentialsRefused
 from clusterstacks.releases.oci.descriptors import Descriptor, digest_of
 from clusterstacks.releases.oci.dockerconfig import ANONYMOUS, Credentials
 from clusterstacks.releases.oci.downloads import download
@@ -146,12 +146,14 @@ class Registry:
             origin: The other repository's path.
         """
         path = str(URL("blobs/uploads/").with_query({"mount": digest, "from": origin}))
-        access = Access(PUSH.actions, origin)
-        async with self._session.open("POST", path, access=access, body=b"") as answer:
-            if answer.status not in (201, 202):
-                raise await refused(answer)
-            mounted = answer.status == 201
-            left = None if mounted else next_location(self._session, answer)
+        try:
+            async with self._session.open("POST", path, access=Access(PUSH.actions, origin), body=b"") as answer:
+                if answer.status >= 500:
+                    raise await refused(answer)
+                left = next_location(self._session, answer) if answer.status == 202 else None
+                mounted = answer.status == 201
+        except CredentialsRefused:
+            return False  # who may push here may not read there
         if left is not None:
             # The registry opened an upload instead, which nobody is going to use.
             async with self._session.open("DELETE", left, access=PUSH):

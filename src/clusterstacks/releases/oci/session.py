@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -60,8 +61,8 @@ class Session:
         self._web = web
         self._credentials = credentials
         self._plain_http = plain_http
-        self._authorization: Authorization | None = None
-        self._root: URL | None = None
+        self._resolving = asyncio.Lock()
+        self._resolved: tuple[URL, Authorization] | None = None
 
     @asynccontextmanager
     async def open(
@@ -147,10 +148,11 @@ class Session:
         return f"{own} repository:{access.origin}:{PULL.actions}" if access.origin else own
 
     async def _resolve(self) -> tuple[URL, Authorization]:
-        if self._root is None or self._authorization is None:
-            self._root = await self._find_root()
-            self._authorization = Authorization(self._web, self._root, self._credentials)
-        return self._root, self._authorization
+        async with self._resolving:
+            if self._resolved is None:
+                root = await self._find_root()
+                self._resolved = root, Authorization(self._web, root, self._credentials)
+            return self._resolved
 
     async def _find_root(self) -> URL:
         host = self.reference.host

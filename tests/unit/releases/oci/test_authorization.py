@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -65,7 +66,7 @@ async def test_a_token_is_used_until_it_ends(double: RegistryDouble, web: Web) -
     authorization = Authorization(web, URL(f"http://{double.host}"), ME, lambda: now[0])
     challenge = [f'Bearer realm="http://{double.host}/token"']
 
-    assert await authorization.answer(challenge, "s")
+    assert await authorization.answer(challenge, "s", {})
     assert authorization.headers("s") == {"Authorization": "Bearer token-1"}
     assert authorization.headers("other") == {}
     now[0] = 289.0
@@ -80,7 +81,7 @@ async def test_a_token_that_says_nothing_of_its_life_lasts_a_minute(
 ) -> None:
     double.users, double.life, now = {"me": "secret"}, life, [0.0]
     authorization = Authorization(web, URL(f"http://{double.host}"), ME, lambda: now[0])
-    await authorization.answer([f'Bearer realm="http://{double.host}/token"'], "s")
+    await authorization.answer([f'Bearer realm="http://{double.host}/token"'], "s", {})
 
     now[0] = 49.0
     assert authorization.headers("s")
@@ -97,6 +98,15 @@ async def test_a_token_the_registry_forgot_is_replaced(double: RegistryDouble, w
     assert await registry.head("x") is None
 
     assert len(double.token_requests) == 2
+
+
+async def test_requests_side_by_side_ask_for_one_token(double: RegistryDouble, web: Web) -> None:
+    double.users = {"me": "secret"}
+    registry = Registry(web, double.reference, ME)
+
+    await asyncio.gather(*(registry.head(f"t{number}") for number in range(8)))
+
+    assert len(double.token_requests) == 1
 
 
 async def test_wrong_credentials_are_refused_without_being_shown(double: RegistryDouble, web: Web) -> None:
@@ -152,14 +162,14 @@ async def test_credentials_do_not_go_to_a_less_safe_place(web: Web, realm: str) 
     authorization = Authorization(web, URL("https://r.example"), ME)
 
     with pytest.raises(AnswerRefused, match="token server"):
-        await authorization.answer([f'Bearer realm="{realm}"'], "s")
+        await authorization.answer([f'Bearer realm="{realm}"'], "s", {})
 
 
 async def test_a_token_server_without_tokens_is_refused(double: RegistryDouble, web: Web) -> None:
     authorization = Authorization(web, URL(f"http://{double.host}"), ANONYMOUS)
 
     with pytest.raises(AnswerRefused, match="without a token"):
-        await authorization.answer([f'Bearer realm="http://{double.host}/v2/"'], "s")
+        await authorization.answer([f'Bearer realm="http://{double.host}/v2/"'], "s", {})
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,9 @@ from clusterstacks.releases.oci.registry import Registry
 from clusterstacks.releases.oci.signatures import attach, envelopes
 from clusterstacks.releases.oci.source import OCISource
 from clusterstacks.releases.pulling import ReleaseInTheWay, pull
+from clusterstacks.releases.signing.envelope import parse_envelope
+from clusterstacks.releases.signing.keys import new_key_pair, parse_private_key
+from clusterstacks.releases.signing.making import release_envelope
 from tests.support.registry_double import RegistryDouble, digest
 from tests.support.releases import SINGLE, STAGED, read_release, staged_release, write_release
 
@@ -197,6 +200,22 @@ async def test_a_pull_that_fails_leaves_nothing(
         await pull(OCISource(registry), STAGED, tmp_path / "here")
 
     assert list((tmp_path / "here").iterdir()) == []
+
+
+async def test_a_pull_keeps_signatures_that_were_made_here(registry: Registry, directory: Path, tmp_path: Path) -> None:
+    published = await publish(directory, registry, EPOCH)
+    files = survey(STAGED, directory).files
+    mine, theirs = (parse_private_key(new_key_pair()[0], name=name) for name in ("mine", "theirs"))
+    begun = release_envelope(STAGED, files)
+    await attach(registry, published.reference.digest, begun.signed(theirs).text())
+    (tmp_path / "here").mkdir()
+    beside = tmp_path / "here" / f"{STAGED}.dsse.json"
+    beside.write_bytes(begun.signed(mine).text())
+
+    pulled = await pull(OCISource(registry), STAGED, tmp_path / "here")
+
+    assert pulled.signed
+    assert len(parse_envelope(beside.read_bytes()).signers([mine.public, theirs.public])) == 2
 
 
 async def test_a_pull_does_not_overwrite(registry: Registry, directory: Path, tmp_path: Path) -> None:

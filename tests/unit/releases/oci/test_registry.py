@@ -214,6 +214,13 @@ async def test_a_blob_of_another_repository_is_mounted(double: RegistryDouble, r
     assert not double.uploads, "the upload that was not wanted is cancelled"
 
 
+async def test_a_mount_that_is_not_allowed_is_no_error(double: RegistryDouble, registry: Registry) -> None:
+    assert await registry.head("v1") is None
+    double.challenge = 'Unknown realm="x"'
+
+    assert not await registry.mount(BLOB.digest, "other/stacks")
+
+
 async def test_a_manifest_is_verified(double: RegistryDouble, registry: Registry) -> None:
     found = double.tags("v1", MANIFEST, OCI_MANIFEST)
 
