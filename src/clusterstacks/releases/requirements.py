@@ -101,7 +101,7 @@ def identify(files: Mapping[str, bytes], label: str) -> ChartIdentity:
         SpecError: Chart.yaml is missing, no YAML, or names no chart.
     """
     chart = _load(files, CHART_FILE, label)
-    return ChartIdentity(chart.child("name").text(), chart.child("version").optional_text())
+    return ChartIdentity(_texts(chart, "name").text(), _texts(chart, "version").optional_text())
 
 
 def requirements(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:
@@ -128,7 +128,7 @@ def locked(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:
     entries = _list(document)
     if document.child("digest").value not in tuple(_digests(files, label, [entry.value for entry in entries])):
         raise ChartLockOutdated(label, lock)
-    names = [entry.child("name").value for entry in entries]
+    names = [_texts(entry, "name").value for entry in entries]
     if names != [requirement.name for requirement in wanted]:
         raise ChartLockOutdated(label, lock)
     return tuple(
@@ -160,7 +160,7 @@ def unmet(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:
     Raises:
         SpecError: As :func:`lacking`.
     """
-    names = {node.child("name").value for node in _declared(files, label)}
+    names = {_texts(node, "name").value for node in _declared(files, label)}
     if not names or names <= {chart.name for chart in held(files, label).values()}:
         return ()
     return lacking(files, label)
@@ -220,11 +220,11 @@ def _load(files: Mapping[str, bytes], file: str, label: str) -> Node:
 
 
 def _requirement(node: Node) -> Requirement:
-    name = node.child("name")
+    name = _texts(node, "name")
     # It becomes part of file names and URLs.
     if not _NAME.fullmatch(name.text()):
         raise name.refuse("write the name of a chart: letters, digits, dots and dashes")
-    version = node.child("version")
+    version = _texts(node, "version")
     try:
         constraint = Constraint.parse(version.value)
     except InvalidConstraint:
@@ -239,7 +239,7 @@ def _requirement(node: Node) -> Requirement:
 
 
 def _version(entry: Node, requirement: Requirement) -> str:
-    version = entry.child("version")
+    version = _texts(entry, "version")
     try:
         allowed = requirement.constraint.allows(SemVer.parse(version.value))
     except InvalidVersion:
@@ -253,12 +253,25 @@ def _version(entry: Node, requirement: Requirement) -> str:
 
 
 def _hashed(entry: Any) -> dict[str, object]:  # noqa: ANN401 - a document nobody has checked
-    entry = entry if isinstance(entry, dict) else {}
-    always = {"name": "", "repository": ""}
-    values = {**always, **{key: value for key, value in entry.items() if value or key in always}}
-    return {
-        key: _sorted(values[key] or "") if key in always else _sorted(values[key]) for key in _HASHED if key in values
-    }
+    read = {key: _as_text(value) for key, value in entry.items()} if isinstance(entry, dict) else {}
+    if isinstance(tags := read.get("tags"), list):
+        read["tags"] = [_as_text(tag) for tag in tags]
+    read |= {"name": read.get("name") or "", "repository": read.get("repository") or ""}
+    if isinstance(entry, dict) and "enabled" in entry:
+        read["enabled"] = entry["enabled"]
+    return {key: _sorted(read[key]) for key in _HASHED if read.get(key) or key in ("name", "repository")}
+
+
+def _as_text(value: object) -> object:
+    """Return numbers and booleans as the texts Helm makes of them where it expects a text: ``version: 1`` is fine."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value).removesuffix(".0") if isinstance(value, (int, float)) else value
+
+
+def _texts(node: Node, key: str) -> Node:
+    child = node.child(key)
+    return replace(child, value=_as_text(child.value))
 
 
 def _sorted(value: object) -> object:

@@ -85,6 +85,17 @@ def test_the_digest_of_a_lock_file_covers_every_field_as_go_writes_it() -> None:
     assert lock_digest([wanted, database], found) == RICH_DIGEST
 
 
+@pytest.mark.parametrize(("version", "read"), [("1", "1"), ("1.2", "1.2"), ("2.0", "2"), ("'1.10'", "1.10")])
+def test_a_version_that_yaml_takes_for_a_number_is_read_as_helm_reads_it(version: str, read: str) -> None:
+    (found,) = requirements(chart(f"name: cache, version: {version}"), "web")
+
+    assert str(found.constraint) == read
+
+
+def test_the_digest_takes_a_boolean_among_tags_for_a_text_as_helm_does() -> None:
+    assert lock_digest([{"tags": ["x", True]}], []) == lock_digest([{"tags": ["x", "true"]}], [])
+
+
 @pytest.mark.parametrize(
     ("declared", "text"),
     [
@@ -154,7 +165,6 @@ def test_a_version_helm_cannot_read_does_not_matter_while_the_chart_is_there() -
         "version: 1.0.0, repository: https://x.example",
         "name: ../../etc, version: 1.0.0",
         "name: a/b, version: 1.0.0",
-        "name: cache, version: 1.2",
         "name: cache, version: ''",
         "name: cache, version: 1.0.0, repository: [1]",
         'name: cache, version: 1.0.0, repository: "https://a\\nb"',
