@@ -1,6 +1,6 @@
 """A second planner, simple enough to be believed: Dijkstra over whole states, every rule read anew at every state.
 
-It shares the values of the domain (ranges, versions, ``compatibility.yaml``) with the real planner and none of its code.
+It shares values of the domain (ranges, versions, ``compatibility.yaml``) with the real planner, and none of its code.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.domain.compatibility import Component, Severity, parse_compatibility
 from clusterstacks.domain.names import ReleaseName, parse_release
+from clusterstacks.domain.planning.steps import Kind, Step
 from clusterstacks.domain.planning.world import Candidate, State, World
 from clusterstacks.domain.versions import KubernetesVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
+    from random import Random
 
     from clusterstacks.domain.ranges import Range
 
@@ -92,7 +94,7 @@ class Oracle:
 
     def _addons_of(self, name: ReleaseName) -> tuple[tuple[str, ReleaseName], ...]:
         stated = self.releases[name].compatibility
-        return () if stated is None else tuple((addon, name) for addon in stated.addons())
+        return () if stated is None else tuple((addon, self._same(addon, name)) for addon in stated.addons())
 
     def _version(self, addon: str, name: ReleaseName) -> str:
         stated = self.releases[name].compatibility
@@ -140,12 +142,12 @@ class Oracle:
         before = {subject for _, subject in self._broken(place)}
         have = dict(place.addons)
         wanted = None if self.goal is None or self.goal.compatibility is None else set(self.goal.compatibility.addons())
-        for name, one in self.releases.items():
-            for addon in one.compatibility.addons() if one.compatibility is not None else ():
-                if addon in have and have[addon] != name and self._may_move(addon, have[addon], name):
-                    yield from self._if_allowed(place, {**have, addon: name}, before)
-                if addon not in have and wanted is not None and addon in wanted:
-                    yield from self._if_allowed(place, {**have, addon: name}, before)
+        offered = [pair for name in self.releases for pair in self._addons_of(name)]
+        for addon, name in dict.fromkeys(offered):
+            if addon in have and have[addon] != name and self._may_move(addon, have[addon], name):
+                yield from self._if_allowed(place, {**have, addon: name}, before)
+            if addon not in have and wanted is not None and addon in wanted:
+                yield from self._if_allowed(place, {**have, addon: name}, before)
         for addon in have:
             if wanted is not None and addon not in wanted:
                 rest = {key: value for key, value in have.items() if key != addon}
@@ -219,3 +221,107 @@ class Oracle:
     @staticmethod
     def _has(components: list[Component], name: str, wanted: Range) -> bool:
         return any(one.name == name and wanted.holds(one.version.release, one.version.pre) for one in components)
+
+    def complaints(self, steps: Sequence[Step]) -> list[str]:
+        """What is wrong with a plan, looked at step by step."""
+        found: list[str] = []
+        place = self.start
+        for step in steps:
+            if step.kind is Kind.WORKERS:
+                continue
+            following = self._place(step)
+            moves = [*self._moves(place)]
+            if following not in [move for _, move in moves]:
+                found.append(f"{step.kind} {step.addon} leads from {place} to {following}, which no move does")
+            place = following
+        if not self._is_goal(place):
+            found.append(f"the plan ends at {place}")
+        return found
+
+    def _place(self, step: Step) -> Place:
+        """Where a step leads: an option that several releases share is taken from the one the moves name."""
+        after = step.after
+        addons = tuple((addon, option.releases[0]) for addon, option in sorted(after.addons.items()))
+        return Place(after.kubernetes, after.candidate.name, addons)
+
+    def _same(self, addon: str, name: ReleaseName) -> ReleaseName:
+        """Name the first release that states just the same of an addon: taken from there it is the same addon."""
+        return min(one for one in self.releases if self._components(addon, one) == self._components(addon, name))
+
+
+def random_question(r: Random) -> tuple[World, State, ReleaseName | KubernetesVersion] | None:
+    """Make up a small world and a question; None where chance gave no release."""
+    candidates: list[Candidate] = []
+    facts: dict[tuple[str, str], dict[str, Any]] = {}
+    names: set[str] = set()
+    for number in range(r.randint(1, 5)):
+        minor = r.randint(8, 11)
+        name = f"p-s-1-{minor}-v{r.randint(1, 12)}"
+        if name not in names:
+            names.add(name)
+            stated = None if r.random() < 0.25 else _random_statement(r, name, minor, number, facts)
+            candidates.append(candidate(name, f"v1.{minor}.{r.randint(0, 2)}", stated))
+    if not candidates:
+        return None
+    start = r.choice(candidates)
+    now = start.kubernetes
+    if r.random() < 0.3:
+        now = KubernetesVersion(1, max(8, now.minor + r.randint(-1, 1)), r.randint(0, 2))
+    by_version = KubernetesVersion(1, r.randint(8, 12), r.randint(0, 2))
+    target = r.choice(candidates).name if r.random() < 0.6 else by_version
+    return World(tuple(candidates)), State(now, now, start.name), target
+
+
+def _random_statement(
+    r: Random, name: str, minor: int, number: int, facts: dict[tuple[str, str], dict[str, Any]]
+) -> dict[str, Any]:
+    components = [_random_component(r, addon, facts) for addon in r.sample(["a", "b", "c"], r.randint(0, 3))]
+    if r.random() < 0.3:
+        requires = {"requires": {"a": ">=1.9"}} if r.random() < 0.3 else {}
+        components.append(
+            {"name": "x", "version": f"1.{r.randint(8, 11)}.0", "kubernetes": _random_range(r), **requires}
+        )
+    rules: list[dict[str, Any]] = []
+    if r.random() < 0.3:
+        when = {"kubernetes": _random_range(r)} if r.random() < 0.7 else {}
+        bounds = {other: f"<1.{r.randint(8, 11)}" for other in r.sample("abcx", r.randint(0, 2))}
+        rules.append({"id": f"r{number}", "severity": "Deny", "message": "m", "when": {**when, "components": bounds}})
+    if r.random() < 0.2:
+        ids = [f"component:{one['name']}@{one['version']}:kubernetes" for one in components]
+        overridden = r.choice([f"class:{name}", f"rule:r{number}", *ids])
+        bounds = {other: f">=1.{r.randint(8, 11)}" for other in r.sample("abcx", r.randint(0, 1))}
+        rules.append(
+            {
+                "id": f"al{number}",
+                "severity": "Allow",
+                "message": "m",
+                "overrides": [overridden],
+                "when": {"components": bounds},
+            }
+        )
+    kubernetes = f">=1.{minor - r.randint(0, 1)} <1.{minor + r.randint(1, 3)}"
+    return {"kubernetes": kubernetes, "components": components, "rules": rules}
+
+
+def _random_component(r: Random, addon: str, facts: dict[tuple[str, str], dict[str, Any]]) -> dict[str, Any]:
+    version = f"1.{r.randint(8, 11)}.0" if r.random() < 0.85 else f"2.{r.randint(0, 1)}.0"
+    if r.random() < 0.9 and (addon, version) in facts:
+        return facts[addon, version]
+    component: dict[str, Any] = {"name": addon, "addon": addon, "version": version}
+    if r.random() < 0.8:
+        component["kubernetes"] = _random_range(r)
+    if r.random() < 0.2:
+        component["kind"] = "tested"
+    if r.random() < 0.25:
+        component["requires"] = {r.choice("abcx"): f">=1.{r.randint(8, 11)}"}
+    if r.random() < 0.5:
+        component["upgrade"] = {"downgrade": r.random() < 0.3}
+        if r.random() < 0.7:
+            component["upgrade"]["maxMinorStep"] = r.randint(0, 2)
+    facts[addon, version] = component
+    return component
+
+
+def _random_range(r: Random) -> str:
+    low = r.randint(7, 12)
+    return f">=1.{low} <1.{r.randint(low, 13) + 1}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from clusterstacks.domain.compatibility import Component
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.planning.binding import Binding, bind, groups
+from clusterstacks.domain.planning.catalogue import Fact, Statements, catalogue
 from clusterstacks.domain.planning.facts import Judges, Violation, violations
 from clusterstacks.domain.planning.model import ABSENT, Addon, Choice, Group, Node, Option, option_moves
 from clusterstacks.domain.semver import SemVer
@@ -47,6 +48,7 @@ class Model:
         goal_version: Index of the Kubernetes version to reach.
         goals: By group and addon, the options to reach; None for any.
         judges: What decides besides the releases.
+        facts: All there are, by id.
     """
 
     candidates: tuple[Candidate, ...]
@@ -58,7 +60,7 @@ class Model:
     goal_version: int
     goals: tuple[tuple[frozenset[int], ...], ...] | None
     judges: Judges
-    _concerned: frozenset[str] = field(default=frozenset())
+    facts: Mapping[str, Fact]
 
     @cached_property
     def allowed(self) -> frozenset[Node]:
@@ -129,7 +131,14 @@ class Model:
         return all(any(group.concerns(one) for group in self.groups) for one in found)
 
 
-def compile_model(world: World, state: State, target: Target, enforced: Collection[str] | None = None) -> Model:
+def compile_model(
+    world: World,
+    state: State,
+    target: Target,
+    enforced: Collection[str] | None = None,
+    *,
+    bound_only: bool = False,
+) -> Model:
     """Number the world for one question.
 
     Args:
@@ -137,6 +146,8 @@ def compile_model(world: World, state: State, target: Target, enforced: Collecti
         state: Where the cluster is.
         target: Where to go.
         enforced: Ids of the facts that count; None for all.
+        bound_only: Leave out addons about which no fact counts: they can always get where they are to be. Enough to
+            know whether there is a way.
 
     Raises:
         PlanImpossible: A release is not known, or belongs to another stack, or the workers are ahead.
@@ -167,6 +178,12 @@ def compile_model(world: World, state: State, target: Target, enforced: Collecti
         for name in names
     }
     binding = bind(_providers(addons.values()), stated, world.rules)
+    strangers = _strangers(addons.values())
+    statements = Statements(candidates, strangers, world.rules, world.upstream, goal_version)
+    facts = catalogue(binding, statements)
+    counting = [fact.addons for fact in facts.values() if judges.enforces(fact.id)]
+    if bound_only:
+        names = [name for name in names if any(name in together for together in counting)]
     grouped = tuple(
         Group(
             tuple(addons[name] for name in group),
@@ -174,8 +191,9 @@ def compile_model(world: World, state: State, target: Target, enforced: Collecti
             versions,
             judges,
             concerns=_concerned(frozenset(group), binding),
+            follows_class=not binding.related.isdisjoint(group),
         )
-        for group in groups(names, binding, stated, world.rules)
+        for group in groups(names, [together.intersection(names) for together in counting])
     )
     return Model(
         candidates=candidates,
@@ -189,6 +207,7 @@ def compile_model(world: World, state: State, target: Target, enforced: Collecti
         goal_version=versions.index(goal_version) if goal_version in versions else -1,
         goals=None if goal is None or goal.compatibility is None else _goals(grouped, goal),
         judges=judges,
+        facts=facts,
     )
 
 
@@ -265,6 +284,11 @@ def _stranger(addon: str, version: str, options: Sequence[Option]) -> Component:
     """Describe an installed version that no release has: nothing but its name is known."""
     name = leading(addon, options[0].components).name if options else addon
     return Component(name, SemVer.parse(version), version.removeprefix("v"), addon)
+
+
+def _strangers(addons: Iterable[Addon]) -> list[Component]:
+    options = [option for addon in addons for option in addon.options if not option.releases]
+    return [component for option in options for component in option.components]
 
 
 def _is(option: Option, addon: str, version: str) -> bool:

@@ -6,106 +6,86 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.planning.compiling import Target, compile_model
-from clusterstacks.domain.planning.facts import KUBERNETES, Judges, Violation, upgrade_fact, violations
-from clusterstacks.domain.planning.model import forbidden_upgrades
 from clusterstacks.domain.planning.search import BudgetReached, Search
-from clusterstacks.domain.planning.steps import Kind, Situation, Step, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Sequence
 
+    from clusterstacks.domain.planning.catalogue import Fact
+    from clusterstacks.domain.planning.compiling import Model
     from clusterstacks.domain.planning.world import State, World
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    """A fact that stands in the way.
-
-    Args:
-        id: As in plans and rules: ``component:cilium@1.18.2:kubernetes``.
-        text: For a person.
-        source: Where it is from.
-    """
-
-    id: str
-    text: str
-    source: str
-
-
-def obstacles(world: World, state: State, target: Target, budget: int) -> tuple[Fact, ...]:
-    """Find facts that together, with the laws, forbid every way, and of which none can be spared.
-
-    Starting with no fact at all, a way that exists is asked which facts it violates; those are added until there is no
-    way any more. Then each is tried without. None at all means that the laws alone forbid it.
+class Question:
+    """Whether a target is out of reach when only some facts count.
 
     Args:
         world: What there is.
         state: Where the cluster is.
-        target: What it cannot reach.
+        target: Where to go.
         budget: Of each search.
     """
-    found: dict[str, Fact] = {}
-    while (steps := _way(world, state, target, found, budget)) is not None:
-        culprits = {fact.id: fact for fact in violated(world, state, steps)}
-        if culprits.keys() <= found.keys():
-            raise AssertionError(f"a way to {target} violates nothing, but was not found")
-        found |= culprits
-    for fact in sorted(found):
-        rest = {key: value for key, value in found.items() if key != fact}
-        if _is_closed(world, state, target, rest, budget):
-            found = rest
-    return tuple(found[key] for key in sorted(found))
+
+    world: World
+    state: State
+    target: Target
+    budget: int
+
+    def is_closed(self, facts: Collection[str]) -> bool:
+        """Tell whether these facts and the laws are enough to forbid every way; False where nobody knows."""
+        model = compile_model(self.world, self.state, self.target, frozenset(facts), bound_only=True)
+        try:
+            return Search(model, self.budget).cheapest() is None
+        except BudgetReached:
+            return False
 
 
-def violated(world: World, state: State, steps: Iterable[Step]) -> list[Fact]:
-    """Return the facts that steps violate, all of them enforced."""
-    judges = Judges(world.rules, world.upstream, state.labels, state.variables)
-    found: list[Fact] = []
-    for step in steps:
-        if step.kind is Kind.ADDON:
-            found += _of_addon_step(step, judges)
-        else:
-            found += map(_fact, _violations(step.after, judges))
-            if step.kind is Kind.RELEASE and not step.after.candidate.is_bundle:
-                old = Situation(step.after.candidate, step.before.kubernetes, step.after.addons)
-                found += [_fact(one) for one in _violations(old, judges) if one.addon and one.fact.endswith(KUBERNETES)]
-    return found
+def obstacles(question: Question, model: Model) -> tuple[Fact, ...]:
+    """Find facts that together, with the laws, forbid every way, and of which none can be spared.
+
+    None at all means that the laws alone forbid it.
+
+    Args:
+        question: The target is out of reach when all facts count.
+        model: Its numbered world.
+    """
+    suspects = _suspects(question, model)
+    return tuple(model.facts[fact] for fact in sorted(_needed(question, (), suspects, grown=True)))
 
 
-def _of_addon_step(step: Step, judges: Judges) -> list[Fact]:
-    before = {one.subject for one in _violations(step.before, judges)}
-    found = [_fact(one) for one in _violations(step.after, judges) if one.subject not in before]
-    old, new = step.before.addons.get(step.addon), step.after.addons.get(step.addon)
-    if old is not None and new is not None:
-        for component in forbidden_upgrades(old, new):
-            rule = component.upgrade
-            limit = f"at most {rule.max_minor_step} minor at a time" if rule.max_minor_step is not None else "any step"
-            text = f"{component.name} {component.text} may be moved to upward by {limit}"
-            text += ", downward too" if rule.downgrade else ", never downward"
-            found.append(Fact(upgrade_fact(component), text, component.source))
-    return found
+def _suspects(question: Question, model: Model) -> list[str]:
+    """Narrow the facts down to few addons; mostly those of one group are enough, and it is searched in no time."""
+    for group in model.groups:
+        alone = _about(model, {addon.name for addon in group.addons})
+        if question.is_closed(alone):
+            return alone
+    left = {addon.name for group in model.groups for addon in group.addons}
+    for group in model.groups:
+        without = left - {addon.name for addon in group.addons}
+        if question.is_closed(_about(model, without)):
+            left = without
+    return _about(model, left)
 
 
-def _violations(situation: Situation, judges: Judges) -> tuple[Violation, ...]:
-    stated = situation.candidate.compatibility
-    present = list(stated.of_addon("")) if stated is not None else []
-    for option in situation.addons.values():
-        present += option.components
-    return violations(situation.candidate, situation.kubernetes, present, judges)
+def _about(model: Model, addons: Collection[str]) -> list[str]:
+    """Return the facts about some addons and those about none."""
+    return sorted(fact.id for fact in model.facts.values() if not fact.addons or not fact.addons.isdisjoint(addons))
 
 
-def _fact(violation: Violation) -> Fact:
-    return Fact(violation.fact, violation.text, violation.source)
+def _needed(question: Question, kept: tuple[str, ...], rest: Sequence[str], *, grown: bool) -> list[str]:
+    """Return a smallest part of ``rest`` that is closed together with ``kept`` (QuickXplain, Junker 2004).
 
-
-def _way(world: World, state: State, target: Target, enforced: Collection[str], budget: int) -> tuple[Step, ...] | None:
-    model = compile_model(world, state, target, frozenset(enforced))
-    way = Search(model, budget).cheapest()
-    return None if way is None else steps_of(model, way)
-
-
-def _is_closed(world: World, state: State, target: Target, enforced: Collection[str], budget: int) -> bool:
-    try:
-        return _way(world, state, target, enforced, budget) is None
-    except BudgetReached:
-        return False
+    Args:
+        question: Decides.
+        kept: Facts that count in any case.
+        rest: Closed together with them.
+        grown: Whether ``kept`` may be enough by now.
+    """
+    if grown and question.is_closed(kept):
+        return []
+    if len(rest) == 1:
+        return list(rest)
+    half = len(rest) // 2
+    second = _needed(question, (*kept, *rest[:half]), rest[half:], grown=True)
+    return [*_needed(question, (*kept, *second), rest[:half], grown=bool(second)), *second]

@@ -77,6 +77,16 @@ def upgrade_fact(component: Component) -> str:
     return f"component:{component.title}:upgrade"
 
 
+def kubernetes_fact(component: Component) -> str:
+    """Return the id of the range of Kubernetes versions a component works with."""
+    return f"component:{component.title}{KUBERNETES}"
+
+
+def requires_fact(component: Component, other: str) -> str:
+    """Return the id of what a component requires of another."""
+    return f"component:{component.title}:requires:{other}"
+
+
 def violations(
     candidate: Candidate, kubernetes: KubernetesVersion, components: Collection[Component], judges: Judges
 ) -> tuple[Violation, ...]:
@@ -92,6 +102,8 @@ def violations(
         rule for rule in _rules(candidate, judges) if _matches(rule.when, candidate, kubernetes, components, judges)
     ]
     found = [*_class(candidate, kubernetes), *_components(kubernetes, components, judges), *_denied(matching)]
+    if not found:
+        return ()
     excused = _excused(matching, judges)
     return tuple(one for one in found if judges.enforces(one.fact) and one.fact not in excused)
 
@@ -110,14 +122,12 @@ def _components(
         judgement = judge_kubernetes(one, kubernetes, judges.upstream)
         if judgement.verdict is Verdict.INCOMPATIBLE:
             subject = f"{one.addon}/{one.name}{KUBERNETES}"
-            fact = f"component:{one.title}{KUBERNETES}"
-            yield Violation(fact, subject, one.addon, (), judgement.text, judgement.source)
+            yield Violation(kubernetes_fact(one), subject, one.addon, (), judgement.text, judgement.source)
         for other, stated in one.requires.items():
             if not _present(other, stated, components):
                 subject = f"{one.addon}/{one.name}:requires:{other}"
-                fact = f"component:{one.title}:requires:{other}"
                 text = f"{one.name} {one.text} requires {other} {stated}"
-                yield Violation(fact, subject, one.addon, (other,), text, one.source)
+                yield Violation(requires_fact(one, other), subject, one.addon, (other,), text, one.source)
 
 
 def _denied(matching: Iterable[Rule]) -> Iterator[Violation]:

@@ -78,6 +78,7 @@ class Group:
         versions: The known Kubernetes versions, in order.
         judges: What decides besides the releases.
         concerns: Tells whether a violation is about an addon of this group.
+        follows_class: Whether what a choice violates depends on the class, and not on the Kubernetes version alone.
     """
 
     addons: tuple[Addon, ...]
@@ -85,14 +86,16 @@ class Group:
     versions: Sequence[KubernetesVersion]
     judges: Judges
     concerns: Callable[[Violation], bool]
+    follows_class: bool
     _known: dict[tuple[Node, Choice], frozenset[str]] = field(default_factory=dict)
 
     def violated(self, node: Node, choice: Choice) -> frozenset[str]:
         """Return the subjects of the facts about this group that a choice violates at a node."""
-        found = self._known.get((node, choice))
+        key = (node if self.follows_class else Node(0, node.version), choice)
+        found = self._known.get(key)
         if found is None:
             found = frozenset(one.subject for one in self._violations(node, choice) if self.concerns(one))
-            self._known[node, choice] = found
+            self._known[key] = found
         return found
 
     def allows(self, node: Node, choice: Choice) -> bool:

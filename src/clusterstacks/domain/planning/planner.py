@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.planning.compiling import Target, compile_model
-from clusterstacks.domain.planning.explaining import Fact, obstacles
+from clusterstacks.domain.planning.explaining import Question, obstacles
 from clusterstacks.domain.planning.search import BUDGET, NODE_COST, BudgetReached, Search
 from clusterstacks.domain.planning.steps import Kind, Situation, Step, situation_of, steps_of
 
 if TYPE_CHECKING:
+    from clusterstacks.domain.planning.catalogue import Fact
     from clusterstacks.domain.planning.world import State, World
 
 
@@ -71,7 +72,7 @@ def find_plan(world: World, state: State, target: Target, *, budget: int = BUDGE
     try:
         way = Search(model, budget).cheapest()
         if way is None:
-            return NoWay(start, obstacles(world, state, target, budget))
+            return NoWay(start, obstacles(Question(world, state, target, budget), model))
     except BudgetReached:
         return Undecided(start, budget)
     steps = steps_of(model, way)

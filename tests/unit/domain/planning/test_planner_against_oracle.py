@@ -1,0 +1,50 @@
+"""The planner and a second, simple-minded one give the same answers about small worlds."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterstacks.domain.planning.planner import NoWay, Plan, find_plan
+from clusterstacks.domain.planning.world import World
+from tests.support.planning import Oracle, random_question
+
+seeds = st.integers(0, 2**32)
+
+
+@given(seeds)
+def test_a_plan_is_the_cheapest_and_every_step_of_it_is_allowed(seed: int) -> None:
+    question = random_question(Random(seed))
+    if question is None:
+        return
+    oracle, found = Oracle(*question), find_plan(*question)
+    if isinstance(found, Plan):
+        assert oracle.complaints(found.steps) == []
+        assert found.cost == oracle.cheapest()
+    else:
+        assert oracle.cheapest() is None
+
+
+@given(seeds)
+def test_an_explanation_is_enough_and_nothing_of_it_can_be_spared(seed: int) -> None:
+    question = random_question(Random(seed))
+    found = None if question is None else find_plan(*question)
+    if question is None or not isinstance(found, NoWay):
+        return
+    ids = {fact.id for fact in found.facts}
+    assert Oracle(*question, ids).cheapest() is None
+    for fact in ids:
+        assert Oracle(*question, ids - {fact}).cheapest() is not None
+
+
+@given(seeds, seeds)
+def test_the_order_in_which_releases_are_listed_does_not_matter(seed: int, shuffle: int) -> None:
+    question = random_question(Random(seed))
+    if question is None:
+        return
+    world, state, target = question
+    shuffled = list(world.candidates)
+    Random(shuffle).shuffle(shuffled)
+    assert find_plan(World(tuple(shuffled)), state, target) == find_plan(world, state, target)

@@ -1,0 +1,169 @@
+"""Plans a person can follow: the cases the planner exists for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clusterstacks.domain.names import parse_release
+from clusterstacks.domain.planning.compiling import PlanImpossible, Target
+from clusterstacks.domain.planning.planner import NoWay, Plan, Undecided, find_plan
+from clusterstacks.domain.planning.world import Candidate, State, World
+from clusterstacks.domain.versions import KubernetesVersion
+from tests.support.planning import candidate
+
+
+def release(name: str, kubernetes: str, stated: str, **addons: tuple[str, str]) -> Candidate:
+    """Build a release with ranges; addons by name: version and range."""
+    components = [
+        {"name": addon, "addon": addon, "version": version, "kubernetes": works_with}
+        for addon, (version, works_with) in addons.items()
+    ]
+    return candidate(name, kubernetes, {"kubernetes": stated, "components": components})
+
+
+OLD = release("p-s-1-35-v1", "v1.35.3", ">=1.34 <1.37", cni=("1.17.0", ">=1.30 <1.36"), csi=("2.0.0", ">=1.30 <1.38"))
+NEW = release("p-s-1-36-v1", "v1.36.1", ">=1.35 <1.38", cni=("1.18.0", ">=1.33 <1.37"), csi=("2.1.0", ">=1.33 <1.38"))
+WORLD = World((OLD, NEW))
+
+
+def state(release: Candidate = OLD, kubernetes: str = "v1.35.3", workers: str = "", **more: Any) -> State:
+    version = KubernetesVersion.parse(kubernetes)
+    return State(version, KubernetesVersion.parse(workers) if workers else version, release.name, **more)
+
+
+def told(found: object) -> list[str]:
+    """Write the steps of a plan in one line each."""
+    assert isinstance(found, Plan), found
+    lines = []
+    for step in found.steps:
+        option = step.after.addons.get(step.addon)
+        to = option.version if option is not None else "nothing"
+        there = {"addon": f"{step.addon} {to}", "class": str(step.after.candidate.name)}
+        lines.append(f"{step.kind} {there.get(step.kind, step.after.kubernetes.text)}")
+    return lines
+
+
+def version(text: str) -> Target:
+    return KubernetesVersion.parse(text)
+
+
+def test_an_addon_moves_before_the_kubernetes_version_it_would_not_work_with() -> None:
+    assert told(find_plan(WORLD, state(), version("v1.36.1"))) == ["addon cni 1.18.0", "kubernetes v1.36.1"]
+
+
+def test_a_release_means_its_class_and_exactly_its_addons() -> None:
+    found = find_plan(WORLD, state(), NEW.name)
+    assert told(found) == ["addon cni 1.18.0", "class p-s-1-36-v1", "addon csi 2.1.0"]
+    assert isinstance(found, Plan)
+    assert (found.cost, found.end.kubernetes.text) == (12, "v1.36.1")
+
+
+def test_nothing_moves_that_need_not() -> None:
+    assert told(find_plan(WORLD, state(), version("v1.35.3"))) == []
+    assert told(find_plan(WORLD, state(kubernetes="v1.35.0"), version("v1.35.3"))) == ["kubernetes v1.35.3"]
+
+
+def test_lagging_workers_are_waited_for_first() -> None:
+    found = find_plan(WORLD, state(workers="v1.34.7"), version("v1.36.1"))
+    assert told(found) == ["workers v1.35.3", "addon cni 1.18.0", "kubernetes v1.36.1"]
+    assert isinstance(found, Plan)
+    assert found.cost == 21
+
+
+def test_kubernetes_goes_one_minor_at_a_time() -> None:
+    middle = release("p-s-1-36-v1", "v1.36.1", ">=1.35 <1.38")
+    last = release("p-s-1-37-v1", "v1.37.0", ">=1.36 <1.39")
+    first = release("p-s-1-35-v1", "v1.35.3", ">=1.35 <1.37")
+    found = find_plan(World((last, first, middle)), state(first), last.name)
+    assert told(found) == ["kubernetes v1.36.1", "class p-s-1-37-v1"]
+
+
+def test_kubernetes_never_goes_down_and_no_fact_is_to_blame() -> None:
+    found = find_plan(WORLD, state(), version("v1.34.9"))
+    assert isinstance(found, NoWay)
+    assert found.facts == ()
+
+
+def test_the_facts_that_stand_in_the_way_are_named() -> None:
+    stuck = release("p-s-1-36-v1", "v1.36.1", ">=1.35 <1.38", cni=("1.18.0", ">=1.36 <1.37"), csi=("2.0.0", ">=1.30"))
+    found = find_plan(World((OLD, stuck)), state(), version("v1.36.1"))
+    assert isinstance(found, NoWay)
+    assert [fact.id for fact in found.facts] == [
+        "component:cni@1.17.0:kubernetes",
+        "component:cni@1.18.0:kubernetes",
+    ]
+    assert found.facts[0].text == "cni 1.17.0 works with Kubernetes >=1.30 <1.36"
+
+
+def test_bundles_move_as_a_whole_and_only_up() -> None:
+    one = candidate("p-s-1-34-v1", "v1.34.2", None)
+    two = candidate("p-s-1-35-v1", "v1.35.1", None)
+    three = candidate("p-s-1-36-v1", "v1.36.0", None)
+    world = World((three, one, two))
+    assert told(find_plan(world, state(one, "v1.34.2"), three.name)) == ["release v1.35.1", "release v1.36.0"]
+    assert isinstance(find_plan(world, state(three, "v1.36.0"), one.name), NoWay)
+
+
+def test_out_of_a_bundle_the_addons_of_the_release_must_work_with_both_versions() -> None:
+    bundle = candidate("p-s-1-35-v0", "v1.35.3", None)
+    assert told(find_plan(World((bundle, NEW)), state(bundle), NEW.name)) == ["release v1.36.1"]
+    strict = release("p-s-1-36-v1", "v1.36.1", ">=1.35", cni=("1.18.0", ">=1.36"))
+    found = find_plan(World((bundle, strict)), state(bundle), strict.name)
+    assert isinstance(found, NoWay)
+    assert [fact.id for fact in found.facts] == ["component:cni@1.18.0:kubernetes"]
+
+
+def test_a_cluster_outside_its_ranges_finds_its_way_back() -> None:
+    found = find_plan(WORLD, state(kubernetes="v1.36.1"), NEW.name)
+    assert told(found) == ["addon cni 1.18.0", "class p-s-1-36-v1", "addon csi 2.1.0"]
+
+
+def test_an_installed_version_that_no_release_has_can_be_left() -> None:
+    found = find_plan(WORLD, state(addons={"cni": "1.16.9", "csi": "2.1.0"}), NEW.name)
+    assert told(found) == ["class p-s-1-36-v1", "addon cni 1.18.0"]
+
+
+def test_addons_are_installed_and_removed_as_the_release_has_them() -> None:
+    other = release("p-s-1-36-v2", "v1.36.1", ">=1.35", dns=("1.0.0", ">=1.30"), cni=("1.18.0", ">=1.33 <1.37"))
+    found = find_plan(World((OLD, other)), state(), other.name)
+    assert sorted(told(found)) == ["addon cni 1.18.0", "addon csi nothing", "addon dns 1.0.0", "class p-s-1-36-v2"]
+
+
+def test_the_rule_of_the_version_moved_to_counts_its_minors() -> None:
+    def having(minor: int, cni: int) -> Candidate:
+        component = {
+            "name": "cni",
+            "addon": "cni",
+            "version": f"1.{cni}.0",
+            "kubernetes": ">=1.30",
+            "upgrade": {"maxMinorStep": 1},
+        }
+        return candidate(f"p-s-1-{minor}-v1", f"v1.{minor}.0", {"kubernetes": ">=1.30", "components": [component]})
+
+    releases = (having(34, 9), having(35, 10), having(36, 11))
+    found = find_plan(World(releases), state(releases[0], "v1.36.0"), releases[2].name)
+    assert told(found) == ["class p-s-1-36-v1", "addon cni 1.10.0", "addon cni 1.11.0"]
+
+
+def test_a_budget_that_is_reached_is_no_verdict() -> None:
+    assert isinstance(find_plan(WORLD, state(), NEW.name, budget=0), Undecided)
+
+
+@pytest.mark.parametrize(
+    ("asked", "target", "complaint"),
+    [
+        (state(), parse_release("p-s-1-37-v1"), "p-s-1-37-v1 is not among the releases"),
+        (state(), parse_release("p-other-1-36-v1"), "is of another stack"),
+        (
+            state(candidate("p-s-1-30-v1", "v1.30.0", None)),
+            NEW.name,
+            "whose class the cluster has, is not",
+        ),
+        (state(workers="v1.36.0"), NEW.name, r"workers of v1\.36\.0 are ahead"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused(asked: State, target: Target, complaint: str) -> None:
+    with pytest.raises(PlanImpossible, match=complaint):
+        find_plan(WORLD, asked, target)
