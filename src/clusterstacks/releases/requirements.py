@@ -110,7 +110,12 @@ def requirements(files: Mapping[str, bytes], label: str) -> tuple[Requirement, .
     Raises:
         SpecError: They cannot be read; the message names file and field.
     """
-    return tuple(_requirement(node) for node in _declared(files, label))
+    declared = _declared(files, label)
+    names = [_texts(node, "alias").optional_text() or _texts(node, "name").value for node in declared]
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise declared[at].child("name").refuse("Helm takes a name or alias once: give it an alias of its own")
+    return tuple(map(_requirement, declared))
 
 
 def locked(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:

@@ -177,6 +177,12 @@ def test_a_dependency_that_cannot_be_read_names_its_place(declared: str) -> None
         requirements(chart(declared), "web")
 
 
+def test_a_chart_may_be_asked_for_twice_under_different_names_only() -> None:
+    assert len(requirements(chart(cache("1"), f"{cache('2')}, alias: second"), "web")) == 2
+    with pytest.raises(ChartInvalid, match=r"dependencies\[1\]\.name is 'cache': .* give it an alias"):
+        requirements(chart(cache("1"), cache("2")), "web")
+
+
 def test_a_chart_with_countless_dependencies_is_refused() -> None:
     with pytest.raises(SpecError, match=f"at most {MAX_REQUIREMENTS}"):
         requirements(chart(*[cache()] * (MAX_REQUIREMENTS + 1)), "web")

@@ -51,9 +51,11 @@ def charts(web: Web, tmp_path: Path) -> ChartDependencies:
 
 def needing(*dependencies: tuple[str, str, str], extra: str = "", lock: str = "") -> dict[str, bytes]:
     """A chart that depends on others: name, version and repository of each; ``lock`` is the version locked."""
-    documents = [dict(zip(("name", "version", "repository"), one, strict=True)) for one in dependencies]
+    fields = ("name", "version", "repository", "alias")
+    documents = [dict(zip(fields, (*one, f"a{at}"), strict=True)) for at, one in enumerate(dependencies)]
     lines = "".join(
-        f"- {{name: {name}, version: '{version}', repository: '{url}'{extra}}}\n" for name, version, url in dependencies
+        f"- {{name: {name}, version: '{version}', repository: '{url}', alias: a{at}{extra}}}\n"
+        for at, (name, version, url) in enumerate(dependencies)
     )
     files = chart_files("web", "1.0.0", extra=f"dependencies:\n{lines}")
     if lock:
@@ -141,9 +143,9 @@ async def test_an_outdated_copy_is_replaced(repository: ChartRepository, charts:
     ]
 
 
-async def test_a_condition_or_an_alias_changes_nothing(repository: ChartRepository, charts: ChartDependencies) -> None:
+async def test_a_condition_changes_nothing(repository: ChartRepository, charts: ChartDependencies) -> None:
     repository.add("cache", "1.2.9")
-    files = needing(("cache", "~1.2", repository.url), extra=", condition: cache.enabled, alias: main")
+    files = needing(("cache", "~1.2", repository.url), extra=", condition: cache.enabled")
 
     assert added(files, (await charts.vendor(files, LABEL)).files) == ["charts/cache-1.2.9.tgz"]
 
