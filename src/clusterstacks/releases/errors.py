@@ -41,6 +41,8 @@ class UnsafeArchive(SpecError):
     def __init__(self, archive: str, member: str, cause: str) -> None:
         place = f"{archive}: member {member!r}" if member else archive
         super().__init__("UnsafeArchive", f"{place} {cause}; build the release again")
+        self.member = member
+        self.cause = cause
 
 
 class ReleaseBroken(SpecError):

@@ -16,7 +16,7 @@ from clusterstacks.releases.building.pinning import ADDON_DIRECTORY, with_addon_
 from clusterstacks.releases.building.sourcetree import TAGS, fill_tags
 from clusterstacks.releases.building.yamledit import with_values
 from clusterstacks.releases.charts import CHART_FILE
-from clusterstacks.releases.errors import SourceBroken
+from clusterstacks.releases.errors import SourceBroken, UnsafeArchive
 from clusterstacks.releases.helmignore import chart_files
 from clusterstacks.releases.release import (
     ADDON_CONFIG,
@@ -149,11 +149,18 @@ def _chart(files: Mapping[str, bytes], directory: str) -> bytes:
     """Pack one chart as ``helm package`` does, without what ``.helmignore`` names."""
     place = f"{directory}{CHART_FILE}"
     name = yaml.load(files[place], name=place)["name"]
-    return write_archive(_under(f"{name}/", _of_chart(files, directory)))
+    return _archive(_under(f"{name}/", _of_chart(files, directory)), directory)
 
 
 def _raw(files: Mapping[str, bytes]) -> bytes:
-    return write_archive(below(files, ADDON_DIRECTORY))
+    return _archive(below(files, ADDON_DIRECTORY), ADDON_DIRECTORY)
+
+
+def _archive(files: Mapping[str, bytes], directory: str) -> bytes:
+    try:
+        return write_archive(files)
+    except UnsafeArchive as error:
+        raise SourceBroken(directory, f"cannot be packed: {error.member!r} {error.cause}: rename the file") from None
 
 
 def _of_chart(files: Mapping[str, bytes], directory: str) -> dict[str, bytes]:

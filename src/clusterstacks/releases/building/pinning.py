@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api import yaml
 from clusterstacks.domain.documents import Node
-from clusterstacks.domain.semver import Constraint, SemVer
+from clusterstacks.domain.semver import Constraint, InvalidConstraint, SemVer
 from clusterstacks.domain.versions import InvalidVersion
 from clusterstacks.releases.building.yamledit import with_values
 from clusterstacks.releases.charts import CHART_FILE
@@ -120,7 +120,10 @@ def _set(tree: dict[str, bytes], dependency: _Dependency, wanted: str) -> None:
 
 
 def _check(dependency: _Dependency, wanted: str, place: str) -> None:
-    allowed = Constraint.parse(wanted)
+    try:
+        allowed = Constraint.parse(wanted)
+    except InvalidConstraint as error:
+        raise SourceBroken(place, f"says {error.message}") from None
     try:
         inside = allowed.allows(SemVer.parse(dependency.version))
     except InvalidVersion:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 Place: TypeAlias = tuple[str | int, ...]
 """The way to a value: keys of mappings, positions in lists."""
 
+_NOT_ALONE = "&!|>"
+"""What begins an anchor, a tag, or a block of lines."""
+
 
 def with_values(content: bytes, values: Mapping[Place, str], *, name: str) -> bytes | None:
     """Write other texts in the places of existing scalars.
@@ -25,18 +28,21 @@ def with_values(content: bytes, values: Mapping[Place, str], *, name: str) -> by
         name: How messages call the file.
 
     Returns:
-        The changed file; None when a place is not there or holds no scalar.
+        The changed file; None when a place is not there, or what stands there is no scalar on its line: a block of
+        lines, or a value with an anchor or tag, which something else may refer to.
 
     Raises:
         YamlError: The file is no YAML.
     """
     yaml.load(content, name=name)  # refuses what would not end well below: bombs, several documents
-    text = content.decode()
+    text = content.decode("utf-8-sig")  # marks do not count a byte order mark
     root = pyyaml.compose(text, Loader=pyyaml.CSafeLoader)
     found = {place: _at(root, place) for place in values}
     spans = []
     for place, node in found.items():
         if node is None or node.start_mark is None or node.end_mark is None:
+            return None
+        if text[node.start_mark.index] in _NOT_ALONE:
             return None
         spans.append((node.start_mark.index, node.end_mark.index, values[place]))
     for start, end, value in sorted(spans, reverse=True):

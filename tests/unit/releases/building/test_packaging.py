@@ -250,3 +250,12 @@ def test_a_foreign_directory_of_that_name_is_not_overwritten(tmp_path: Path, sou
     with pytest.raises(SourceBroken, match="is there already"):
         build(source, tmp_path / "out")
     assert read_release(foreign) == {"notes.txt": b"mine"}
+
+
+def test_a_file_whose_name_no_archive_takes_is_named(source: Path, tmp_path: Path) -> None:
+    (source / "cluster-addon/cni/Values.yaml").touch()
+
+    with pytest.raises(
+        SourceBroken, match=r"cluster-addon/ cannot be packed: 'cni/values.yaml' is there twice .*: rename"
+    ):
+        build(source, tmp_path / "out")

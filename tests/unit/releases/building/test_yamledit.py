@@ -43,6 +43,17 @@ def test_an_empty_value_is_no_place() -> None:
     assert with_values(b"version:\nname: x\n", {("version",): "v1"}, name="Chart.yaml") is None
 
 
+@pytest.mark.parametrize(
+    "chart", ["version: &v v1\nx: *v\n", "x: &v v1\nversion: *v\n", "version: |\n  v1\n", "version: !!str v1\n"]
+)
+def test_a_value_that_is_not_alone_on_its_line_is_no_place(chart: str) -> None:
+    assert with_values(chart.encode(), {("version",): "v2"}, name="Chart.yaml") is None
+
+
+def test_a_byte_order_mark_goes() -> None:
+    assert with_values(b"\xef\xbb\xbfversion: v1\n", {("version",): "v2"}, name="x") == b"version: v2\n"
+
+
 def test_characters_of_several_bytes_do_not_shift_the_place() -> None:
     assert with_values("ä: ü # ö\nversion: v1\n".encode(), {("version",): "v2"}, name="x") == (
         "ä: ü # ö\nversion: v2\n".encode()
