@@ -32,7 +32,7 @@ class RegistryDouble:
     A test sets: ``users`` (passwords by name; then every request needs a token, and ``granted`` holds the scopes of
     each), ``life`` (seconds a token is good), ``realm`` (where tokens are), ``challenge`` (then nobody comes in),
     ``referrers`` (whether it keeps such lists), ``page`` (tags on one), ``upload_host`` (where uploads go), ``hidden``
-    (blobs that are there for a mount only), ``cuts`` (after how many bytes each of the next transfers breaks) and
+    (blobs that are there for a mount only), ``least`` (bytes of a part of an upload), ``cuts`` (after how many bytes each of the next transfers breaks) and
     ``extra`` (headers of manifests).
     """
 
@@ -49,6 +49,7 @@ class RegistryDouble:
         self.referrers = True
         self.page = 1000
         self.upload_host = ""
+        self.least = 0
         self.cuts: list[int] = []
         self.life: object = 300
         self.realm = ""
@@ -236,6 +237,8 @@ class RegistryDouble:
         size = len(self.uploads[upload])
         headers = {"Location": f"{base}/v2/{repository}/blobs/uploads/{upload}?state=a%2Fb"}
         headers["Range"] = f"0-{max(size - 1, 0)}"
+        if self.least:
+            headers["OCI-Chunk-Min-Length"] = str(self.least)
         return web.Response(status=status, headers=headers)
 
     def _referrers(self, repository: str, wanted: str) -> web.StreamResponse:

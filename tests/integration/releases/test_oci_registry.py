@@ -25,9 +25,9 @@ from clusterstacks.releases.oci.reference import Reference
 from clusterstacks.releases.oci.registry import Registry
 from clusterstacks.releases.oci.signatures import attach
 from clusterstacks.releases.oci.source import OCISource
-from clusterstacks.releases.web import Web
+from clusterstacks.releases.web import Patience, Web
 from tests.support.cutting_proxy import CuttingProxy
-from tests.support.registries import registry, secure_registry
+from tests.support.registries import registry, running_registry, secure_registry
 from tests.support.releases import SINGLE, STAGED, chart, read_release, single_release, staged_release, write_release
 
 if TYPE_CHECKING:
@@ -175,6 +175,21 @@ async def test_a_registry_of_an_unknown_ca_is_not_trusted(secure_registry: Regis
         await Registry(web, at(secure_registry.host, "private/stacks")).tags()
 
 
+async def test_a_registry_that_was_down_is_used_when_it_is_back(tmp_path: Path, directory: Path) -> None:
+    with running_registry(tmp_path) as server:
+        place = at(server.host, "back/again")
+        async with Web(patience=Patience(attempts=1)) as web:
+            await publish(directory, Registry(web, place), EPOCH)
+            there = Registry(web, place)
+            server.stop()
+
+            with pytest.raises(ServerUnavailable):
+                await there.tags()
+            server.launch()
+
+            assert await there.tags() == (STAGED.release,)
+
+
 async def test_signatures_are_kept_where_the_registry_keeps_no_lists(
     registry: RegistryServer, web: Web, directory: Path
 ) -> None:
@@ -281,6 +296,8 @@ def test_csctl_says_what_is_wrong(registry: RegistryServer, directory: Path) -> 
         (("pull", place), 2, "name a release"),
         (("list", f"{registry.host}/no/such"), 1, "does not exist"),
         (("copy", f"{place}:{SINGLE}", f"{place}-2"), 1, "does not exist"),
+        (("copy", place, f"{place}-2"), 2, "name a release to copy"),
+        (("copy", f"{place}:{STAGED}", f"{place}-2:{SINGLE}"), 2, "the tag of a release is its name"),
         (("list", "registry.invalid/a"), 1, "its name is unknown"),
     ]:
         done = csctl(*arguments)

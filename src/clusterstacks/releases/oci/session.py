@@ -103,9 +103,9 @@ class Session:
                     yield answer
                     return
                 challenges = answer.headers.getall("WWW-Authenticate", [])
-                refused = refusal(answer)
+                error = refusal(answer)
             if not await authorization.answer(challenges, scope, known):
-                raise refused
+                raise error
 
     async def read(
         self,
@@ -149,30 +149,28 @@ class Session:
 
     async def _resolve(self) -> tuple[URL, Authorization]:
         async with self._resolving:
-            if self._resolved is None:
-                root = await self._find_root()
-                self._resolved = root, Authorization(self._web, root, self._credentials)
-            return self._resolved
+            if self._resolved is not None:
+                return self._resolved
+            plain = URL(f"http://{self.reference.host}")
+            speaks_plain: bool | None = self._plain_http
+            if not self._plain_http and is_loopback(plain):
+                speaks_plain = await self._speaks_plain(plain)
+            root = plain if speaks_plain else URL(f"https://{self.reference.host}")
+            resolved = root, Authorization(self._web, root, self._credentials)
+            # One that did not answer is asked again: it may have been down.
+            self._resolved = None if speaks_plain is None else resolved
+            return resolved
 
-    async def _find_root(self) -> URL:
-        host = self.reference.host
-        plain, secure = URL(f"http://{host}"), URL(f"https://{host}")
-        if self._plain_http:
-            return plain
-        if is_loopback(plain):
-            if await self._speaks_plain(plain):
-                return plain
-            async with self._web.open("GET", f"{secure}/v2/"):
-                pass  # one that is down now may speak either when it is back: then it is asked again
-        return secure
+    async def _speaks_plain(self, root: URL) -> bool | None:
+        """Ask a registry on this machine, without credentials; one that speaks TLS says 400 to plain HTTP.
 
-    async def _speaks_plain(self, root: URL) -> bool:
-        """Ask a registry on this machine, without credentials; one that speaks TLS says 400 to plain HTTP."""
+        None when there is no answer.
+        """
         try:
             async with self._web.open("GET", f"{root}/v2/") as answer:
                 return answer.status != 400
         except DependencyError:
-            return False
+            return None
 
 
 def _origin(url: URL) -> tuple[str, str | None, int | None]:

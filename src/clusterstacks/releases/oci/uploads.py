@@ -57,11 +57,8 @@ class Upload:
     content: bytes | Path
     progress: Progress
 
-    async def run(self, location: URL | None = None) -> None:
+    async def run(self) -> None:
         """Send the blob.
-
-        Args:
-            location: Where the registry wants it, if it said so already.
 
         Raises:
             AnswerRefused: The registry does not take it.
@@ -72,19 +69,12 @@ class Upload:
         persistence = Persistence()
         while True:
             try:
-                sending = _Sending(self, location or await self._start(), persistence)
+                sending = await _Sending.begun(self, persistence)
                 await (sending.whole() if self.blob.size <= PART_BYTES else sending.in_parts())
             except ServerUnavailable as error:
                 await persistence.wait(0, error)
-                location = None
             else:
                 return
-
-    async def _start(self) -> URL:
-        async with self.session.open("POST", "blobs/uploads/", access=PUSH, body=b"") as answer:
-            if answer.status != _ACCEPTED:
-                raise await refused(answer)
-            return next_location(self.session, answer)
 
     async def pieces(self, start: int, length: int) -> AsyncIterator[bytes]:
         """Give out a part of the blob, and tell that it is on its way."""
@@ -101,12 +91,21 @@ class Upload:
 class _Sending:
     """One upload session of the registry: a place that changes with every answer, and how much is there."""
 
-    def __init__(self, upload: Upload, location: URL, persistence: Persistence) -> None:
+    def __init__(self, upload: Upload, persistence: Persistence, answer: Answer) -> None:
         self._upload = upload
-        self._location = location
         self._persistence = persistence
+        self._location = next_location(upload.session, answer)
+        self._least = _least_part(answer)
         self._there = 0
-        self._least = 0
+
+    @classmethod
+    async def begun(cls, upload: Upload, persistence: Persistence) -> _Sending:
+        async with upload.session.open("POST", "blobs/uploads/", access=PUSH, body=b"") as answer:
+            if answer.status >= _FAILING:
+                raise ServerUnavailable(answer.place, f"it answers with status {answer.status}")
+            if answer.status != _ACCEPTED:
+                raise await refused(answer)
+            return cls(upload, persistence, answer)
 
     async def whole(self) -> None:
         """Send everything with the request that ends the upload."""
@@ -155,8 +154,7 @@ class _Sending:
             raise AnswerRefused(answer.place, "says that it has a part of the upload that makes no sense")
         # "0-0" is nothing: one byte alone is never sent.
         self._there = end + 1 if end else 0
-        least = answer.headers.get("OCI-Chunk-Min-Length", "")
-        self._least = min(int(least), _MAX_PART_BYTES) if least.isdecimal() and len(least) < 18 else 0
+        self._least = max(self._least, _least_part(answer))
 
     async def _finish(self, start: int, length: int) -> None:
         upload = self._upload
@@ -169,6 +167,11 @@ class _Sending:
             length=length,
         ) as answer:
             await _check(answer)
+
+
+def _least_part(answer: Answer) -> int:
+    text = answer.headers.get("OCI-Chunk-Min-Length", "")
+    return min(int(text), _MAX_PART_BYTES) if text.isdecimal() and len(text) < 18 else 0
 
 
 async def _check(answer: Answer) -> None:

@@ -127,6 +127,19 @@ async def test_a_large_blob_is_sent_in_parts(
     assert [line.split()[0] for line in double.asked if "uploads" in line] == ["POST", "PATCH", "PATCH", "PATCH", "PUT"]
 
 
+async def test_parts_are_as_large_as_the_registry_wants(
+    double: RegistryDouble, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "PART_BYTES", 1024 * 1024)
+    double.least = 2 * 1024 * 1024
+    (tmp_path / "blob").write_bytes(CONTENT)
+
+    await registry.push_blob(tmp_path / "blob")
+
+    parts = [request.headers["Content-Range"] for request in double.requests if request.method == "PATCH"]
+    assert parts == ["0-2097151", "2097152-3145727"]
+
+
 async def test_an_upload_goes_on_where_it_was_cut(
     double: RegistryDouble, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
