@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeAlias
@@ -20,13 +21,14 @@ from clusterstacks.releases.building.sourcetree import read_tree
 from clusterstacks.releases.building.stacks import selected, stacks_of
 from clusterstacks.releases.charts import ChartCache
 from clusterstacks.releases.contents import survey
+from clusterstacks.releases.directory import DirectorySource
 from clusterstacks.releases.opening import open_release
 from clusterstacks.releases.release import METADATA
+from clusterstacks.releases.store import ReleaseStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.building.stacks import Stack
     from clusterstacks.releases.dependencies.vendoring import ChartDependencies
     from clusterstacks.releases.release import Release
@@ -56,7 +58,7 @@ async def opened(
         directory: Of the release or stack.
         newest: Tells the newest patch of a minor.
         kubernetes: Which minor of a stack for several, as ``1-35``.
-        dependencies: Adds what a stack's charts depend on; None leaves them as they are.
+        dependencies: Adds what charts depend on; None leaves them as they are.
 
     Raises:
         SpecError: The release is broken, the stack cannot be built, or it is for several minors and none is chosen.
@@ -64,7 +66,8 @@ async def opened(
         OSError: The directory cannot be read.
     """
     if await asyncio.to_thread(_is_release, directory):
-        yield await asyncio.to_thread(_open, directory)
+        async with _completed(await asyncio.to_thread(_open, directory), dependencies) as release:
+            yield release
         return
     tree = await asyncio.to_thread(read_tree, directory)
     minor = open_minor(tree)
@@ -76,17 +79,25 @@ async def opened(
         yield await asyncio.to_thread(_open, created.directory)
 
 
+@asynccontextmanager
+async def _completed(release: Release, dependencies: ChartDependencies | None) -> AsyncIterator[Release]:
+    """Add what the charts of a release lack, in a copy, as the operator does when it fetches one."""
+    if not release.lacking or dependencies is None:
+        yield release
+        return
+    with TemporaryDirectory(prefix="csctl-") as scratch:
+        source = DirectorySource(release.contents.root.parent, settled=timedelta())
+        yield await ReleaseStore(Path(scratch)).ensure(release.name, source, dependencies=dependencies)
+
+
 def _is_release(directory: Path) -> bool:
     # A stack may have a metadata.yaml, too: its last versions.
     return (directory / METADATA).is_file() and any(directory.glob("*-cluster-class-*.tgz"))
 
 
 def _open(directory: Path) -> Release:
-    return open_release(survey(_name(directory), directory), ChartCache())
-
-
-def _name(directory: Path) -> ReleaseName:
-    return parse_release(directory.absolute().name)
+    whole = directory.absolute()
+    return open_release(survey(parse_release(whole.name), whole), ChartCache())
 
 
 def _chosen(stacks: tuple[Stack, ...], kubernetes: str) -> Stack:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from clusterstacks.releases.building.pinning import with_addon_versions
 from clusterstacks.releases.building.settings import Settings, open_minor, read_settings
 from clusterstacks.releases.building.sourcetree import fill_tags
 from clusterstacks.releases.building.yamledit import with_values
-from clusterstacks.releases.charts import CHART_FILE, OVERWRITE
+from clusterstacks.releases.charts import CHART_FILE, OVERWRITE, read_chart
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, SINGLE_ADDON
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 VERSION = StackVersion(0, "lint", "1")
 """The version a stack has while it is looked at; like a hash version it is spelled in two ways."""
+
+_PLAIN = re.compile(r"(?:charts/[^/]+/)?Chart\.yaml")
+_PACKED = re.compile(r"charts/[^/]+\.tgz")
 
 TAGS = {"ClusterClassVersion": VERSION.dot, "ClusterAddonVersion": VERSION.dot, "NodeImageVersion": VERSION.dot}
 
@@ -83,6 +87,13 @@ class Chart:
         except yaml.YamlError:
             return None
         return document if isinstance(document, dict) else None
+
+    def wanted_kubernetes(self) -> Iterator[tuple[str, str]]:
+        """Name the chart and those it directly depends on that say which Kubernetes they want, and what they say."""
+        for path, content in (self.complete or self.files).items():
+            metadata = _metadata(path, content)
+            if isinstance(wanted := metadata.get("kubeVersion"), str):
+                yield str(metadata.get("name")), wanted
 
     @property
     def chart_file(self) -> str:
@@ -192,6 +203,19 @@ class Stack:
             return yaml.load(self.content(path), name=path)
         except yaml.YamlError:
             return None
+
+
+def _metadata(path: str, content: bytes) -> Mapping[str, object]:
+    """Read a Chart.yaml of a chart or of what lies in its ``charts/``; empty for any other file."""
+    try:
+        if _PACKED.fullmatch(path):
+            content = read_chart(content, path)[CHART_FILE]
+        elif not _PLAIN.fullmatch(path):
+            return {}
+        document = yaml.load(content, name=path)
+    except SpecError:
+        return {}  # rendering says so
+    return document if isinstance(document, dict) else {}
 
 
 def load(tree: Mapping[str, bytes], directory: str) -> tuple[Stack, ...]:

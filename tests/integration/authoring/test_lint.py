@@ -104,6 +104,7 @@ CASES = (
             "cluster-addon/one/templates/a.yaml": CONFIG.format("same"),
         },
     ),
+    Case("namespace", f"{MORE}:5", {MORE: CONFIG.format("more").replace("  name", "  namespace: far\n  name")}),
     Case("removed-api", f"{MORE}:4", {MORE: SLICE.format("v1beta1")}),
     Case(
         "leaving-api",
@@ -190,6 +191,15 @@ async def test_a_chart_that_lacks_something_is_left_out_but_not_called_broken(re
     findings = await found(renderer, {NET_CHART: NEEDY.format("https://charts.example"), NET: "{{ if }}"})
 
     assert [(one.rule, one.severity) for one in findings] == [("dependency-unvendored", Severity.WARNING)]
+
+
+async def test_a_namespace_that_another_addon_brings_is_there(renderer: Renderer) -> None:
+    changes: dict[str, str | None] = {
+        MORE: CONFIG.format("more").replace("  name", "  namespace: far\n  name"),
+        NET: "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: far\n",
+    }
+
+    assert await found(renderer, changes) == ()
 
 
 async def test_what_a_chart_depends_on_is_added_before_it_is_looked_at(renderer: Renderer) -> None:

@@ -15,6 +15,8 @@ from clusterstacks.authoring.unified import document, lines
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesVersion
 from clusterstacks.releases.building.fixed import build_release
+from clusterstacks.releases.dependencies.vendoring import ChartDependencies
+from clusterstacks.releases.web import Web
 from tests.support.tiny_stack import DEPLOYMENT, IMAGE, SETTINGS, tiny, write
 
 if TYPE_CHECKING:
@@ -81,6 +83,18 @@ class TestOpening:
                 pass
         async with opened(source, newest, kubernetes="1-34") as release:
             assert release.name.series == "test-tiny-1-34"
+
+    async def test_what_a_release_lacks_is_added_as_the_operator_adds_it(self, tmp_path: Path) -> None:
+        needy = "apiVersion: v2\nname: net\nversion: 1.0.0\ndependencies:\n  - {name: a, version: 1.0.0, repository: 'https://a.example'}\n"
+        source = write(tmp_path / "stack", tiny({"cluster-addon/net/Chart.yaml": needy}))
+        release = built(source, tmp_path / "releases")
+        async with opened(release, newest) as left:
+            assert list(left.lacking) == ["cluster-addon/net"]
+        async with Web() as web:
+            dependencies = ChartDependencies(web, None, offline=True)
+            with pytest.raises(SpecError, match=r"https://a\.example"):
+                async with opened(release, newest, dependencies=dependencies):
+                    pass
 
 
 class TestRendering:

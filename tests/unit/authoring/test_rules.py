@@ -69,7 +69,13 @@ CASES = (
     Case("dependency-unlocked", f"{NET}:5", {NET: NEEDY.replace("1.18.2", "1.18.x")}),
     Case("dependency-unvendored", f"{NET}:5", {NET: NEEDY}),
     Case("dependencies", f"{NET}:5", {NET: NEEDY, "cluster-addon/net/Chart.lock": "digest: sha256:0\n"}),
-    Case("dependencies", f"{NET}:5", {NET: NEEDY.replace("name: cilium", "name: 1")}),
+    Case("dependencies", f"{NET}:5", {NET: NEEDY.replace("1.18.2", "new")}),
+    Case("chart-kubernetes", f"{NET}:4", {NET: f"{CHART.format('net', '1.0.0')}kubeVersion: '<1.35.0-0'\n"}),
+    Case(
+        "chart-kubernetes",
+        f"{NET}:5",
+        {NET: NEEDY, "cluster-addon/net/charts/cilium/Chart.yaml": f"{VENDORED}kubeVersion: '>=1.36'\n"},
+    ),
     Case("node-images", "node-images.yaml:1", {"node-images.yaml": "apiVersion: v1\n"}),
     Case("compatibility", "compatibility.yaml:2", {"compatibility.yaml": FACTS.replace(">=1.34 <1.37", "new")}),
     Case("compatibility-addons", "compatibility.yaml:1", {"compatibility.yaml": FACTS}),
@@ -114,6 +120,18 @@ def test_all_bad_stages_are_found_at_once() -> None:
     lines = [one.fault.line for one in found(tiny({"clusteraddon.yaml": stages})) if one.rule == "stages"]
 
     assert lines == [10, 11]
+
+
+def test_all_unknown_tags_of_a_file_are_found_at_once() -> None:
+    faults = [
+        one.fault for one in found(tiny({"a: line 7": "<< .A >>\n<< .ClusterClassVersion >><< .B >>\n<< .A >>\n"}))
+    ]
+
+    assert [(fault.line, fault.message.split(" is ")[0]) for fault in faults] == [
+        (1, "<< .A >>"),
+        (2, "<< .B >>"),
+        (3, "<< .A >>"),
+    ]
 
 
 def test_rules_have_ids_of_their_own() -> None:

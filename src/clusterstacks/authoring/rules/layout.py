@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.authoring.stack import Stack
 
-_LINE = re.compile(r"line (\d+): ")
+_TAG = re.compile(r"line (\d+): (<< \.\w+ >>)")
 
 
 def files(stack: Stack) -> Iterator[Fault]:
@@ -47,15 +47,25 @@ def stale_values(stack: Stack) -> Iterator[Fault]:
 
 def tags(stack: Stack) -> Iterator[Fault]:
     """Every ``<< .Name >>`` is a tag that builds replace (INCUMBENT D47)."""
+    known = ", ".join(f"<< .{tag} >>" for tag in TAGS)
     for path, content in stack.tree.items():
+        for line, tag in _unknown_tags(path, content):
+            yield Fault(path, line, f"{tag} is no tag", f"write one of {known}")
+
+
+def _unknown_tags(path: str, content: bytes) -> Iterator[tuple[int, str]]:
+    while True:
         try:
             fill_tags({path: content}, TAGS)
         except SourceBroken as error:
-            found = _LINE.search(error.message)
-            _, _, problem = error.message.rpartition(": << ")
-            name, _, _ = problem.partition(" >>")
-            known = ", ".join(f"<< .{tag} >>" for tag in TAGS)
-            yield Fault(path, int(found[1]) if found else 1, f"<< {name} >> is no tag", f"write one of {known}")
+            found = _TAG.search(error.message.removeprefix(path))
+            if found is None:
+                return
+            yield int(found[1]), found[2]
+            # As long as it was, so that nothing comes together to a new one.
+            content = content.replace(found[2].encode(), b" " * len(found[2]), 1)
+        else:
+            return
 
 
 RULES = (

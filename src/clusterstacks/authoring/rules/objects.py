@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from clusterstacks.authoring.stack import Chart, Stack
     from clusterstacks.render.manifests import Document
 
+BUILTIN_NAMESPACES = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})
+"""What every cluster has from its beginning."""
+
 
 def repeated(stack: Stack) -> Iterator[Fault]:
     """No object is rendered twice, by one chart or by two addons."""
@@ -33,6 +36,17 @@ def repeated(stack: Stack) -> Iterator[Fault]:
             way_out = "rename one, or drop it" if same else f"drop it here or in {first.title}: both would write to it"
             problem = f"{identity} is also rendered by {'another template' if same else first.title}"
             yield Fault(*_place(stack, chart, document), problem, way_out)
+
+
+def namespaces(stack: Stack) -> Iterator[Fault]:
+    """Every namespace that addons' objects name is there, or one of them brings it."""
+    documents = [(chart, document) for chart in stack.addons for document in chart.documents]
+    rendered = {identity.name for identity, _, _ in _identified(stack.addons) if identity.kind == "Namespace"}
+    for chart, document in documents:
+        identity = object_id(document.manifest)
+        if identity.namespace and identity.namespace not in BUILTIN_NAMESPACES | rendered:
+            problem = f"{identity} is in namespace {identity.namespace}, which no addon renders"
+            yield Fault(*_place(stack, chart, document), problem, "add the Namespace to the chart")
 
 
 def removed(stack: Stack) -> Iterator[Fault]:
@@ -108,6 +122,7 @@ def _place(stack: Stack, chart: Chart, document: Document) -> tuple[str, int]:
 
 RULES = (
     Rule("repeated-object", Severity.ERROR, "No object is rendered twice, by one chart or by two.", repeated),
+    Rule("namespace", Severity.WARNING, "Every namespace that objects of addons name comes with an addon.", namespaces),
     Rule("removed-api", Severity.ERROR, "The stack's Kubernetes version serves every API version used.", removed),
     Rule("leaving-api", Severity.WARNING, "The next Kubernetes minor still serves every API version used.", leaving),
     Rule("image-digest", Severity.WARNING, "Every container image is named by its digest.", mutable_images),

@@ -6,6 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from clusterstacks.authoring.findings import Fault, Rule, Severity
+from clusterstacks.authoring.lines import line_of_text
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.semver import Constraint, SemVer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +51,26 @@ def repetitions(stack: Stack) -> Iterator[Fault]:
             )
 
 
+def kubernetes(stack: Stack) -> Iterator[Fault]:
+    """Every chart, and every one it depends on, says that it works with the stack's Kubernetes version."""
+    if stack.settings is None:
+        return
+    version = stack.settings.kubernetes
+    for chart in stack.charts:
+        for title, wanted in chart.wanted_kubernetes():
+            if not _allows(wanted, version.text.removeprefix("v")):
+                line = line_of_text(chart.content, f"- name: {title}", "kubeVersion:")
+                problem = f"{title} wants Kubernetes {wanted}, and the stack is for {version}"
+                yield Fault(chart.chart_file, line, problem, "take a version of the chart that works with it")
+
+
+def _allows(wanted: str, version: str) -> bool:
+    try:
+        return Constraint.parse(wanted).allows(SemVer.parse(version))
+    except SpecError:
+        return True  # nobody can tell
+
+
 def _second(content: bytes, problem: str) -> int:
     """Find where a key stands the second time, if the template writes it as it is rendered."""
     key = re.search(r"'(.*)'", problem)
@@ -74,6 +97,12 @@ def _place(chart: Chart) -> tuple[str, int]:
 
 RULES = (
     Rule("chart-renders", Severity.ERROR, "Every chart renders, for the stack's Kubernetes version.", charts),
+    Rule(
+        "chart-kubernetes",
+        Severity.WARNING,
+        "Every chart and dependency works with the stack's Kubernetes version, by its kubeVersion.",
+        kubernetes,
+    ),
     Rule("values-render", Severity.ERROR, "overwrite.yaml and cluster-addon-values.yaml render.", values),
     Rule("repeated-key", Severity.WARNING, "No rendered mapping has one key twice.", repetitions),
 )
