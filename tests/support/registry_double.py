@@ -32,8 +32,8 @@ class RegistryDouble:
     A test sets: ``users`` (passwords by name; then every request needs a token, and ``granted`` holds the scopes of
     each), ``life`` (seconds a token is good), ``realm`` (where tokens are), ``challenge`` (then nobody comes in),
     ``referrers`` (whether it keeps such lists), ``page`` (tags on one), ``upload_host`` (where uploads go), ``hidden``
-    (blobs that are there for a mount only), ``least`` (bytes of a part of an upload), ``cuts`` (after how many bytes each of the next transfers breaks) and
-    ``extra`` (headers of manifests).
+    (blobs that are there for a mount only), ``least`` (bytes of a part of an upload), ``cuts`` (after how many bytes
+    each of the next transfers breaks) and ``extra`` (headers of manifests).
     """
 
     def __init__(self) -> None:
