@@ -22,8 +22,8 @@ VERBS = {
     "pull": ("clusterstacks.cli.pull", "Fetch a release."),
     "push": ("clusterstacks.cli.push", "Publish a release in a registry."),
     "sign": ("clusterstacks.cli.sign", "Sign a release."),
-    "verify": ("clusterstacks.cli.verify", "Verify who signed a release."),
     "template": ("clusterstacks.cli.template", "Print what a stack or release renders to."),
+    "verify": ("clusterstacks.cli.verify", "Verify who signed a release."),
 }
 """Module of each verb, in which the command has the verb's name, and its line in the list of verbs."""
 

@@ -6,7 +6,7 @@ import pytest
 
 from clusterstacks.render import manifests as module
 from clusterstacks.render.errors import RenderFailed
-from clusterstacks.render.manifests import INSTALL_ORDER, manifests
+from clusterstacks.render.manifests import INSTALL_ORDER, documents, manifests, repetitions
 
 
 def text(kind: str, name: str, hook: str = "") -> str:
@@ -125,3 +125,27 @@ class TestBounds:
 
         with pytest.raises(RenderFailed, match="2 objects; 1 are allowed"):
             manifests({"c/templates/a.yaml": text("Pod", "a") + text("Pod", "b")})
+
+
+class TestExamination:
+    def test_every_object_knows_its_file(self) -> None:
+        found = documents({"c/templates/b.yaml": text("Pod", "b"), "c/templates/a.yaml": text("Service", "a")})
+
+        assert [(one.path, one.manifest["kind"]) for one in found] == [
+            ("c/templates/a.yaml", "Service"),
+            ("c/templates/b.yaml", "Pod"),
+        ]
+
+    def test_items_of_a_list_know_the_file_of_the_list(self) -> None:
+        listed = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n"
+
+        assert [one.path for one in documents({"c/templates/a.yaml": listed})] == ["c/templates/a.yaml"]
+
+    def test_a_key_that_stands_twice_is_told_and_the_last_one_counts(self) -> None:
+        rendered = {"c/templates/a.yaml": f"{text('ConfigMap', 'a')}data: {{}}\ndata: {{a: b}}\n"}
+
+        assert manifests(rendered)[0]["data"] == {"a": "b"}
+        assert repetitions(rendered) == [("c/templates/a.yaml", "key 'data' is there twice")]
+
+    def test_notes_and_partials_are_not_looked_at(self) -> None:
+        assert repetitions({"c/templates/NOTES.txt": "a: 1\na: 2\n", "c/templates/_a.tpl": "a: 1\na: 2\n"}) == []
