@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -112,12 +111,13 @@ class DockerConfig:
         username, password = entry.get("username") or "", entry.get("password") or ""
         auth, identity = entry.get("auth") or "", entry.get("identitytoken") or ""
         token = entry.get("registrytoken") or ""
-        if not all(isinstance(value, str) for value in (username, password, auth, identity, token)):
-            raise DockerConfigInvalid(self.file, f"holds something for {key} that is no text")
+        words = (username, password, auth, identity, token)
+        if not all(isinstance(word, str) and word.isprintable() for word in words):
+            raise DockerConfigInvalid(self.file, f"holds something for {key} that is no text of one line")
         if auth:
             try:
                 username, _, password = base64.b64decode(auth, validate=True).decode().partition(":")
-            except (binascii.Error, UnicodeDecodeError):
+            except ValueError:
                 raise DockerConfigInvalid(self.file, f"holds an 'auth' for {key} that is no base64 text") from None
             password = password.rstrip("\0")
         found = Credentials(username, password, token, identity)

@@ -153,6 +153,8 @@ async def test_a_helper_is_taken_from_path_only(tmp_path: Path, name: str, monke
         "[]",
         '{"auths": []}',
         '{"auths": {"r.example:5000": {"auth": "%%%"}}}',
+        '{"auths": {"r.example:5000": {"auth": "\\u0080"}}}',
+        '{"auths": {"r.example:5000": {"registrytoken": "a\\nb"}}}',
         '{"auths": {"r.example:5000": {"username": 1}}}',
         '{"credsStore": 3}',
         '{"credHelpers": {"a": []}}',
