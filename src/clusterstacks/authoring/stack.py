@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.domain.versions import KubernetesMinor
-    from clusterstacks.render.manifests import Document, Repetition
+    from clusterstacks.render.examined import Document, Repetition
 
 VERSION = StackVersion(0, "lint", "1")
 """The version a stack has while it is looked at; like a hash version it is spelled in two ways."""

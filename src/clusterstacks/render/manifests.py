@@ -7,10 +7,11 @@ leaves out notes and partials, reads the YAML, sets hooks behind the rest and so
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from clusterstacks.api import yaml
 from clusterstacks.render.errors import RenderFailed, kind_of
+from clusterstacks.render.examined import Document, Repetition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -73,21 +74,6 @@ HOOKS: Final = frozenset(
     | {"test", "test-success"}
 )
 """Hooks Helm 4 knows. It prints an object that names any other (such as ``crd-install``) not at all."""
-
-
-class Document(NamedTuple):
-    """One object and where it came from: its file as Helm names it, and the place in it for messages."""
-
-    manifest: Manifest
-    path: str
-    source: str
-
-
-class Repetition(NamedTuple):
-    """A mapping in what a file rendered that has one key twice; Helm and kubectl silently take the last."""
-
-    path: str
-    problem: str
 
 
 def manifests(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ()) -> list[Manifest]:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import orjson
 
 from clusterstacks.render.errors import CelFailed, CelUndecided, RenderFailed, RenderTimeout, WorkerDied
+from clusterstacks.render.examined import Document, Examined, Repetition
 from clusterstacks.render.frames import BrokenFrameError
-from clusterstacks.render.manifests import Document, Repetition
 from clusterstacks.render.processes import WorkerPool, WorkerProcess
 
 if TYPE_CHECKING:
@@ -67,19 +67,6 @@ class ChartRequest:
     values: str = ""
     kube_version: str
     include_crds: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Examined:
-    """What a chart rendered to, with the file each object came from.
-
-    Args:
-        documents: The objects, in the order of ``helm template``.
-        repetitions: Keys that stand twice in one mapping, at most one of each file.
-    """
-
-    documents: tuple[Document, ...] = ()
-    repetitions: tuple[Repetition, ...] = ()
 
 
 class Renderer:

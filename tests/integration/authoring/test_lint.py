@@ -187,6 +187,23 @@ dependencies:
 """
 
 
+SINGLE: dict[str, str | None] = {
+    **{path: None for path in tiny() if path.startswith("cluster-addon") or path == "clusteraddon.yaml"},
+    "cluster-addon/Chart.yaml": "apiVersion: v2\nname: addons\nversion: << .ClusterAddonVersion >>\n",
+    "cluster-addon/templates/deployment.yaml": DEPLOYMENT,
+    "cluster-addon-values.yaml": "values: |\n  cluster: {{ .Cluster.metadata.name }}\n",
+}
+
+
+async def test_the_layout_with_one_chart_for_all_addons_is_looked_at_alike(renderer: Renderer) -> None:
+    values = {"cluster-addon-values.yaml": "values: |\n  cluster: {{ .Cluster.metadata.title }}\n"}
+
+    assert await found(renderer, SINGLE) == ()
+    assert [(one.rule, one.fault.path, one.fault.line) for one in await found(renderer, {**SINGLE, **values})] == [
+        ("values-render", "cluster-addon-values.yaml", 2)
+    ]
+
+
 async def test_a_chart_that_lacks_something_is_left_out_but_not_called_broken(renderer: Renderer) -> None:
     findings = await found(renderer, {NET_CHART: NEEDY.format("https://charts.example"), NET: "{{ if }}"})
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.api.compatibility.removals import RemovedApi
     from clusterstacks.authoring.stack import Chart, Stack
-    from clusterstacks.render.manifests import Document
+    from clusterstacks.render.examined import Document
 
 BUILTIN_NAMESPACES = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})
 """What every cluster has from its beginning."""
