@@ -19,6 +19,7 @@ VERBS = {
     "init": ("clusterstacks.cli.init", "Begin a stack."),
     "lint": ("clusterstacks.cli.lint", "Say what is wrong with a stack."),
     "list": ("clusterstacks.cli.listing", "List the releases there are."),
+    "plan": ("clusterstacks.cli.plan", "Plan an upgrade step by step."),
     "pull": ("clusterstacks.cli.pull", "Fetch a release."),
     "push": ("clusterstacks.cli.push", "Publish a release in a registry."),
     "sign": ("clusterstacks.cli.sign", "Sign a release."),

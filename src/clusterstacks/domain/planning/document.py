@@ -1,0 +1,99 @@
+"""The document a plan is told as, to people and programs alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.domain.names import ReleaseName
+from clusterstacks.domain.planning.compiling import compile_model, leading
+from clusterstacks.domain.planning.facts import Judges
+from clusterstacks.domain.planning.patches import patches, taken_from
+from clusterstacks.domain.planning.planner import NoWay, Plan
+from clusterstacks.domain.planning.steps import Kind
+from clusterstacks.domain.planning.wording import reasons, refusal, warnings
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.planning.compiling import Target
+    from clusterstacks.domain.planning.steps import Situation, Step
+    from clusterstacks.domain.planning.world import State, World
+
+Document = dict[str, Any]
+
+
+def plan_document(world: World, state: State, target: Target, answer: Plan | NoWay) -> Document:
+    """Write an answer.
+
+    Args:
+        world: What there is.
+        state: Where the cluster is.
+        target: Where it is to go.
+        answer: What the planner found.
+    """
+    judges = Judges(world.rules, world.upstream, state.labels, state.variables)
+    if isinstance(answer, NoWay):
+        worded = refusal(compile_model(world, state, target), answer.facts, target)
+        facts = [{"id": fact.id, "text": fact.text, "source": fact.source or None} for fact in answer.facts]
+        return {
+            "from": _place(answer.start),
+            "to": _wanted(world, answer.start, target),
+            "cost": 0,
+            "steps": [],
+            "warnings": warnings(answer.start, (), judges),
+            "refused": {"message": worded.message, "facts": facts, "nearest": worded.nearest or None},
+        }
+    told = zip(answer.steps, patches(answer.start, answer.steps), reasons(answer.steps, target, judges), strict=True)
+    return {
+        "from": _place(answer.start),
+        "to": _place(answer.end),
+        "cost": answer.cost,
+        "steps": [_step(step, state) | {"patch": patch, "reason": reason} for step, patch, reason in told],
+        "warnings": warnings(answer.start, answer.steps, judges),
+        "refused": None,
+    }
+
+
+def _place(situation: Situation) -> Document:
+    return {
+        "kubernetes": situation.kubernetes.text,
+        "class": situation.candidate.name.release,
+        "addons": {addon: option.version for addon, option in situation.addons.items()},
+    }
+
+
+def _wanted(world: World, start: Situation, target: Target) -> Document:
+    """Say what was asked for; with a version any class and addons would have done."""
+    if not isinstance(target, ReleaseName):
+        return {"kubernetes": target.text, "class": None, "addons": None}
+    (goal,) = [one for one in world.candidates if one.name == target]
+    stated = goal.compatibility
+    if stated is None:
+        return {"kubernetes": goal.kubernetes.text, "class": target.release, "addons": {}}
+    return {
+        "kubernetes": max(goal.kubernetes, start.kubernetes).text,
+        "class": target.release,
+        "addons": {addon: leading(addon, stated.of_addon(addon)).text for addon in stated.addons()},
+    }
+
+
+def _step(step: Step, state: State) -> Document:
+    old, new = step.before, step.after
+    release: ReleaseName | None = None
+    if step.kind is Kind.ADDON:
+        before, after = old.addons.get(step.addon), new.addons.get(step.addon)
+        ends = (before.version if before else None, after.version if after else None)
+        release = taken_from(step)
+    elif step.kind is Kind.WORKERS:
+        ends = (state.workers.text, new.kubernetes.text)
+    elif step.kind is Kind.KUBERNETES:
+        ends = (old.kubernetes.text, new.kubernetes.text)
+    else:
+        ends = (old.candidate.name.release, new.candidate.name.release)
+        release = new.candidate.name
+    return {
+        "kind": step.kind.value,
+        "name": step.addon or None,
+        "from": ends[0],
+        "to": ends[1],
+        "release": release.release if release is not None else None,
+        "kubernetes": new.kubernetes.text,
+    }

@@ -1,0 +1,105 @@
+"""``csctl plan`` as its users see it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.api import yaml
+from clusterstacks.cli import output
+from clusterstacks.cli.main import csctl
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STATED = """\
+apiVersion: compatibility.clusterstack.x-k8s.io/v1alpha1
+kubernetes: ">=1.{low} <1.37"
+components:
+- {{name: cilium, addon: cni, version: 1.{cni}.0, kubernetes: ">=1.30 <1.{end}"}}
+"""
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    """Two releases, of each the two files that are needed, and what must not disturb; and a state."""
+    for minor, cni in ((35, 17), (36, 18)):
+        directory = tmp_path / "releases" / f"p-s-1-{minor}-v1"
+        directory.mkdir(parents=True)
+        (directory / "metadata.yaml").write_text(f"versions: {{kubernetes: v1.{minor}.1}}\n")
+        (directory / "compatibility.yaml").write_text(STATED.format(low=minor - 1, cni=cni, end=minor + 1))
+    (tmp_path / "releases" / "notes").mkdir()
+    (tmp_path / "releases" / "file").touch()
+    (tmp_path / "state.yaml").write_text("{kubernetes: v1.35.1, class: p-s-1-35-v1}")
+    return tmp_path
+
+
+def run(world: Path, *arguments: str) -> int:
+    fixed = ["plan", "--from", str(world / "state.yaml"), "--releases", str(world / "releases")]
+    return output.run(lambda: csctl.main([*fixed, *arguments], standalone_mode=False))
+
+
+def test_the_text_is_a_list_of_steps_with_their_commands(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(world, "--to", "v1.36.1") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "1. move addon cni from 1.17.0 to 1.18.0 of p-s-1-36-v1",
+        "     needed for Kubernetes v1.36.1: cilium 1.17.0 works with Kubernetes >=1.30 <1.36",
+        (
+            "     kubectl patch cluster NAME --type merge --patch "
+            '\'{"metadata":{"annotations":{"clusterstack.x-k8s.io/addon.cni":"p-s-1-36-v1"}}}\''
+        ),
+        "2. move kubernetes from v1.35.1 to v1.36.1",
+        "     the version asked for",
+        '     kubectl patch cluster NAME --type merge --patch \'{"spec":{"topology":{"version":"v1.36.1"}}}\'',
+        "Cost 11: 10 for each step that rolls nodes, 1 for each addon.",
+    ]
+
+
+def test_json_and_yaml_hold_the_same_document(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(world, "--to", "p-s-1-36-v1", "-o", "json") == 0
+    first = json.loads(capsys.readouterr().out)
+    assert run(world, "--to", "p-s-1-36-v1", "-o", "yaml") == 0
+    assert yaml.load(capsys.readouterr().out, name="plan") == first
+    assert list(first) == ["from", "to", "cost", "steps", "warnings", "refused"]
+
+
+def test_no_way_is_exit_code_3_with_a_document(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(world, "--to", "v1.34.0", "-o", "json") == 3
+    assert json.loads(capsys.readouterr().out)["steps"] == []
+    assert run(world, "--to", "v1.34.0") == 3
+    assert capsys.readouterr().out.startswith("There is no way: Kubernetes v1.34.0 is out of reach")
+
+
+@pytest.mark.parametrize(
+    ("target", "file", "content", "complaint"),
+    [
+        ("latest", "", "", "'latest' is no target"),
+        ("p-s-1-37-v1", "", "", "p-s-1-37-v1 is not among the releases"),
+        ("v1.36.1", "state.yaml", "{kubernetes: new}", "state.yaml: kubernetes is 'new'"),
+        ("v1.36.1", "state.yaml", "{", "state.yaml"),
+        ("v1.36.1", "releases/p-s-1-36-v1/compatibility.yaml", "a: b", "compatibility.yaml has the unknown field a"),
+        ("v1.36.1", "releases/p-s-1-36-v1/metadata.yaml", "versions: {kubernetes: v1.35.1}", "the name says 1.36"),
+        ("v1.36.1", "releases/p-s-1-36-v1/metadata.yaml", "versions: {}", "versions.kubernetes is nothing"),
+    ],
+)
+def test_bad_input_is_exit_code_2_without_a_document(
+    world: Path, capsys: pytest.CaptureFixture[str], target: str, file: str, content: str, complaint: str
+) -> None:
+    if file:
+        (world / file).write_text(content)
+    assert run(world, "--to", target, "-o", "json") == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert complaint in captured.err
+
+
+def test_giving_up_is_exit_code_4_and_no_verdict(
+    world: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clusterstacks.domain.planning.planner.find_plan.__kwdefaults__", {"budget": 0})
+    assert run(world, "--to", "v1.36.1", "-o", "json") == 4
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "gave up undecided" in captured.err
