@@ -101,7 +101,7 @@ async def _rendered(chart: Chart, renderer: Renderer, request: Callable[[bytes],
     try:
         # Helm finds the chart by its one top directory, whatever that is called.
         packed = pack_chart("chart", chart_files(chart.complete, chart.directory))
-        examined = await renderer.examine(request(packed))
+        examined = await renderer.examine(replace(request(packed), label=chart.title))
     except ClusterStacksError as error:
         return replace(chart, failure=error.message)
     return replace(chart, rendered=True, documents=examined.documents, repetitions=examined.repetitions)

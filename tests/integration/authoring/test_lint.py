@@ -61,6 +61,7 @@ CASES = (
     Case("chart-renders", f"{NET}:1", {NET: "apiVersion: v1\nkind: ConfigMap\nmetadata: {}\n"}),
     Case("chart-renders", f"{NET}:1", {NET: "a: b: c\n"}),
     Case("chart-renders", "cluster-addon/net/Chart.yaml:1", {"cluster-addon/net/Chart.yaml": "name: net\n"}),
+    Case("chart-renders", "cluster-addon/net/values.yaml:2", {"cluster-addon/net/values.yaml": "a: 1\nb: c: d\n"}),
     Case("chart-renders", "cluster-class/Chart.yaml:1", {"cluster-class/Chart.yaml": "a: b: c\n"}),
     Case("values-render", f"{OVERWRITE}:2", {OVERWRITE: "values: |\n  a: {{ .Cluster.metadata.nothing }}\n"}),
     Case("values-render", f"{OVERWRITE}:1", {OVERWRITE: "- 1\n"}),

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
     from clusterstacks.authoring.stack import Chart, Stack
 
+_TRY = "correct it, or give objects that have what it reads: csctl template --sample, then --cluster FILE"
+
+# In Helm's words. The parser of values.yaml may count to the line behind the last one.
+_VALUES = re.compile(r"cannot load values\.yaml: .*?line (\d+)")
 _PLACE = re.compile(r"([^\s()\"]+/(?:templates|crds)/[^\s()\":]+):(\d+)")
 _RENDERED_PLACE = re.compile(r"([^\s()\"]+/(?:templates|crds)/[^\s()\":,]+)")
 
@@ -23,21 +27,19 @@ def charts(stack: Stack) -> Iterator[Fault]:
     """Every chart renders to objects that Kubernetes takes."""
     for chart in stack.charts:
         if chart.failure:
-            path, line = _place(chart)
-            way_out = f"correct the chart; csctl template {stack.directory} shows what it renders to"
-            yield Fault(path, line, f"{chart.title} does not render: {chart.cause(chart.failure)}", way_out)
+            path, line = _place(stack, chart)
+            problem = f"{chart.title} does not render: {chart.cause(chart.failure)}"
+            yield Fault(path, line, problem, "correct the chart")
 
 
 def values(stack: Stack) -> Iterator[Fault]:
     """Every values template renders with a cluster's objects."""
     for chart in stack.addons:
         if chart.values_failure:
-            cause = chart.cause(chart.values_failure)
-            place = re.search(rf"{re.escape(chart.values_path)}:(\d+)", cause)
-            way_out = (
-                "correct it, or give objects that have what it reads: csctl template --sample, then --cluster FILE"
-            )
-            yield Fault(chart.values_path, int(place[1]) if place else 1, f"does not render: {cause}", way_out)
+            cause = chart.cause(chart.values_failure).removeprefix(f"{chart.values_path}:")
+            line, _, rest = cause.partition(": ")
+            at, problem = (int(line), rest) if line.isdecimal() else (1, cause.strip())
+            yield Fault(chart.values_path, at, f"does not render: {problem}", _TRY)
 
 
 def repetitions(stack: Stack) -> Iterator[Fault]:
@@ -86,7 +88,10 @@ def _sets(line: str, key: str) -> bool:
     return line.strip().removeprefix("- ").startswith((f"{key}:", f'"{key}":', f"'{key}':"))
 
 
-def _place(chart: Chart) -> tuple[str, int]:
+def _place(stack: Stack, chart: Chart) -> tuple[str, int]:
+    if found := _VALUES.search(chart.failure):
+        path = f"{chart.directory}/values.yaml"
+        return path, min(int(found[1]), stack.content(path).count(b"\n") or 1)
     if found := _PLACE.search(chart.failure):
         path = chart.place(found[1])
         return path, int(found[2]) if path != chart.chart_file else 1
