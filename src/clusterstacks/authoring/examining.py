@@ -21,8 +21,9 @@ from clusterstacks.render.requests import addon_request, addon_values, class_req
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
+    from clusterstacks.authoring.chart import Chart
     from clusterstacks.authoring.sample import Roots
-    from clusterstacks.authoring.stack import Chart, Stack
+    from clusterstacks.authoring.stack import Stack
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.domain.versions import KubernetesVersion
     from clusterstacks.releases.dependencies.vendoring import ChartDependencies

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.authoring.examining import Means, examine
 from clusterstacks.authoring.findings import Severity
+from clusterstacks.authoring.loading import load
 from clusterstacks.authoring.registry import RULES
 from clusterstacks.authoring.server import asked
-from clusterstacks.authoring.stack import load
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:

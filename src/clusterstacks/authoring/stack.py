@@ -1,113 +1,25 @@
-"""A stack directory as lint looks at it: read as far as it can be read, with what rendering its charts told."""
+"""A stack directory as lint looks at it: what could be read of it, and what rendering its charts told."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api import yaml
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.versions import KubernetesVersion, StackVersion
-from clusterstacks.releases.building.packaging import CLASS_DIRECTORY, below, chart_directories
-from clusterstacks.releases.building.pinning import with_addon_versions
-from clusterstacks.releases.building.settings import Settings, open_minor, read_settings
-from clusterstacks.releases.building.sourcetree import fill_tags
-from clusterstacks.releases.building.yamledit import with_values
-from clusterstacks.releases.charts import CHART_FILE, OVERWRITE, read_chart
-from clusterstacks.releases.errors import SourceBroken
-from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, SINGLE_ADDON
+from clusterstacks.domain.versions import StackVersion
+from clusterstacks.releases.release import ADDON_CONFIG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
+    from clusterstacks.authoring.chart import Chart
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.domain.versions import KubernetesMinor
-    from clusterstacks.render.examined import Document, Repetition
+    from clusterstacks.releases.building.settings import Settings
 
-VERSION = StackVersion(0, "lint", "1")
+VERSION: Final = StackVersion(0, "lint", "1")
 """The version a stack has while it is looked at; like a hash version it is spelled in two ways."""
 
-_PLAIN = re.compile(r"(?:charts/[^/]+/)?Chart\.yaml")
-_PACKED = re.compile(r"charts/[^/]+\.tgz")
-
-TAGS = {"ClusterClassVersion": VERSION.dot, "ClusterAddonVersion": VERSION.dot, "NodeImageVersion": VERSION.dot}
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A chart of the stack, and what it rendered to once it was examined.
-
-    Args:
-        addon: The addon's name; empty for the class.
-        directory: Where it lies.
-        files: Its files by path below the directory, as the release would hold them.
-        values_path: The template of its values; empty when it has none.
-        values_template: Its text.
-        versioned: Whether a build packages it whole and gives it the release's version.
-        complete: Its files with all it depends on; None as long as something is missing.
-        missing: Why what it depends on could not be added.
-        rendered: Whether it was rendered without failure.
-        documents: What it rendered to.
-        repetitions: Keys that stand twice in what it rendered.
-        failure: Why it does not render.
-        values_failure: Why its values do not render.
-    """
-
-    addon: str
-    directory: str
-    files: Mapping[str, bytes] = field(repr=False)
-    values_path: str = ""
-    values_template: bytes = field(default=b"", repr=False)
-    versioned: bool = False
-    complete: Mapping[str, bytes] | None = field(default=None, repr=False)
-    missing: str = ""
-    rendered: bool = False
-    documents: tuple[Document, ...] = ()
-    repetitions: tuple[Repetition, ...] = ()
-    failure: str = ""
-    values_failure: str = ""
-
-    @property
-    def title(self) -> str:
-        """How messages call it."""
-        return f"addon {self.addon}" if self.addon else "the cluster class"
-
-    @property
-    def content(self) -> bytes:
-        """Its Chart.yaml."""
-        return self.files[CHART_FILE]
-
-    @property
-    def metadata(self) -> Manifest | None:
-        """What Chart.yaml says; None when it cannot be read, which rendering tells."""
-        try:
-            document = yaml.load(self.content, name=self.chart_file)
-        except yaml.YamlError:
-            return None
-        return document if isinstance(document, dict) else None
-
-    def wanted_kubernetes(self) -> Iterator[tuple[str, str]]:
-        """Name the chart and those it directly depends on that say which Kubernetes they want, and what they say."""
-        for path, content in (self.complete or self.files).items():
-            metadata = _metadata(path, content)
-            if isinstance(wanted := metadata.get("kubeVersion"), str):
-                yield str(metadata.get("name")), wanted
-
-    @property
-    def chart_file(self) -> str:
-        """Path of its Chart.yaml in the stack."""
-        return f"{self.directory}/{CHART_FILE}"
-
-    def cause(self, message: str) -> str:
-        """Take the name of the chart off a message; findings say it anyway."""
-        return message.removeprefix(f"{self.title}: ").removeprefix(f"{self.directory}: ")
-
-    def place(self, path: str) -> str:
-        """Path in the stack of a file as Helm names it; Chart.yaml for one of a packed dependency."""
-        below = path.partition("/")[2]
-        return f"{self.directory}/{below}" if below in self.files else self.chart_file
+TAGS: Final = {"ClusterClassVersion": VERSION.dot, "ClusterAddonVersion": VERSION.dot, "NodeImageVersion": VERSION.dot}
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,94 +115,3 @@ class Stack:
             return yaml.load(self.content(path), name=path)
         except yaml.YamlError:
             return None
-
-
-def _metadata(path: str, content: bytes) -> Mapping[str, object]:
-    """Read a Chart.yaml of a chart or of what lies in its ``charts/``; empty for any other file."""
-    try:
-        if _PACKED.fullmatch(path):
-            content = read_chart(content, path)[CHART_FILE]
-        elif not _PLAIN.fullmatch(path):
-            return {}
-        document = yaml.load(content, name=path)
-    except SpecError:
-        return {}  # rendering says so
-    return document if isinstance(document, dict) else {}
-
-
-def load(tree: Mapping[str, bytes], directory: str) -> tuple[Stack, ...]:
-    """Take a tree for a stack, once for each Kubernetes minor it is for; what cannot be read is left to the rules."""
-    filled = {path: _filled(path, content) for path, content in tree.items()}
-    try:
-        listed = read_settings(tree, first_patch(tree))
-    except SpecError as error:
-        return (Stack(directory, tree, None, error.message, charts=tuple(_charts(filled, None))),)
-    return tuple(_for(settings, directory, tree, filled) for settings in listed)
-
-
-def first_patch(tree: Mapping[str, bytes]) -> dict[KubernetesMinor, KubernetesVersion]:
-    """Take the first patch where a stack leaves it to the day of the build: nothing here depends on it.
-
-    Raises:
-        SpecError: stack.yaml is wrong.
-    """
-    minor = open_minor(tree)
-    return {minor: KubernetesVersion(minor.major, minor.minor, 0)} if minor else {}
-
-
-def _for(settings: Settings, directory: str, tree: Mapping[str, bytes], filled: Mapping[str, bytes]) -> Stack:
-    problem = ""
-    try:
-        filled = with_addon_versions(filled, settings)
-    except SpecError as error:
-        problem = error.message
-    return Stack(
-        directory,
-        tree,
-        settings,
-        name=settings.release(VERSION),
-        charts=tuple(_charts(filled, settings)),
-        pinning_problem=problem,
-    )
-
-
-def _filled(path: str, content: bytes) -> bytes:
-    """Replace the tags of a file as a build does; one with an unknown tag stays as it is."""
-    try:
-        return fill_tags({path: content}, TAGS)[path]
-    except SourceBroken:
-        return content
-
-
-def _charts(filled: Mapping[str, bytes], settings: Settings | None) -> Iterator[Chart]:
-    staged = ADDON_CONFIG in filled
-    for directory in chart_directories(filled):
-        if f"{directory}{CHART_FILE}" not in filled:
-            continue
-        path = directory.removesuffix("/")
-        if directory == CLASS_DIRECTORY:
-            yield _versioned(Chart("", path, below(filled, directory), versioned=True), settings)
-        elif staged:
-            yield _addon(filled, path.rpartition("/")[2], path, f"{directory}{OVERWRITE}")
-        else:
-            chart = _addon(filled, SINGLE_ADDON, path, ADDON_VALUES)
-            yield _versioned(replace(chart, versioned=True), None)
-
-
-def _addon(filled: Mapping[str, bytes], addon: str, directory: str, values: str) -> Chart:
-    files = below(filled, f"{directory}/")
-    return (
-        Chart(addon, directory, files, values, filled[values]) if values in filled else Chart(addon, directory, files)
-    )
-
-
-def _versioned(chart: Chart, settings: Settings | None) -> Chart:
-    """Set the version, and the name where the tool gives it, as a build does for charts that it packages whole."""
-    values: dict[tuple[str | int, ...], str] = {("version",): VERSION.dot}
-    if settings is not None and settings.sets_names:
-        values["name",] = f"{settings.series}-cluster-class"
-    try:
-        forced = with_values(chart.content, values, name=chart.chart_file)
-    except yaml.YamlError:
-        return chart  # it does not render either, which says so better
-    return chart if forced is None else replace(chart, files={**chart.files, CHART_FILE: forced})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clusterstacks.authoring.beginning import INFRASTRUCTURE, Beginning, write
 from clusterstacks.authoring.linting import findings
-from clusterstacks.authoring.stack import load
+from clusterstacks.authoring.loading import load
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.building.fixed import build_release
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterstacks.authoring.linting import findings
+from clusterstacks.authoring.loading import load
 from clusterstacks.authoring.registry import RULES
 from clusterstacks.authoring.rules.complaints import cause_of
-from clusterstacks.authoring.stack import load
 from tests.support.tiny_stack import SETTINGS, STAGES, tiny
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from clusterstacks.releases.requirements import lacking, locked
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.authoring.stack import Chart, Stack
+    from clusterstacks.authoring.chart import Chart
+    from clusterstacks.authoring.stack import Stack
     from clusterstacks.releases.requirements import Requirement
 
 

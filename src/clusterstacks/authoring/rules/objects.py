@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from clusterstacks.api.compatibility.removals import RemovedApi
-    from clusterstacks.authoring.stack import Chart, Stack
+    from clusterstacks.authoring.chart import Chart
+    from clusterstacks.authoring.stack import Stack
     from clusterstacks.render.examined import Document
 
 BUILTIN_NAMESPACES = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})

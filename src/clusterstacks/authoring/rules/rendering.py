@@ -13,7 +13,8 @@ from clusterstacks.domain.semver import Constraint, SemVer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.authoring.stack import Chart, Stack
+    from clusterstacks.authoring.chart import Chart
+    from clusterstacks.authoring.stack import Stack
 
 _TRY = "correct it, or give objects that have what it reads: csctl template --sample, then --cluster FILE"
 
