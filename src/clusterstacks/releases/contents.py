@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from clusterstacks.releases.sources import MAX_FILE_BYTES, MAX_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from io import BufferedReader
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
@@ -72,18 +74,25 @@ def survey(release: ReleaseName, root: Path) -> Contents:
     names = sorted(entry.name for entry in root.iterdir())
     if len(names) > MAX_FILES:
         raise ReleaseBroken(release, names[MAX_FILES], f"is one more than the {MAX_FILES} files a release may have")
-    return Contents(release, root, {name: sha256(_read(release, root, name)).hexdigest() for name in names})
+    return Contents(release, root, {name: _digest(release, root, name) for name in names})
+
+
+def _digest(release: ReleaseName, root: Path, name: str) -> str:
+    with _open(release, root, name) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _read(release: ReleaseName, root: Path, name: str) -> bytes:
+    with _open(release, root, name) as file:
+        return file.read(MAX_FILE_BYTES)
+
+
+def _open(release: ReleaseName, root: Path, name: str) -> BufferedReader:
     if not name.isprintable():
         raise ReleaseBroken(release, repr(name), "has an invisible character in its name: rename it")
-    handle = os.open(root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
-            raise ReleaseBroken(release, name, f"is no file of at most {MAX_FILE_BYTES} bytes")
-        with os.fdopen(handle, "rb", closefd=False) as file:
-            return file.read(MAX_FILE_BYTES)
-    finally:
-        os.close(handle)
+    file = os.fdopen(os.open(root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
+        file.close()
+        raise ReleaseBroken(release, name, f"is no file of at most {MAX_FILE_BYTES} bytes")
+    return file

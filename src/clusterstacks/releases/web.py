@@ -243,7 +243,7 @@ class Web:
 
     def _checked(self, text: str) -> URL:
         try:
-            url = URL(text)
+            url = _url(text)
             if url.scheme in {"http", "https"} and url.host and url.user is None:
                 self._check_scheme(url)
                 return url
@@ -261,7 +261,7 @@ class Web:
     def _redirected(self, url: URL, location: str) -> URL:
         """Return where a redirect leads; a server must not lead into the network it does not belong to."""
         try:
-            target = url.join(URL(location))
+            target = url.join(_url(location))
         except ValueError:
             raise ServerUnavailable(place(url), "it redirects to something that is no URL") from None
         address = address_of(target)
@@ -272,6 +272,11 @@ class Web:
             raise ServerUnavailable(place(url), f"it redirects to {place(target)}, which is not followed")
         self._check_scheme(target)
         return target
+
+
+def _url(text: str) -> URL:
+    """Read a URL as it is: writing it anew would break the signature that may be in it."""
+    return URL(text, encoded=text.isascii() and text.isprintable() and " " not in text)
 
 
 def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -315,3 +315,9 @@ async def test_a_server_that_drips_is_given_up(
 )
 def test_every_spelling_of_this_machine_is_known(url: str) -> None:
     assert is_loopback(URL(url))
+
+
+async def test_a_signed_url_is_asked_for_just_as_it_is(server: ScriptedServer, client: Web) -> None:
+    server.plays(redirects(f"{server.url}/a%2Fb?sig=x%2Fy%20z&n=%7E"), says("there"))
+    assert (await client.read(f"{server.url}/c%2Fd?sig=%7E", limit=100)).body == b'"there"'
+    assert [request.raw_path for request in server.requests] == ["/c%2Fd?sig=%7E", "/a%2Fb?sig=x%2Fy%20z&n=%7E"]
