@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +35,8 @@ def diff(form: str, *, exit_code: bool, **arguments: Any) -> int:  # noqa: ANN40
     A and B are directories of releases or stacks. Secret values are shown as digests. That a class's objects are
     called after the release is no difference. Exits with 0 whether or not there is one, unless --exit-code is given.
     """
+    import asyncio
+
     found = asyncio.run(_difference(**arguments))
     _print(found, form)
     return output.FAILED if exit_code and not found.empty else 0
@@ -44,6 +45,7 @@ def diff(form: str, *, exit_code: bool, **arguments: Any) -> int:  # noqa: ANN40
 async def _difference(
     before: Path, after: Path, cluster: Path | None, kubernetes: str, dependencies: str, *, offline: bool
 ) -> Difference:
+    import asyncio
     from contextlib import AsyncExitStack
     from functools import partial
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +49,8 @@ def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - 
     else with a sample ('csctl template --sample' prints it). Exits with 0 when there are no errors (warnings are
     allowed), with 2 when there are.
     """
+    import asyncio
+
     if rules:
         return _print_rules(form)
     options = Options(**arguments)
@@ -61,6 +62,7 @@ def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - 
 
 
 async def _reports(options: Options) -> list[Report]:
+    import asyncio
     from contextlib import AsyncExitStack
 
     from clusterstacks.authoring.examining import Means

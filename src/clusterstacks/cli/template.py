@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,6 +55,8 @@ def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the 
     Values templates (overwrite.yaml) are rendered with the objects of --cluster, else with a sample made for the class.
     Secrets are printed as the charts have them.
     """
+    import asyncio
+
     options = Options(**arguments)
     if options.class_only + options.values + options.images + options.sample > 1:
         raise click.UsageError("--class, --values, --images and --sample exclude each other")
@@ -65,6 +66,7 @@ def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the 
 
 
 async def _printed(options: Options) -> str:
+    import asyncio
     from contextlib import AsyncExitStack
     from functools import partial
 
