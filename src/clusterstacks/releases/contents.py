@@ -90,9 +90,9 @@ def _read(release: ReleaseName, root: Path, name: str) -> bytes:
 def _open(release: ReleaseName, root: Path, name: str) -> BufferedReader:
     if not name.isprintable():
         raise ReleaseBroken(release, repr(name), "has an invisible character in its name: rename it")
-    file = os.fdopen(os.open(root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
-    status = os.fstat(file.fileno())
+    handle = os.open(root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    status = os.fstat(handle)
     if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
-        file.close()
+        os.close(handle)
         raise ReleaseBroken(release, name, f"is no file of at most {MAX_FILE_BYTES} bytes")
-    return file
+    return os.fdopen(handle, "rb")
