@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.documents import DocumentError, Node
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.ranges import InvalidRange, Range
+from clusterstacks.domain.ranges import Range
 from clusterstacks.domain.semver import SemVer
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Component:
         kind: Evidence for that range, one of :data:`KINDS`.
         requires: Other components that must be present, each in its range.
         upgrade: How it may be moved to.
+        states_upgrade: Whether the release itself says so; else what upstream states counts, where it does.
         source: Where the facts are from.
     """
 
@@ -75,6 +76,7 @@ class Component:
     kind: str = "supported"
     requires: Mapping[str, Range] = field(default_factory=dict)
     upgrade: UpgradeRule = UpgradeRule()
+    states_upgrade: bool = field(default=False, compare=False)
     source: str = ""
 
     @property
@@ -160,7 +162,7 @@ def parse_compatibility(document: object, *, file: str = FILE) -> Compatibility:
         SpecError: A field is missing, unknown or wrong; the message names it.
     """
     node = Node(document, file)
-    _only(node, {"apiVersion", "kubernetes", "components", "rules"})
+    node.only({"apiVersion", "kubernetes", "components", "rules"})
     version = node.child("apiVersion")
     if version.value != API_VERSION:
         raise version.refuse(f"write {API_VERSION}")
@@ -168,11 +170,11 @@ def parse_compatibility(document: object, *, file: str = FILE) -> Compatibility:
     rules = tuple(map(_rule, node.child("rules").items()))
     _unique(node, "components", [component.name for component in components])
     _unique(node, "rules", [rule.id for rule in rules])
-    return Compatibility(_range(node.child("kubernetes")), components, rules)
+    return Compatibility(Range.at(node.child("kubernetes")), components, rules)
 
 
 def _component(node: Node) -> Component:
-    _only(node, {"name", "addon", "version", "kubernetes", "kind", "requires", "upgrade", "source"})
+    node.only({"name", "addon", "version", "kubernetes", "kind", "requires", "upgrade", "source"})
     version, text = _version(node.child("version"))
     kind = node.child("kind")
     if kind.value is not None and kind.value not in KINDS:
@@ -183,10 +185,11 @@ def _component(node: Node) -> Component:
         version=version,
         text=text,
         addon=node.child("addon").optional_text(),
-        kubernetes=None if kubernetes.value is None else _range(kubernetes),
+        kubernetes=None if kubernetes.value is None else Range.at(kubernetes),
         kind=kind.optional_text() or "supported",
         requires=_ranges(node.child("requires")),
         upgrade=_upgrade(node.child("upgrade")),
+        states_upgrade=node.child("upgrade").value is not None,
         source=node.child("source").optional_text(),
     )
 
@@ -194,7 +197,7 @@ def _component(node: Node) -> Component:
 def _upgrade(node: Node) -> UpgradeRule:
     if node.value is None:
         return UpgradeRule()
-    _only(node, {"maxMinorStep", "downgrade"})
+    node.only({"maxMinorStep", "downgrade"})
     step, downgrade = node.child("maxMinorStep"), node.child("downgrade")
     if step.value is not None and (type(step.value) is not int or step.value < 0):
         raise step.refuse("write a number of minors")
@@ -204,7 +207,7 @@ def _upgrade(node: Node) -> UpgradeRule:
 
 
 def _rule(node: Node) -> Rule:
-    _only(node, {"id", "when", "severity", "message", "way", "overrides", "source"})
+    node.only({"id", "when", "severity", "message", "way", "overrides", "source"})
     severity = node.child("severity")
     if severity.value not in [one.value for one in Severity]:
         raise severity.refuse("write Deny, Warn or Allow")
@@ -225,10 +228,10 @@ def _rule(node: Node) -> Rule:
 def _circumstances(node: Node) -> Circumstances:
     if node.value is None:
         return Circumstances()
-    _only(node, {"kubernetes", "components", "provider", "clusterLabels", "variables"})
+    node.only({"kubernetes", "components", "provider", "clusterLabels", "variables"})
     kubernetes = node.child("kubernetes")
     return Circumstances(
-        kubernetes=None if kubernetes.value is None else _range(kubernetes),
+        kubernetes=None if kubernetes.value is None else Range.at(kubernetes),
         components=_ranges(node.child("components")),
         provider=node.child("provider").optional_text(),
         labels={key: value.text() for key, value in _entries(node.child("clusterLabels")).items()},
@@ -246,14 +249,7 @@ def _entries(node: Node) -> dict[str, Node]:
 
 
 def _ranges(node: Node) -> dict[str, Range]:
-    return {key: _range(value) for key, value in _entries(node).items()}
-
-
-def _range(node: Node) -> Range:
-    try:
-        return Range.parse(node.value)
-    except InvalidRange as error:
-        raise DocumentError(f"{node.file}: {node.field}: {error.message}") from None
+    return {key: Range.at(value) for key, value in _entries(node).items()}
 
 
 def _version(node: Node) -> tuple[SemVer, str]:
@@ -262,13 +258,6 @@ def _version(node: Node) -> tuple[SemVer, str]:
         return SemVer.parse(text), text.removeprefix("v")
     except SpecError as error:
         raise DocumentError(f"{node.file}: {node.field}: {error.message}") from None
-
-
-def _only(node: Node, known: set[str]) -> None:
-    """Refuse a field nobody reads: a range with a slip in its name would allow everything."""
-    if unknown := sorted(str(key) for key in node.mapping() if key not in known):
-        place = f"{node.file}: {node.field}" if node.field else node.file
-        raise DocumentError(f"{place} has the unknown field {unknown[0]}: known are {', '.join(sorted(known))}")
 
 
 def _unique(node: Node, field_name: str, names: list[str]) -> None:

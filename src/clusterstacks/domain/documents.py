@@ -6,7 +6,7 @@ complaint names file, field, what was found there and what to write instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from clusterstacks.domain.errors import SpecError
@@ -79,6 +79,17 @@ class Node:
         if not isinstance(self.value, Mapping):
             raise self.refuse("write a mapping")
         return self.value
+
+    def only(self, known: Collection[str]) -> None:
+        """Refuse a field of a mapping that nobody reads: a slip in its name would silently change what is meant.
+
+        Raises:
+            DocumentError: There is a field besides the known ones, or no mapping at all.
+        """
+        if unknown := sorted(str(key) for key in self.mapping() if key not in known):
+            place = f"{self.file}: {self.field}" if self.field else self.file
+            known_fields = ", ".join(sorted(known))
+            raise self.error(f"{place} has the unknown field {unknown[0]}: known are {known_fields}")
 
     def items(self) -> tuple[Node, ...]:
         """Return the members of the list that stands here; nothing counts as an empty list.

@@ -7,11 +7,11 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.domain.documents import shown
+from clusterstacks.domain.documents import Node, shown
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 MAX_CHARACTERS: Final = 512
 """Longest range read. Arbitrary; the longest of the built-in data has 40."""
@@ -83,6 +83,18 @@ class Range:
             raise InvalidRange(text, "holds no version at all")
         return cls(text, alternatives)
 
+    @classmethod
+    def at(cls, node: Node) -> Range:
+        """Read the range that stands in a document.
+
+        Raises:
+            DocumentError: None stands there; the message names file and field.
+        """
+        try:
+            return cls.parse(node.value)
+        except InvalidRange as error:
+            raise node.error(f"{node.file}: {node.field}: {error.message}") from None
+
     def holds(self, numbers: Numbers, pre: str = "") -> bool:
         """Tell whether a version is in the range.
 
@@ -110,3 +122,31 @@ def _is_possible(comparators: tuple[Comparator, ...]) -> bool:
         major, minor, patch = one.numbers
         candidates += [one.numbers, (major, minor, patch + 1)]
     return any(all(one.holds(candidate) for one in comparators) for candidate in candidates)
+
+
+def merged(ranges: Iterable[Range]) -> str:
+    """Write several ranges as one: equal ones once, and those that continue one another joined.
+
+    Alternatives of another shape than ``>=1.30 <1.36`` are repeated as they are.
+    """
+    spans: list[tuple[Numbers, Numbers]] = []
+    words: dict[Numbers, str] = {}
+    others: dict[str, None] = {}
+    for one in ranges:
+        for comparators, text in zip(one.alternatives, one.text.split(" || "), strict=True):
+            if [bound.symbol for bound in comparators] == [">=", "<"]:
+                spans.append((comparators[0].numbers, comparators[1].numbers))
+                words.update(zip(spans[-1], (bound.lstrip("<>=") for bound in text.split(" ")), strict=True))
+            else:
+                others[text] = None
+    return " || ".join([*(f">={words[low]} <{words[high]}" for low, high in _joined(spans)), *others])
+
+
+def _joined(spans: Iterable[tuple[Numbers, Numbers]]) -> list[tuple[Numbers, Numbers]]:
+    joined: list[tuple[Numbers, Numbers]] = []
+    for low, high in sorted(spans):
+        if joined and low <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(high, joined[-1][1])
+        else:
+            joined.append((low, high))
+    return joined
