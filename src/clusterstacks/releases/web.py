@@ -89,7 +89,7 @@ class Web:
         patience: Patience | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        self._context = _trust(ca)
+        self._context = _trust(ca) if ca else None
         self._plain_http = plain_http
         self._patience = patience or Patience()
         self._environ = environ
@@ -214,6 +214,7 @@ class Web:
         raise ServerUnavailable(place(request.url), f"it redirects more than {MAX_REDIRECTS} times")
 
     async def _send(self, request: _Request, url: URL, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+        proxy = proxy_for(url, self._environ)
         # aiohttp has no deadline for a body that the server does not take.
         async with asyncio.timeout(SILENCE.total_seconds()) as deadline:
             return await self._open_session().request(
@@ -221,10 +222,16 @@ class Web:
                 url,
                 headers=request.headers_for(headers),
                 data=request.pieces(deadline),
-                proxy=proxy_for(url, self._environ),
-                ssl=self._context,
+                proxy=proxy,
+                ssl=self._trusted(url, proxy),
                 allow_redirects=False,
             )
+
+    def _trusted(self, url: URL, proxy: URL | None) -> ssl.SSLContext | bool:
+        """Return whom to trust; the system's CAs take 20 ms and more to load, and wait for the first who needs them."""
+        if self._context is None and "https" in (url.scheme, proxy.scheme if proxy else ""):
+            self._context = _trust()
+        return self._context or True
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -335,7 +342,7 @@ async def _watched(pieces: AsyncIterator[bytes], deadline: asyncio.Timeout) -> A
         deadline.reschedule(asyncio.get_running_loop().time() + SILENCE.total_seconds())
 
 
-def _trust(ca: str) -> ssl.SSLContext:
+def _trust(ca: str = "") -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cadata=ca or None)
     except (ssl.SSLError, ValueError):
