@@ -152,6 +152,17 @@ def test_templates_of_kubeadm_keep_their_fields_and_their_class_is_accepted(
     assert "maxSurge" in refused, "the webhook validates"
 
 
+def test_definitions_without_contract_labels_are_refused_before_anything_starts(
+    csctl: Csctl, definitions: Path
+) -> None:
+    code, told = csctl.tried("up", "--detach", f"--crds={definitions / 'bases'}")
+
+    assert code == 2
+    assert f"demomachinetemplates.{INFRASTRUCTURE}" in told
+    assert "no contract label" in told
+    assert set(csctl.components()) == {"supervisor"}
+
+
 def assert_fields_intact(csctl: Csctl) -> None:
     control_plane = csctl.get("kubeadmcontrolplanetemplates.v1beta2.controlplane.cluster.x-k8s.io", "small")
     stored = control_plane["spec"]["template"]["spec"]

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 POLL_SECONDS = 0.1
+INPUT_WRONG = 2
+"""How a detached supervisor exits when a person must change something, so that csctl exits the same way."""
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -175,7 +177,8 @@ def _follow(
         else:
             message = summary.message if summary and summary.phase is Phase.FAILED else ""
             tail = log_tail(state.supervisor_log)
-            raise DependencyError("StartFailed", message or f"the environment did not start\n{tail}")
+            error = SpecError if code == INPUT_WRONG else DependencyError
+            raise error("StartFailed", message or f"the environment did not start\n{tail}")
         if summary and summary.phase is Phase.RUNNING and summary.pid == child.pid:
             return
         time.sleep(POLL_SECONDS)
@@ -227,6 +230,6 @@ if __name__ == "__main__":
         run(_parse(sys.argv[1:]), _print, lambda: None)
     except ClusterStacksError as error:
         _print(error.message)
-        sys.exit(1)
+        sys.exit(INPUT_WRONG if isinstance(error, SpecError) else 1)
     except KeyboardInterrupt:
         sys.exit(130)  # 128 + SIGINT, as shells have it

@@ -6,11 +6,14 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 
-from clusterstacks.cli import output
+from clusterstacks.cli import dev, output
 from clusterstacks.cli.main import csctl
 from clusterstacks.devcluster import records, supervisor
+from clusterstacks.devcluster.clusterapi import PROVIDERS
+from clusterstacks.devcluster.environment import EnvironmentSettings
 from clusterstacks.devcluster.programs import TOOLS
 from clusterstacks.devcluster.state import Phase, StateDirectory, Summary, state_directory
 
@@ -50,6 +53,40 @@ def test_help_imports_nothing_heavy() -> None:
 def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("dev", verb, "--help") == 0
     assert f"Usage: csctl dev {verb}" in capsys.readouterr().out
+
+
+def test_options_become_the_settings_of_the_environment(
+    state: StateDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[EnvironmentSettings] = []
+    monkeypatch.setattr(supervisor, "detach", lambda settings, _: started.append(settings))
+    clusters = tmp_path / "clusters.yaml"
+    clusters.touch()
+    options = ["--with=kubeadm", f"--crds={tmp_path}", f"--crds={tmp_path}", f"--release-dir={tmp_path}"]
+
+    assert run("dev", "up", "--detach") == 0
+    assert (
+        run("dev", "up", "-d", "--no-operator", "--default-rate-limits", f"--clusters-from={clusters}", *options) == 0
+    )
+
+    plain, full = started
+    assert plain == EnvironmentSettings(state=state)
+    assert full == EnvironmentSettings(
+        state=state,
+        operator=False,
+        releases=tmp_path,
+        clusters_from=(clusters,),
+        providers=("kubeadm",),
+        definitions_from=(tmp_path, tmp_path),
+        rate_limits=True,
+    )
+
+
+def test_each_choice_of_with_has_its_managers() -> None:
+    (choice,) = (option for option in dev.up.params if option.name == "providers")
+
+    assert isinstance(choice.type, click.Choice)
+    assert set(choice.type.choices) == set(PROVIDERS)
 
 
 @pytest.mark.usefixtures("state")
