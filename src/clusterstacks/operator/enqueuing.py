@@ -91,8 +91,11 @@ class Wakers:
         for manifest in filter(None, (change.old, change.new)):
             for owner in stacks_owning(manifest):
                 self._enqueue_stack(owner)
-        if is_news(change) and self._watched(change):
+        if not self._watched(change):
+            return
+        if is_news(change):
             self.release_host.enqueue(change.key)
+        if is_news(change) or at(change.old, "status", "ready") != at(change.new, "status", "ready"):
             self._wake_clusters_of(change.key)
 
     def addon_changed(self, change: Change) -> None:

@@ -26,7 +26,7 @@ class Errands:
 
     Args:
         wake: Has the object looked at; called when an errand ends that nobody waits for any more.
-        grace: How long whoever asks waits.
+        grace: How long whoever begins an errand waits; nobody waits for one that is under way.
     """
 
     def __init__(self, wake: Callable[[ObjectKey], None], *, grace: timedelta = GRACE) -> None:
@@ -49,9 +49,10 @@ class Errands:
         if task is None:
             task = asyncio.create_task(_run(work), name=f"errand of {key}")
             self._running[errand] = task
-        done, _ = await asyncio.wait({task}, timeout=self._grace)
-        if not done:
-            task.add_done_callback(lambda ended: self._ended(key, ended))
+            await asyncio.wait({task}, timeout=self._grace)
+            if not task.done():
+                task.add_done_callback(lambda ended: self._ended(key, ended))
+        if not task.done():
             return None
         self._running.pop(errand, None)
         if task.cancelled():

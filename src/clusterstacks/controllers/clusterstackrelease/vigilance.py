@@ -32,7 +32,7 @@ INTERVAL = timedelta(minutes=10)
 """How often a source is asked about each release that came from it. Arbitrary: one or two small requests."""
 
 SOON = timedelta(minutes=1)
-"""When to look again for a new release that waits for its signatures. Arbitrary."""
+"""How soon to look again for a release that only waits for its signatures. Arbitrary."""
 
 ADVISORY = frozenset({ReleaseCondition.SOURCE_UNCHANGED, ReleaseCondition.SIGNATURE_VERIFIED})
 """Conditions that tell of the source and not of the release: they do not count for Ready."""
@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 class _Watch:
     origin: Origin
     due: float
+    asked: bool = False  # the answer is under way, and wakes the release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +80,13 @@ class Vigilance:
         except SpecError as error:
             # The ClusterStack says so itself; what was pinned goes on.
             log.debug("the source of %s is not looked at: %s", name, error)
-            return _refusal(draft, None)
+            return self._refusal(draft, None)
         if origin.trust is None:
             draft.drop(ReleaseCondition.SIGNATURE_VERIFIED)
         watch = self._watch(draft, origin)
-        if self.clock.monotonic() >= watch.due:
+        if watch.asked or self.clock.monotonic() >= watch.due:
             await self._look(draft, name, watch)
-        return _refusal(draft, origin.trust)
+        return self._refusal(draft, origin.trust)
 
     def seen(self, draft: Draft, origin: Origin, verdict: Verdict | None) -> None:
         """Note what a download has shown."""
@@ -101,7 +102,7 @@ class Vigilance:
             watch = _Watch(origin, self.clock.monotonic() + share * self.interval.total_seconds())
             self._watches[draft.key] = watch
         elif watch.origin != origin:
-            watch.origin, watch.due = origin, self.clock.monotonic()
+            watch.origin, watch.due, watch.asked = origin, self.clock.monotonic(), False
         return watch
 
     @staticmethod
@@ -110,23 +111,32 @@ class Vigilance:
         return unsigned or not draft.holds(ReleaseCondition.SOURCE_UNCHANGED)
 
     async def _look(self, draft: Draft, name: ReleaseName, watch: _Watch) -> None:
+        sight, soon = None, not _is_applied(draft)
         try:
             pins = Pins.of(draft.manifest)
             sight = await self.supply.look(draft.key, watch.origin, name, pins)
+            watch.asked = sight is None
         except ClusterStacksError as error:
             log.info("the source of %s could not be looked at, which changes nothing: %s", name, error)
-            # A new release waits for this look.
-            watch.due = self._next() if _is_applied(draft) else self.clock.monotonic() + SOON.total_seconds()
-            return
-        if sight is None:
-            return
-        watch.due = self._next()
-        _compare(draft, name, sight, pins.digest)
-        if sight.verdict is not None:
-            _judged(draft, sight.verdict)
+            watch.asked = False
+        if sight is not None:
+            _compare(draft, name, sight, pins.digest)
+            if sight.verdict is not None:
+                _judged(draft, sight.verdict)
+                soon = sight.verdict.refused
+        watch.due = self._next(soon=soon)
 
-    def _next(self) -> float:
-        return self.clock.monotonic() + self.interval.total_seconds() * (1 + JITTER * _chance.random())
+    def _refusal(self, draft: Draft, trust: Trust | None) -> Outcome | None:
+        found = draft.condition(ReleaseCondition.SIGNATURE_VERIFIED)
+        if found is not None and found.status == "False" and found.reason == Reason.SIGNATURE_REQUIRED:
+            return Waiting(found.reason, found.message, self.rest(draft.key))
+        if found is None and trust is not None and trust.required and not _is_applied(draft):
+            return Waiting("SignatureUnknown", "its signatures have not been looked at yet", self.rest(draft.key))
+        return None
+
+    def _next(self, *, soon: bool = False) -> float:
+        wait = min(SOON, self.interval) if soon else self.interval
+        return self.clock.monotonic() + wait.total_seconds() * (1 + JITTER * _chance.random())
 
 
 def moved(draft: Draft, message: str) -> None:
@@ -165,15 +175,6 @@ def unsigned(draft: Draft, complaint: str, *, required: bool) -> None:
     reason = Reason.SIGNATURE_REQUIRED if required else Reason.NOT_SIGNED
     severity = Severity.ERROR if required else Severity.WARNING
     draft.false(ReleaseCondition.SIGNATURE_VERIFIED, reason, complaint, severity)
-
-
-def _refusal(draft: Draft, trust: Trust | None) -> Outcome | None:
-    found = draft.condition(ReleaseCondition.SIGNATURE_VERIFIED)
-    if found is not None and found.status == "False" and found.reason == Reason.SIGNATURE_REQUIRED:
-        return Waiting(found.reason, found.message, INTERVAL)
-    if found is None and trust is not None and trust.required and not _is_applied(draft):
-        return Waiting("SignatureUnknown", "its signatures have not been looked at yet", SOON)
-    return None
 
 
 def _is_applied(draft: Draft) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.releases.errors import RateLimited
+from clusterstacks.releases.errors import RateLimited, SourceUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -31,18 +31,35 @@ class LiveSource:
     """A source, and how it is doing.
 
     Args:
+        address: Where it is.
         source: The source itself.
-        web: Its connections.
-        turns: Whoever moves much takes one.
+        web: Its connections; None for a directory.
     """
 
+    address: SourceAddress
     source: ReleaseSource
     web: Web | None
-    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(TURNS))
+    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(TURNS))
     users: int = 0
     used: float = 0
     asked_for_rest: RateLimited | None = None
     rest_until: float = 0
+
+    @asynccontextmanager
+    async def turn(self, deadline: timedelta) -> AsyncIterator[None]:
+        """Wait for a turn, and give it back when the block ends.
+
+        Raises:
+            SourceUnavailable: The block took longer. A directory has all the time: a thread that hangs in it cannot be
+                had back, and another one would hang, too.
+        """
+        seconds = None if self.web is None else deadline.total_seconds()
+        async with self._turns:
+            try:
+                async with asyncio.timeout(seconds):
+                    yield
+            except TimeoutError:
+                raise SourceUnavailable(self.address, f"no answer after {seconds:.0f} s") from None
 
 
 class Sources:
@@ -89,7 +106,7 @@ class Sources:
         key = (terms.address, access.digest)
         if key not in self._live:
             source, web = await self._opener.open(terms.address, access)
-            made = LiveSource(source, web, used=self._clock.monotonic())
+            made = LiveSource(terms.address, source, web, used=self._clock.monotonic())
             if self._live.setdefault(key, made) is not made:
                 await _close(made)  # somebody else was quicker
         return self._live[key]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
     from clusterstacks.releases.store import ReleaseStore
     from clusterstacks.runtime.errands import Errands
     from clusterstacks.runtime.store import Store
+
+
+DOWNLOAD_DEADLINE = timedelta(minutes=15)
+"""How long a source may take for everything about one release. Arbitrary: the store gives each part of it 5 min."""
+
+LOOK_DEADLINE = timedelta(minutes=2)
+"""How long a source may take to say what it has. Arbitrary: one or two small requests, tried again a few times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +141,7 @@ class Supply:
         return await self.errands.result(key, ("look", origin, pins), partial(self._look, origin, name, pins))
 
     async def _bring(self, key: ObjectKey, origin: Origin, name: ReleaseName, pins: Pins) -> Obtained:
-        async with self.sources.open(origin.terms) as live, live.turns:
+        async with self.sources.open(origin.terms) as live, live.turn(DOWNLOAD_DEADLINE):
             release = await self._fetch(key, live, name, pins)
             if origin.trust is None:
                 return Obtained(release, None, fresh=True)
@@ -161,7 +169,7 @@ class Supply:
 
     async def _look(self, origin: Origin, name: ReleaseName, pins: Pins) -> Sight:
         place, trust = str(origin.terms.address), origin.trust
-        async with self.sources.open(origin.terms) as live, live.turns:
+        async with self.sources.open(origin.terms) as live, live.turn(LOOK_DEADLINE):
             try:
                 stated = await live.source.digest(name)
             except ReleaseNotFound:
