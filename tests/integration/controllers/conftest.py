@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from functools import partial
+
+import pytest
+
+from clusterstacks.controllers.clusterstackrelease.vigilance import Vigilance
+from clusterstacks.operator import wiring
 from tests.support.operating import world
 
 __all__ = ["world"]
+
+
+@pytest.fixture
+def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at the source of each release every second."""
+    monkeypatch.setattr(wiring, "Vigilance", partial(Vigilance, interval=timedelta(seconds=1)))

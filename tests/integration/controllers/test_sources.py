@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.names import Kind
 from clusterstacks.domain.allowing import AllowedHosts
+from clusterstacks.operator.settings import parse_settings
 from tests.support.github_double import OWNER, REPOSITORY, TOKEN, GitHubDouble
 from tests.support.operating import condition_of, is_ready
 from tests.support.remote import repository
@@ -135,8 +136,6 @@ async def test_a_source_that_is_not_allowed_is_refused_by_name(world: World, reg
 
 async def test_the_operators_own_source_may_be_a_registry_too(world: World, secure_registry: RegistryServer) -> None:
     """With flags and variables as the Go operator has them; existing ClusterStacks name no source."""
-    from clusterstacks.operator.settings import parse_settings
-
     name = world.stack.release("v1")
     ca = world.releases.with_name("ca.crt")
     ca.write_text(secure_registry.ca)

@@ -1,0 +1,141 @@
+"""Releases whose ClusterStack says who must have signed them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from clusterstacks.api.names import DIGEST_ANNOTATION, Kind
+from clusterstacks.api.source import SourceSpec
+from clusterstacks.releases.contents import survey
+from tests.integration.controllers.test_sources import following, secret
+from tests.support.operating import condition_of, is_ready, is_unready
+from tests.support.remote import repository
+from tests.support.signing import ecdsa_key, ed25519_key, public_pem, signed
+from tests.support.stacks import config_map, templates
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.releases.signing.keys import PrivateKey
+    from tests.support.operating import World
+    from tests.support.registries import RegistryServer
+
+
+def trusting(*keys: PrivateKey, **more: Any) -> dict[str, Any]:
+    """``spec.source.verification`` with these keys."""
+    return {"keys": [{"publicKey": public_pem(key).decode()} for key in keys], **more}
+
+
+def below_the_operators_directory(**more: Any) -> dict[str, Any]:
+    return {"directory": {}, "interval": "1s", **more}
+
+
+def is_signed(manifest: Manifest) -> bool:
+    return condition_of(manifest, "SignatureVerified").get("status") == "True"
+
+
+async def test_an_unsigned_release_is_not_used_until_it_is_signed(world: World, registry: RegistryServer) -> None:
+    name, key = world.stack.release("v1"), ecdsa_key()
+    async with repository(world, registry) as remote, world.operator(allowed_sources=remote.allowed):
+        await remote.publish(name, world.stack.files("v1", {}))
+        await remote.sign(name, ed25519_key())  # somebody else's
+        await world.create(following(world, remote.source(verification=trusting(key))))
+
+        found = await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, "SignatureVerified", "SignatureRequired")
+        assert found["severity"] == "Error"
+        assert "none of the trusted keys" in found["message"]
+        release = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
+        assert is_unready(release)
+        assert DIGEST_ANNOTATION not in release["metadata"].get("annotations", {})
+        assert await world.find("ClusterClass", name.class_name) is None
+
+        await remote.sign(name, key)
+        release = await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready, nudging=True)
+        assert is_signed(release)
+
+
+@pytest.mark.usefixtures("watchful")
+async def test_with_a_warning_an_unsigned_release_is_used(world: World) -> None:
+    name, key = world.stack.release("v1"), ecdsa_key()
+    directory = world.publish(name, world.stack.files("v1", {}))
+    async with world.operator():
+        source = below_the_operators_directory(verification=trusting(key, policy="Warn"))
+        await world.create(following(world, source))
+
+        release = await world.release_ready(name)
+        found = condition_of(release, "SignatureVerified")
+        assert (found["status"], found["reason"], found["severity"]) == ("False", "NotSigned", "Warning")
+        assert [one["reason"] for one in await world.events(release) if one["type"] == "Warning"] == ["NotSigned"]
+
+        envelope = signed(key, name=name, files=survey(name, directory).files)
+        directory.with_name(f"{name}.dsse.json").write_bytes(envelope)
+        await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_signed)
+
+
+@pytest.mark.usefixtures("watchful")
+async def test_keys_are_replaced_one_after_the_other(world: World) -> None:
+    """Both are valid at once, one in the object and one in a Secret, whose content may change later."""
+    first, second = (world.stack.release(version) for version in ("v1", "v2"))
+    old, new = ecdsa_key(), ed25519_key()
+    for name, key in ((first, old), (second, new)):
+        directory = world.publish(name, world.stack.files(name.version.dot, {}))
+        directory.with_name(f"{name}.dsse.json").write_bytes(
+            signed(key, name=name, files=survey(name, directory).files)
+        )
+    await secret(world, "keys", {"cosign.pub": public_pem(new).decode()})
+    keys = [{"publicKey": public_pem(old).decode()}, {"secretName": "keys"}]
+    async with world.operator():
+        source = below_the_operators_directory(verification={"keys": keys})
+        stack = await world.create(world.stack.manifest(world.namespace, "v1", "v2", source=source))
+        for name in (first, second):
+            assert is_signed(await world.release_ready(name))
+
+        # The old key is withdrawn: what it alone signed is not for new clusters any more.
+        source = below_the_operators_directory(verification={"keys": keys[1:]})
+        await world.patch(stack, {"spec": {"source": source}})
+        await world.until(Kind.CLUSTER_STACK_RELEASE, first.release, is_unready)
+        assert is_ready(await world.get(Kind.CLUSTER_STACK_RELEASE, second.release))
+
+        await secret(world, "keys", {"cosign.pub": public_pem(old).decode()})
+        await world.until(Kind.CLUSTER_STACK_RELEASE, second.release, is_unready)
+        await world.until(Kind.CLUSTER_STACK_RELEASE, first.release, is_ready)
+
+
+@pytest.mark.usefixtures("watchful")
+async def test_a_signature_that_is_asked_for_later_leaves_running_clusters_alone(world: World) -> None:
+    first, second = (world.stack.release(version) for version in ("v1", "v2"))
+    for name in (first, second):
+        addon = templates(config_map(world.namespace, text=name.version.dot))
+        world.publish(name, world.stack.files(name.version.dot, {"cni": addon}))
+    async with world.operator():
+        stack = await world.create(world.stack.manifest(world.namespace, "v1", "v2"))
+        for name in (first, second):
+            assert not condition_of(await world.release_ready(name), "SignatureVerified")
+        await world.cluster("one", first.class_name)
+        await world.addons_ready("one", first.class_name)
+        source = below_the_operators_directory(verification=trusting(ecdsa_key()))
+        await world.patch(stack, {"spec": {"source": source}})
+        for name in (first, second):
+            await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_unready)
+
+        await world.shows(world.namespace, {"text": "v1"})
+        await world.set_class("one", second.class_name)
+        await world.says(Kind.CLUSTER_ADDON, "cluster-addon-one", "HelmChartFound", words=["not signed"])
+        await world.shows(world.namespace, {"text": "v1"})
+
+        await world.patch(stack, {"spec": {"source": None}})
+        await world.addons_ready("one", second.class_name)
+        await world.shows(world.namespace, {"text": "v2"})
+        release = await world.until(Kind.CLUSTER_STACK_RELEASE, second.release, is_ready)
+        assert not condition_of(release, "SignatureVerified")
+
+
+async def test_d61_the_operator_may_ask_for_signatures_of_everything(world: World) -> None:
+    name, key = world.stack.release("v1"), ecdsa_key()
+    world.publish(name, world.stack.files("v1", {}))
+    asked = SourceSpec.model_validate(below_the_operators_directory(verification=trusting(key)))
+    async with world.operator(source=asked):
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+
+        await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, "SignatureVerified", "SignatureRequired")
