@@ -1,0 +1,55 @@
+"""D57: every foreign tag was a Warning event at every pass, and every ClusterStack listed the source for itself."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from tests.support.github_double import OWNER, REPOSITORY, GitHubDouble
+from tests.support.operating import attempts
+from tests.support.stacks import TinyStack
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tests.support.operating import World
+
+from clusterstacks.domain.allowing import AllowedHosts
+
+
+async def test_d57_foreign_tags_are_passed_over_and_all_stacks_share_one_listing(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    stacks = [TinyStack(f"{world.namespace}{letter}") for letter in "abcd"]
+    async with GitHubDouble.started() as github:
+        for number in range(250):
+            github.add(f"v0.{number}.0", {})
+        for stack in stacks:
+            github.add(stack.release("v1").release, stack.files("v1", {}))
+        place = {"owner": OWNER, "repository": REPOSITORY, "url": github.url}
+        async with world.operator(allowed_sources=AllowedHosts.parse("*:*")) as operator:
+            made = [
+                await world.create(
+                    stack.manifest(world.namespace, autoSubscribe=True, channel="stable", source={"github": place})
+                )
+                for stack in stacks
+            ]
+            for stack in stacks:
+                await world.release_ready(stack.release("v1"))
+            passes = attempts(operator, "clusterstack")
+            for stack in made:
+                await world.nudge(stack)
+
+            async def passed_again() -> bool:
+                return attempts(operator, "clusterstack") >= passes + len(stacks)
+
+            await eventually(passed_again, about="another pass of every ClusterStack")
+
+        pages = [request for request in github.requests if request.path.endswith("/releases")]
+        assert len(pages) == 3
+        for stack in made:
+            events = await world.events(stack)
+            assert [event for event in events if event["type"] == "Warning"] == []
+        assert "v0.1.0" not in caplog.text
+        assert [record for record in caplog.records if record.levelno > logging.INFO] == []
