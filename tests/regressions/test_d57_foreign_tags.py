@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from clusterstacks.domain.allowing import AllowedHosts
 from tests.support.github_double import OWNER, REPOSITORY, GitHubDouble
 from tests.support.operating import attempts
 from tests.support.stacks import TinyStack
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     import pytest
 
     from tests.support.operating import World
-
-from clusterstacks.domain.allowing import AllowedHosts
 
 
 async def test_d57_foreign_tags_are_passed_over_and_all_stacks_share_one_listing(
@@ -38,8 +37,8 @@ async def test_d57_foreign_tags_are_passed_over_and_all_stacks_share_one_listing
             for stack in stacks:
                 await world.release_ready(stack.release("v1"))
             passes = attempts(operator, "clusterstack")
-            for stack in made:
-                await world.nudge(stack)
+            for manifest in made:
+                await world.nudge(manifest)
 
             async def passed_again() -> bool:
                 return attempts(operator, "clusterstack") >= passes + len(stacks)
@@ -48,8 +47,8 @@ async def test_d57_foreign_tags_are_passed_over_and_all_stacks_share_one_listing
 
         pages = [request for request in github.requests if request.path.endswith("/releases")]
         assert len(pages) == 3
-        for stack in made:
-            events = await world.events(stack)
+        for manifest in made:
+            events = await world.events(manifest)
             assert [event for event in events if event["type"] == "Warning"] == []
         assert "v0.1.0" not in caplog.text
         assert [record for record in caplog.records if record.levelno > logging.INFO] == []

@@ -49,8 +49,7 @@ async def test_slow_work_is_begun_once_and_wakes_its_object_at_the_end() -> None
     for _ in range(3):
         assert await waiting.result(ONE, "download", work) is None
     work.may_end.set()
-    while not woken:
-        await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
 
     assert woken == [ONE]
     assert await waiting.result(ONE, "download", work) == "done"

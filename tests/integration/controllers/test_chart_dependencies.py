@@ -1,0 +1,92 @@
+"""Releases whose charts depend on others that the release does not hold, as the build script makes them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.names import CHARTS_ANNOTATION, Kind
+from clusterstacks.domain.allowing import AllowedHosts
+from tests.support.chart_repository import chart_repository, packaged
+from tests.support.operating import condition_of, is_ready
+from tests.support.stacks import config_map, templates
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
+    from tests.support.operating import World
+
+ALLOWED = AllowedHosts.parse("127.0.0.1:*")
+CONDITION = "ChartDependenciesResolved"
+
+
+def depending(world: World, url: str) -> dict[str, bytes]:
+    """A release whose addon needs the chart ``part`` of a repository."""
+    chart = "apiVersion: v2\nname: cni\nversion: 1.0.0\n"
+    needs = f"dependencies: [{{name: part, version: '^1.0.0', repository: '{url}'}}]\n"
+    addon = templates(config_map(world.namespace, text="hello"), **{"Chart.yaml": chart + needs})
+    return world.stack.files("v1", {"cni": addon})
+
+
+def resolved(manifest: Manifest) -> bool:
+    return condition_of(manifest, CONDITION).get("status") == "True"
+
+
+async def test_charts_are_resolved_once_and_pinned_past_a_lost_disk_and_a_move(world: World) -> None:
+    name = world.stack.release("v1")
+    async with chart_repository() as charts:
+        charts.add("part", "1.0.0", "1.1.0")
+        world.publish(name, depending(world, charts.url))
+        async with world.operator(chart_repositories=ALLOWED):
+            await world.create(world.stack.manifest(world.namespace, "v1"))
+            release = await world.release_ready(name)
+            assert resolved(release)
+            (pin,) = json.loads(release["metadata"]["annotations"][CHARTS_ANNOTATION])
+            assert (pin["chart"], pin["name"], pin["version"]) == ("cluster-addon/cni", "part", "1.1.0")
+
+        shutil.rmtree(world.cache)  # and status is lost, as clusterctl move loses it
+        await world.patch(release, {"status": None}, "status")
+        charts.add("part", "1.2.0")
+        async with world.operator(chart_repositories=ALLOWED):
+            release = await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready)
+            assert json.loads(release["metadata"]["annotations"][CHARTS_ANNOTATION]) == [pin]
+            asked = len(charts.asked)
+            await world.cluster("one", name.class_name)
+            await world.addons_ready("one", name.class_name)
+            assert await world.delivered("part", "default") or await world.delivered("part")
+            assert len(charts.asked) == asked
+
+
+async def test_charts_of_a_repository_that_is_not_allowed_are_named(world: World) -> None:
+    name = world.stack.release("v1")
+    async with chart_repository() as charts, world.operator():
+        charts.add("part", "1.0.0")
+        world.publish(name, depending(world, charts.url))
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+
+        host = charts.url.removeprefix("http://")
+        words = ["part", host, "--chart-repositories"]
+        await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, CONDITION, "ChartDependenciesMissing", words=words)
+        assert charts.asked == []
+
+
+async def test_a_chart_repository_that_fails_is_said_and_heals(world: World) -> None:
+    name = world.stack.release("v1")
+    async with chart_repository() as charts, world.operator(chart_repositories=ALLOWED):
+        world.publish(name, depending(world, charts.url))
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+
+        await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, CONDITION, words=["part"])
+        charts.publish(packaged("part", "1.0.0"), "part", "1.0.0")
+        assert resolved(await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready, nudging=True))
+
+
+async def test_a_release_that_holds_its_charts_has_no_such_condition(world: World) -> None:
+    name = world.stack.release("v1")
+    world.publish(name, world.stack.files("v1", {}))
+    async with world.operator(chart_repositories=ALLOWED):
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+
+        release = await world.release_ready(name)
+        assert not condition_of(release, CONDITION)
+        assert CHARTS_ANNOTATION not in release["metadata"]["annotations"]
