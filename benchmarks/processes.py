@@ -1,0 +1,88 @@
+"""Runs of programs: how long, how much CPU, how much memory at most."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from benchmarks.report import Figure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+WATCH_SECONDS = 0.01
+_PEAK = "VmHWM:"
+
+
+class Spent(NamedTuple):
+    """What one run of a program took.
+
+    Args:
+        seconds: From its start to its end.
+        cpu: Its own and that of the processes it waited for, in seconds.
+        memory: The most it had resident, in bytes; without its children.
+    """
+
+    seconds: float
+    cpu: float
+    memory: int
+
+
+def run(command: Sequence[str | Path], environ: Mapping[str, str] | None = None) -> Spent:
+    """Run a program; it must succeed."""
+    began = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environ)
+    peak = _Peak(process.pid)
+    peak.start()
+    assert process.stderr is not None
+    said = process.stderr.read().decode()
+    _, status, used = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - began
+    process.stderr.close()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    peak.join()
+    assert process.returncode == 0, f"{command}: {said}"
+    return Spent(seconds, used.ru_utime + used.ru_stime, peak.size)
+
+
+def interleaved(commands: Mapping[str, Sequence[str | Path]], runs: int) -> dict[str, list[Spent]]:
+    """Run programs in turns, so that they share the load of the machine; a first turn fills the caches."""
+    spent: dict[str, list[Spent]] = {name: [] for name in commands}
+    for turn in range(runs + 1):
+        for name, command in commands.items():
+            found = run(command)
+            if turn:
+                spent[name].append(found)
+    return spent
+
+
+def ratio(what: str, ours: Sequence[Spent], theirs: Sequence[Spent], field: str = "seconds") -> Figure:
+    """Compare runs that took turns."""
+    pairs = zip(ours, theirs, strict=True)
+    return Figure(what, [getattr(one, field) / getattr(other, field) for one, other in pairs], "x")
+
+
+class _Peak(threading.Thread):
+    """Reads a process's own peak, which what is waited for would not tell: that one counts its parent's memory, too."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.size = 0
+        self._status = f"/proc/{pid}/status"
+
+    def run(self) -> None:
+        while (size := self._read()) is not None:
+            self.size = max(self.size, size)
+            time.sleep(WATCH_SECONDS)
+
+    def _read(self) -> int | None:
+        """Return the peak so far; None when the process has ended."""
+        try:
+            with open(self._status, encoding="ascii", errors="replace") as status:  # noqa: PTH123 - 100 times a second
+                return next((1024 * int(line.split()[1]) for line in status if line.startswith(_PEAK)), None)
+        except (FileNotFoundError, ProcessLookupError):
+            return None
