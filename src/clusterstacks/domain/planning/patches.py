@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterstacks.domain.decoupling import ADDON_ANNOTATION, NO_RELEASE
 from clusterstacks.domain.planning.steps import Kind
 
 if TYPE_CHECKING:
@@ -16,12 +17,6 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.domain.planning.steps import Situation, Step
-
-ADDON_ANNOTATION = "clusterstack.x-k8s.io/addon."
-"""Followed by the addon's name; its value is the release the addon is taken from."""
-
-NO_RELEASE = "none"
-"""Value of the annotation that keeps an addon of the class's release out."""
 
 
 def patches(start: Situation, steps: Iterable[Step]) -> Iterator[Manifest | None]:

@@ -1,0 +1,149 @@
+"""Addons that come from another release than the cluster's class: what the Cluster's annotations ask for.
+
+``clusterstack.x-k8s.io/addon-release`` names the release of all addons, ``clusterstack.x-k8s.io/addon.<addon>`` that of
+one; the latter beats the former, the former beats the class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.addonconfig import Action, AddonConfig, Hook, Stage
+from clusterstacks.domain.documents import shown
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, parse_release
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+RELEASE_ANNOTATION = "clusterstack.x-k8s.io/addon-release"
+ADDON_ANNOTATION = "clusterstack.x-k8s.io/addon."
+"""Followed by the addon's name."""
+
+NO_RELEASE = "none"
+"""Value that keeps an addon out which its release would bring."""
+
+
+class AddonReleaseRefused(SpecError):
+    """An annotation asks for a release the addons cannot come from."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("AddonReleaseRefused", message)
+
+
+@dataclass(frozen=True, slots=True)
+class AddonWishes:
+    """Where the addons of a cluster are to come from.
+
+    Args:
+        release: Of all that are not named; the class's own without the annotation.
+        addons: Of single ones; None keeps an addon out.
+    """
+
+    release: ReleaseName
+    addons: Mapping[str, ReleaseName | None]
+
+    def releases(self) -> tuple[ReleaseName, ...]:
+        """Name every release that is needed, in order."""
+        return tuple(sorted({self.release, *(name for name in self.addons.values() if name is not None)}))
+
+    def sources(self, offered: Mapping[ReleaseName, Collection[str]]) -> dict[str, ReleaseName]:
+        """Return, by addon, the release it comes from.
+
+        Args:
+            offered: By release, the addons it has.
+
+        Raises:
+            AddonReleaseRefused: A release has no addon of the name asked for.
+        """
+        found = dict.fromkeys(offered[self.release], self.release)
+        for addon, release in self.addons.items():
+            if release is None:
+                found.pop(addon, None)
+                continue
+            if addon not in offered[release]:
+                there = ", ".join(sorted(offered[release])) or "none"
+                problem = f"release {release} has no addon {addon}, it has {there}"
+                raise AddonReleaseRefused(f"annotation {ADDON_ANNOTATION}{addon}: {problem}; correct the annotation")
+            found[addon] = release
+        return dict(sorted(found.items()))
+
+
+def read_wishes(annotations: Mapping[str, str], own: ReleaseName) -> AddonWishes:
+    """Read the annotations of a Cluster.
+
+    Args:
+        annotations: All of them.
+        own: The release its class comes from.
+
+    Raises:
+        AddonReleaseRefused: A value names no release of the class's provider and stack.
+    """
+    release = own
+    addons: dict[str, ReleaseName | None] = {}
+    for key, value in sorted(annotations.items()):
+        if key == RELEASE_ANNOTATION:
+            release = _release(key, value, own)
+        elif key.startswith(ADDON_ANNOTATION):
+            named = None if value == NO_RELEASE else _release(key, value, own)
+            addons[key.removeprefix(ADDON_ANNOTATION)] = named
+    return AddonWishes(release, addons)
+
+
+def combined_config(
+    own: AddonConfig, sources: Mapping[str, ReleaseName], configs: Mapping[ReleaseName, AddonConfig], home: ReleaseName
+) -> AddonConfig:
+    """Return the stages of a cluster: in the order of its class, each with the conditions of its addon's own release.
+
+    An addon the class does not name comes last, with the stages of its own release.
+
+    Args:
+        own: The stages of the class's release.
+        sources: By addon, the release it comes from; what is missing is kept out.
+        configs: By release, its stages.
+        home: The class's release.
+    """
+    borrowed = {addon: configs[release] for addon, release in sources.items() if release != home}
+    stages = {hook: list(_ordered(own, hook, sources, borrowed)) for hook in Hook}
+    for addon in sorted(borrowed.keys() - set(own.addons())):
+        theirs = {hook: [one for one in borrowed[addon].stages[hook] if one.addon == addon] for hook in Hook}
+        for hook, found in theirs.items():
+            stages[hook] += found
+    return replace(own, stages={hook: tuple(found) for hook, found in stages.items()})
+
+
+def _ordered(
+    own: AddonConfig, hook: Hook, sources: Mapping[str, ReleaseName], borrowed: Mapping[str, AddonConfig]
+) -> list[Stage]:
+    found: list[Stage] = []
+    for stage in own.stages[hook]:
+        if stage.addon in borrowed:
+            # What the class deletes on its way is its own addon, not the one of another release.
+            if stage.action is Action.APPLY:
+                found.append(_conditions_of(stage, borrowed[stage.addon].stages[hook]))
+        elif stage.addon in sources or stage.action is Action.DELETE:
+            found.append(stage)
+    return found
+
+
+def _conditions_of(stage: Stage, theirs: Collection[Stage]) -> Stage:
+    same = next((one for one in theirs if (one.addon, one.action) == (stage.addon, stage.action)), None)
+    return Stage(stage.addon, stage.action) if same is None else same
+
+
+def _release(key: str, value: str, own: ReleaseName) -> ReleaseName:
+    for parse in (parse_release, parse_class):
+        try:
+            found = parse(value)
+        except InvalidName:
+            continue
+        if (found.provider, found.stack) == (own.provider, own.stack):
+            return found
+        raise AddonReleaseRefused(
+            f"annotation {key}: release {found} is of another cluster stack than {own}: name one of "
+            f"{own.provider}-{own.stack}"
+        )
+    raise AddonReleaseRefused(
+        f"annotation {key}: {shown(value)} is no release: write a name like {own.release}, or remove the annotation"
+    )

@@ -1,0 +1,93 @@
+"""Addons of another release than the class's."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterstacks.domain.addonconfig import Action, AddonConfig, Check, Hook, Stage
+from clusterstacks.domain.decoupling import (
+    ADDON_ANNOTATION,
+    RELEASE_ANNOTATION,
+    AddonReleaseRefused,
+    combined_config,
+    read_wishes,
+)
+from clusterstacks.domain.names import parse_release
+
+OWN = parse_release("openstack-scs-1-35-v1")
+OTHER = parse_release("openstack-scs-1-36-v0-sha-abc")
+OFFERED = {OWN: ("cni", "csi"), OTHER: ("cni", "dns")}
+INSTALL = Hook.AFTER_CONTROL_PLANE_INITIALIZED
+UPGRADE = Hook.BEFORE_CLUSTER_UPGRADE
+
+
+def apply(addon: str, before: str = "") -> Stage:
+    return Stage(addon, Action.APPLY, Check(before) if before else None)
+
+
+def config(**stages: list[Stage]) -> AddonConfig:
+    return AddonConfig({hook: tuple(stages.get(hook.name.lower(), ())) for hook in Hook})
+
+
+@pytest.mark.parametrize(
+    ("annotations", "sources"),
+    [
+        ({}, {"cni": OWN, "csi": OWN}),
+        ({"other.example/addon.cni": "nonsense"}, {"cni": OWN, "csi": OWN}),
+        ({RELEASE_ANNOTATION: "openstack-scs-1-36-v0-sha-abc"}, {"cni": OTHER, "dns": OTHER}),
+        ({f"{ADDON_ANNOTATION}cni": "openstack-scs-1-36-v0-sha.abc"}, {"cni": OTHER, "csi": OWN}),
+        ({RELEASE_ANNOTATION: OTHER.release, f"{ADDON_ANNOTATION}cni": OWN.release}, {"cni": OWN, "dns": OTHER}),
+        ({f"{ADDON_ANNOTATION}dns": OTHER.release}, {"cni": OWN, "csi": OWN, "dns": OTHER}),
+        ({f"{ADDON_ANNOTATION}csi": "none"}, {"cni": OWN}),
+        ({f"{ADDON_ANNOTATION}gpu": "none"}, {"cni": OWN, "csi": OWN}),
+    ],
+)
+def test_the_annotation_of_one_addon_beats_that_of_all_and_that_beats_the_class(
+    annotations: dict[str, str], sources: dict[str, object]
+) -> None:
+    assert read_wishes(annotations, OWN).sources(OFFERED) == sources
+
+
+def test_every_release_that_is_needed_is_named_once() -> None:
+    annotations = {f"{ADDON_ANNOTATION}cni": OTHER.release, f"{ADDON_ANNOTATION}dns": OTHER.class_name}
+    assert read_wishes(annotations, OWN).releases() == (OWN, OTHER)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "complaint"),
+    [
+        ({RELEASE_ANNOTATION: "latest"}, r"addon-release: 'latest' is no release: write a name like openstack-scs"),
+        ({RELEASE_ANNOTATION: "none"}, r"'none' is no release"),
+        ({f"{ADDON_ANNOTATION}cni": "docker-scs-1-35-v1"}, r"addon\.cni: release docker-scs-1-35-v1 is of another"),
+        ({f"{ADDON_ANNOTATION}csi": OTHER.release}, r"has no addon csi, it has cni, dns; correct the annotation"),
+    ],
+)
+def test_what_no_addon_can_come_from_is_refused(annotations: dict[str, str], complaint: str) -> None:
+    with pytest.raises(AddonReleaseRefused, match=complaint):
+        read_wishes(annotations, OWN).sources(OFFERED)
+
+
+def test_the_order_is_the_class_s_and_the_conditions_are_each_release_s_own() -> None:
+    own = config(
+        after_control_plane_initialized=[apply("cni", "ours"), apply("csi", "ours")],
+        before_cluster_upgrade=[Stage("cni", Action.DELETE), apply("cni")],
+    )
+    theirs = config(
+        after_control_plane_initialized=[apply("dns", "theirs"), apply("cni", "theirs")],
+        before_cluster_upgrade=[apply("dns")],
+    )
+    found = combined_config(own, {"cni": OTHER, "csi": OWN, "dns": OTHER}, {OWN: own, OTHER: theirs}, OWN)
+
+    assert found.stages[INSTALL] == (apply("cni", "theirs"), apply("csi", "ours"), apply("dns", "theirs"))
+    assert found.stages[UPGRADE] == (apply("cni"), apply("dns"))
+
+
+def test_an_addon_kept_out_has_no_stage_and_what_the_class_deletes_goes() -> None:
+    own = config(after_control_plane_initialized=[apply("cni"), apply("csi"), Stage("old", Action.DELETE)])
+    found = combined_config(own, {"cni": OWN}, {OWN: own}, OWN)
+    assert found.stages[INSTALL] == (apply("cni"), Stage("old", Action.DELETE))
+
+
+def test_without_annotations_the_stages_are_those_of_the_class() -> None:
+    own = config(after_control_plane_initialized=[apply("cni", "ours"), apply("csi")])
+    assert combined_config(own, {"cni": OWN, "csi": OWN}, {OWN: own}, OWN) == own
