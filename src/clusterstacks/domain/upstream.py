@@ -134,13 +134,11 @@ class ChartStatement:
     Args:
         name: Of the chart.
         repository: Where the project publishes it.
-        same: Whether chart and software have the same version.
-        versions: Version of the software by that of the chart, where they differ.
+        versions: Version of the software by that of the chart; empty where the two are the same.
     """
 
     name: str
     repository: str
-    same: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
 
 

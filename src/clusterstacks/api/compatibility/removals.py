@@ -8,6 +8,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
+from clusterstacks.domain.verdicts import Judgement, Verdict
 from clusterstacks.domain.versions import KubernetesMinor
 
 if TYPE_CHECKING:
@@ -48,3 +49,19 @@ def removed_apis() -> Mapping[tuple[str, str], RemovedApi]:
         )
         for entry in document["removals"]
     }
+
+
+def judge_api(api_version: str, kind: str, kubernetes: KubernetesMinor) -> Judgement:
+    """Judge the use of an API version of a kind with a Kubernetes minor.
+
+    Incompatible from the minor that does not serve it any more; where that is only planned, the text says so. A kind
+    that nothing is said about is served.
+    """
+    removed = removed_apis().get((api_version, kind))
+    if removed is None:
+        return Judgement(Verdict.OK, f"no end of {kind} of {api_version} is known")
+    verb = "is planned to stop serving" if removed.scheduled else "does not serve"
+    text = f"Kubernetes {removed.removed_in} {verb} {kind} of {api_version}"
+    way_out = f"; write it as {removed.replacement}" if removed.replacement else ""
+    gone = kubernetes >= removed.removed_in
+    return Judgement(Verdict.INCOMPATIBLE if gone else Verdict.OK, f"{text}{way_out}", removed.source)
