@@ -10,11 +10,19 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
+from clusterstacks.domain.durations import parse_duration
+from clusterstacks.domain.errors import SpecError
+
 REMOTE_INTERVAL: Final = timedelta(minutes=1)
 """How often a server is asked for new releases by default; arbitrary."""
 
 DIRECTORY_INTERVAL: Final = timedelta(seconds=5)
 """How often a directory is looked at by default. Arbitrary: it costs a fraction of a millisecond."""
+
+
+SHORTEST_INTERVAL: Final = timedelta(seconds=1)
+LONGEST_INTERVAL: Final = timedelta(hours=24)
+"""Bounds of what people may choose; arbitrary."""
 
 
 class SourceKind(StrEnum):
@@ -54,10 +62,18 @@ class SourceAddress:
             case SourceKind.DIRECTORY:
                 return f"directory {self.place or '.'} below the release directory"
 
-    @property
-    def interval(self) -> timedelta:
-        """How often it is asked where nobody says."""
-        return DIRECTORY_INTERVAL if self.kind is SourceKind.DIRECTORY else REMOTE_INTERVAL
+    def interval(self, wanted: str) -> timedelta:
+        """Return how often it is asked: as wanted, else as its kind is asked by default.
+
+        Raises:
+            SpecError: That is no duration, or one out of bounds.
+        """
+        if not wanted:
+            return DIRECTORY_INTERVAL if self.kind is SourceKind.DIRECTORY else REMOTE_INTERVAL
+        interval = parse_duration(wanted)
+        if not SHORTEST_INTERVAL <= interval <= LONGEST_INTERVAL:
+            raise SpecError("InvalidInterval", f"the interval {wanted} of a source must be from 1s to 24h")
+        return interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

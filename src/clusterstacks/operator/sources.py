@@ -17,9 +17,8 @@ from clusterstacks.api.source import (
     VerificationPolicy,
     VerificationSpec,
 )
-from clusterstacks.domain.durations import parse_duration
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.sources import SourceKind
+from clusterstacks.domain.sources import SourceAddress, SourceKind
 from clusterstacks.releases.oci.reference import SCHEME, Reference
 
 if TYPE_CHECKING:
@@ -93,8 +92,7 @@ def source_of(found: argparse.Namespace, environ: Mapping[str, str]) -> SourceSp
     kind = SourceKind(found.source)
     if found.source_plain_http and kind is not SourceKind.OCI:
         raise SettingInvalid("--source-plain-http goes with --source oci only; an http source has it in its URL")
-    if found.source_interval:
-        parse_duration(found.source_interval)
+    SourceAddress(kind, found.source_location).interval(found.source_interval)  # only to refuse a wrong one
     try:
         plain = {"interval": found.source_interval, "verification": _verification(found)}
         return SourceSpec.model_validate({**plain, kind.value: _place(kind, found, environ)})

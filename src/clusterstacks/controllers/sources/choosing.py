@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 from clusterstacks.api.source import SourceSpec, VerificationPolicy
 from clusterstacks.domain.allowing import AllowedHosts
-from clusterstacks.domain.durations import parse_duration
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.sources import SourceAddress, SourceKind, SourceTerms, Trust, TrustedKey
 
@@ -66,7 +65,7 @@ class SourceChoice:
             credentials=spec.credentials.secret_name if spec.credentials else "",
             ca=spec.ca.secret_name if spec.ca else "",
             ca_key=spec.ca.key if spec.ca else "",
-            interval=parse_duration(spec.interval) if spec.interval else address.interval,
+            interval=address.interval(spec.interval),
         )
 
     def trusted(self, stack: ClusterStack | None) -> Trust | None:
@@ -111,8 +110,7 @@ def default_terms(spec: SourceSpec) -> SourceTerms:
     address = _one_address(spec)
     if address is None:
         raise SpecError("SourceUnclear", "name one source")
-    interval = parse_duration(spec.interval) if spec.interval else address.interval
-    return SourceTerms(address=address, interval=interval, own=True)
+    return SourceTerms(address=address, interval=address.interval(spec.interval), own=True)
 
 
 def _address(stack: ClusterStack, spec: SourceSpec) -> SourceAddress:
