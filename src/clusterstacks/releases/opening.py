@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
 from clusterstacks.domain.addonconfig import Action, AddonConfig, parse_addon_config
+from clusterstacks.domain.compatibility import FILE as COMPATIBILITY
+from clusterstacks.domain.compatibility import parse_compatibility
 from clusterstacks.domain.hashes import Hashes, parse_hashes
 from clusterstacks.domain.metadata import Metadata, parse_metadata
+from clusterstacks.domain.verdicts import contains
 from clusterstacks.releases.charts import (
     MAX_DOCUMENT_BYTES,
     OVERWRITE,
@@ -40,6 +43,7 @@ from clusterstacks.releases.vendored import NOTHING_VENDORED
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from clusterstacks.domain.compatibility import Compatibility
     from clusterstacks.releases.contents import Contents
     from clusterstacks.releases.requirements import Requirement
     from clusterstacks.releases.vendored import VendoredCharts
@@ -64,10 +68,22 @@ def open_release(contents: Contents, charts: ChartCache, vendored: VendoredChart
     metadata = _metadata(contents)
     hashes = _hashes(contents)
     config = _config(contents)
+    compatibility = _compatibility(contents, metadata)
     opening = _Opening(contents, metadata, charts, vendored)
     class_digest = opening.class_digest()
     facts = opening.single() if config is None else opening.staged(config)
-    return Release(contents, metadata, config, hashes, facts, charts, class_digest, vendored, opening.lacking)
+    return Release(
+        contents,
+        metadata,
+        config,
+        hashes,
+        facts,
+        charts,
+        class_digest,
+        vendored,
+        opening.lacking,
+        compatibility=compatibility,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +163,18 @@ def _config(contents: Contents) -> AddonConfig | None:
     label = _label(contents, ADDON_CONFIG)
     document = yaml.load(contents.read(ADDON_CONFIG), name=label, max_bytes=MAX_DOCUMENT_BYTES)
     return parse_addon_config(document, file=label)
+
+
+def _compatibility(contents: Contents, metadata: Metadata) -> Compatibility | None:
+    if COMPATIBILITY not in contents.files:
+        return None
+    label = _label(contents, COMPATIBILITY)
+    document = yaml.load(contents.read(COMPATIBILITY), name=label, max_bytes=MAX_DOCUMENT_BYTES)
+    stated = parse_compatibility(document, file=label)
+    if not contains(stated.kubernetes, metadata.kubernetes):
+        problem = f"is for Kubernetes {stated.kubernetes}, which does not hold {metadata.kubernetes} of {METADATA}"
+        raise ReleaseBroken(contents.release, COMPATIBILITY, f"{problem}: widen the range and build the release again")
+    return stated
 
 
 def _check_stages(contents: Contents, config: AddonConfig, file: str, addons: Mapping[str, object]) -> None:

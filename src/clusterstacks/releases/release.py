@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from clusterstacks.domain.addonconfig import AddonConfig
+    from clusterstacks.domain.compatibility import Compatibility
     from clusterstacks.domain.hashes import Hashes
     from clusterstacks.domain.metadata import Metadata
     from clusterstacks.domain.names import ReleaseName
@@ -78,6 +79,8 @@ class Release:
         vendored: The charts that others depend on and the release itself does not hold.
         lacking: What is still missing, by chart: these cannot be rendered. The store gives out no such release.
         damaged: Called when a file turns out not to be what was verified.
+        compatibility: compatibility.yaml; None makes the release a bundle, whose class, addons and exact Kubernetes
+            version belong together.
     """
 
     contents: Contents
@@ -90,6 +93,7 @@ class Release:
     vendored: VendoredCharts = NOTHING_VENDORED
     lacking: Mapping[str, tuple[Requirement, ...]] = field(default_factory=dict)
     damaged: Callable[[], None] = _ignore
+    compatibility: Compatibility | None = None
 
     @property
     def name(self) -> ReleaseName:

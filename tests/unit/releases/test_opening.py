@@ -73,6 +73,33 @@ def test_a_release_with_one_chart_hands_out_its_parts(tmp_path: Path) -> None:
     assert release.node_images() == b"images"
 
 
+STATED = "apiVersion: compatibility.clusterstack.x-k8s.io/v1alpha1\nkubernetes: '{}'\ncomponents: []\n"
+
+
+def test_what_a_release_states_about_versions_is_read(tmp_path: Path) -> None:
+    files = staged_release()
+    bundle = opened(tmp_path / "bundle", STAGED, files)
+    ranged = opened(tmp_path / "r", STAGED, files | {"compatibility.yaml": STATED.format(">=1.34 <1.37").encode()})
+
+    assert bundle.compatibility is None
+    assert ranged.compatibility is not None
+    assert str(ranged.compatibility.kubernetes) == ">=1.34 <1.37"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (STATED.format(">=1.36"), r"compatibility\.yaml .*does not hold v1\.35\.4.*widen the range"),
+        (STATED.format("new"), r"compatibility\.yaml: kubernetes: 'new' is no range"),
+        (STATED.format(">=1.35") + "mine: 1\n", r"compatibility\.yaml has the unknown field mine"),
+        ("[", r"compatibility\.yaml, line"),
+    ],
+)
+def test_a_release_whose_ranges_cannot_be_used_is_broken(tmp_path: Path, content: str, told: str) -> None:
+    with pytest.raises(SpecError, match=rf"release {STAGED}: {told}"):
+        opened(tmp_path / "r", STAGED, staged_release() | {"compatibility.yaml": content.encode()})
+
+
 def test_the_stages_count_where_both_layouts_are_mixed(tmp_path: Path) -> None:
     files = staged_release() | {"cluster-addon-values.yaml": b"left over"}
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
+from clusterstacks.domain.compatibility import FILE as COMPATIBILITY
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.archives import read_archive
-from clusterstacks.releases.building.packaging import CLASS_DIRECTORY, COMPATIBILITY, prepared, visible
+from clusterstacks.releases.building.packaging import CLASS_DIRECTORY, prepared, visible
 from clusterstacks.releases.building.pinning import ADDON_DIRECTORY
 from clusterstacks.releases.charts import CHART_FILE
 from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, addon_file, class_chart_file

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
+from clusterstacks.domain.compatibility import FILE as COMPATIBILITY
 from clusterstacks.releases.archives import write_archive
 from clusterstacks.releases.building.pinning import ADDON_DIRECTORY, with_addon_versions
 from clusterstacks.releases.building.sourcetree import TAGS, fill_tags
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from clusterstacks.releases.building.settings import Settings
 
 CLASS_DIRECTORY = "cluster-class/"
-COMPATIBILITY = "compatibility.yaml"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clusterstacks.domain.compatibility import FILE as COMPATIBILITY
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.building.packaging import COMPATIBILITY
 from clusterstacks.releases.charts import ChartCache
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import SourceBroken
