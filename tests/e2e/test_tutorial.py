@@ -1,11 +1,8 @@
-"""The tutorial works as it is written: its commands, in their order, each from a shell of its own."""
+"""The first tutorial works as it is written."""
 
 from __future__ import annotations
 
 import os
-import re
-import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,12 +10,12 @@ import pytest
 from clusterstacks.devcluster import teardown
 from clusterstacks.devcluster.binaries import silent
 from clusterstacks.devcluster.state import StateDirectory
+from tests.support.pages import CHECKOUT, Page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-CHECKOUT = Path(__file__).parents[2]
-TUTORIAL = CHECKOUT / "docs" / "tutorial" / "first-cluster.md"
 SET_UP = "make setup\n"
 """The tests run in what this command makes."""
 
@@ -30,36 +27,14 @@ def state(tmp_path: Path) -> Iterator[StateDirectory]:
     teardown.down(state, silent)
 
 
-def blocks() -> list[str]:
-    """Return the commands of the tutorial, block by block."""
-    return [block.replace(SET_UP, "") for block in re.findall(r"```console\n(.*?)```", TUTORIAL.read_text(), re.DOTALL)]
+@pytest.mark.usefixtures("state")
+def test_every_command_of_the_tutorial_does_what_is_written(tmp_path: Path) -> None:
+    page = Page.read("tutorial/first-cluster.md", {SET_UP: ""})
 
-
-def run(commands: str, states: Path) -> str:
-    """Run commands as a reader does who stops at the first one that fails."""
-    done = subprocess.run(
-        ["bash", "-euc", commands],
-        cwd=CHECKOUT,
-        env={**os.environ, "XDG_STATE_HOME": str(states)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, f"{commands}\n{done.stdout}{done.stderr}"
-    return done.stdout
-
-
-def test_every_command_of_the_tutorial_does_what_is_written(state: StateDirectory, tmp_path: Path) -> None:
-    *work, clean_up = blocks()
-    printed = [run(commands, tmp_path) for commands in work]
+    *printed, _ = page.run(CHECKOUT, {**os.environ, "XDG_STATE_HOME": str(tmp_path)}, seconds=120)
 
     assert any("local-demo-1-35-v1" in text for text in printed), "the first release is built"
     assert "deployment.apps/demo-network-controller" in "".join(printed), "the addons are delivered"
     assert "demo-network-agent-health" not in printed[-1], "the second release has that Service no longer"
     assert "poddisruptionbudget.policy/demo-network-controller" in printed[-1]
-
-    run(clean_up, tmp_path)
-    assert teardown.marked(state.root) == []
     assert list(tmp_path.iterdir()) == []

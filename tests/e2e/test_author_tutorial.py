@@ -1,0 +1,43 @@
+"""The tutorial for authors works as it is written, in one shell and with the output it shows."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.devcluster import teardown
+from clusterstacks.devcluster.binaries import cache_directory, silent
+from clusterstacks.devcluster.state import StateDirectory
+from tests.support.pages import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SET_UP = 'make setup binaries\nexport PATH="$PWD/.venv/bin:$PATH"\n'
+"""The tests run in what these make."""
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[StateDirectory]:
+    state = StateDirectory(tmp_path / "state" / "cluster-stacks" / "default")
+    yield state
+    teardown.down(state, silent)
+
+
+def test_every_command_of_the_authors_tutorial_does_what_is_written(state: StateDirectory, tmp_path: Path) -> None:
+    environ = {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "XDG_CACHE_HOME": str(cache_directory(os.environ).parents[1]),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+    }
+
+    Page.read("tutorial/first-stack.md", {SET_UP: ""}).run(tmp_path, environ, seconds=120)
+
+    assert teardown.marked(state.root) == []
+    assert sorted(path.name for path in (tmp_path / "stacks").iterdir()) == [".release", "providers", "releases"]
