@@ -11,7 +11,7 @@ from clusterstacks.domain.planning.compiling import PlanImpossible, Target
 from clusterstacks.domain.planning.planner import NoWay, Plan, Undecided, find_plan
 from clusterstacks.domain.planning.world import Candidate, State, World
 from clusterstacks.domain.versions import KubernetesVersion
-from tests.support.planning import candidate
+from tests.support.planning import Oracle, candidate
 
 
 def release(name: str, kubernetes: str, stated: str, **addons: tuple[str, str]) -> Candidate:
@@ -95,6 +95,34 @@ def test_the_facts_that_stand_in_the_way_are_named() -> None:
         "component:cni@1.18.0:kubernetes",
     ]
     assert found.facts[0].text == "cni 1.17.0 works with Kubernetes >=1.30 <1.36"
+
+
+def test_an_explanation_is_thin_where_the_cluster_is_outside_its_ranges() -> None:
+    def a(version: str, kubernetes: str, x: str) -> dict[str, Any]:
+        upgrade = {"maxMinorStep": 1, "downgrade": version == "1.9.0"}
+        return {
+            "name": "a",
+            "addon": "a",
+            "version": version,
+            "kubernetes": kubernetes,
+            "requires": {"x": x},
+            "upgrade": upgrade,
+        }
+
+    x = {"name": "x", "version": "1.11.0", "kubernetes": ">=1.7 <1.8", "requires": {"a": ">=1.9"}}
+    here = candidate(
+        "p-s-1-11-v5", "v1.11.0", {"kubernetes": ">=1.11 <1.13", "components": [a("1.10.0", "<1.8", ">=1.8")]}
+    )
+    other = candidate(
+        "p-s-1-10-v12", "v1.10.2", {"kubernetes": ">=1.10 <1.13", "components": [a("1.9.0", ">=1.1", ">=1.9"), x]}
+    )
+    question = World((here, other)), state(here, "v1.11.0"), version("v1.12.1")
+
+    found = find_plan(*question)
+    assert isinstance(found, NoWay)
+    ids = {fact.id for fact in found.facts}
+    assert Oracle(*question, ids).cheapest() is None
+    assert all(Oracle(*question, ids - {fact}).cheapest() is not None for fact in ids)
 
 
 def test_bundles_move_as_a_whole_and_only_up() -> None:
