@@ -83,6 +83,21 @@ def test_the_server_has_nothing_against_the_schema(kubectl: Kubectl, crd: dict[s
         {"provider": "with-dash", "name": "UPPER", "kubernetesVersion": "9.999"},
         {"clusterNamespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "a"}}}},
         {"clusterNamespaces": {}},
+        {"source": {"directory": {}}},
+        {
+            "source": {
+                "oci": {"repository": "127.0.0.1:5000/kaas/cluster-stacks", "plainHTTP": True},
+                "interval": "1h30m",
+            }
+        },
+        {"source": {"github": {"owner": "team", "repository": ".stacks"}, "credentials": {"secretName": "login"}}},
+        {"source": {"http": {"url": "https://stacks.example.org"}, "ca": {"secretName": "ca"}}},
+        {
+            "source": {
+                "directory": {"path": "a/b-c"},
+                "verification": {"keys": [{"secretName": "k"}, {"publicKey": "p"}]},
+            }
+        },
     ],
 )
 def test_accepts_and_reads_cluster_stacks(kubectl: Kubectl, spec: dict[str, Any]) -> None:
@@ -102,6 +117,16 @@ def test_accepts_and_reads_cluster_stacks(kubectl: Kubectl, spec: dict[str, Any]
         ({"versions": ["latest"]}, "each of versions must read like"),
         ({"noProvider": False}, "providerRef is missing"),
         ({"clusterNamespaces": {"from": "Selector"}}, "needs a selector"),
+        ({"source": {}}, "give exactly one of oci, github, http and directory"),
+        ({"source": {"directory": {}, "http": {"url": "https://x"}}}, "give exactly one of"),
+        ({"source": {"oci": {"repository": "no-host"}}}, "spec.source.oci.repository"),
+        ({"source": {"directory": {"path": "../etc"}}}, "spec.source.directory.path"),
+        ({"source": {"http": {"url": "https://me:secret@x"}}}, "spec.source.http.url"),
+        ({"source": {"directory": {}, "interval": "0s"}}, "must be from 1s to 24h"),
+        ({"source": {"directory": {}, "interval": "25h"}}, "must be from 1s to 24h"),
+        ({"source": {"directory": {}, "interval": "soon"}}, "spec.source.interval"),
+        ({"source": {"directory": {}, "verification": {"keys": []}}}, "spec.source.verification.keys"),
+        ({"source": {"directory": {}, "verification": {"keys": [{}]}}}, "either publicKey or secretName"),
     ],
 )
 def test_refuses_faulty_cluster_stacks(kubectl: Kubectl, spec: dict[str, Any], answer: str) -> None:

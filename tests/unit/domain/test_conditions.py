@@ -129,6 +129,13 @@ def test_ready_tells_the_worst_of_all(
     assert (summary.status, summary.reason, summary.severity.value) == ready
 
 
+def test_advice_does_not_count_for_ready() -> None:
+    (ready, *_) = ready_summary([WARNING, TRUE], Settled(), NOON, advisory={WARNING.type})
+    (unready, *_) = ready_summary([WARNING, INFO], Settled(), NOON, advisory={WARNING.type})
+
+    assert (ready.status, unready.reason) == ("True", INFO.reason)
+
+
 @given(st.lists(CONDITIONS, unique_by=lambda condition: condition.type))
 def test_ready_is_not_part_of_its_own_summary(conditions: list[Condition]) -> None:
     once = ready_summary(conditions, Settled(), NOON)

@@ -57,9 +57,10 @@ class Pins:
 
 def _charts(text: str) -> tuple[Resolved, ...]:
     try:
-        node = Node(orjson.loads(text), f"annotation {CHARTS_ANNOTATION}")
-    except orjson.JSONDecodeError:
+        node = Node(orjson.loads(text), CHARTS_ANNOTATION)
+        return tuple(Resolved.parse(item) for item in node.items())
+    except (orjson.JSONDecodeError, SpecError) as error:
         raise SpecError(
-            "InvalidPins", f"annotation {CHARTS_ANNOTATION} is no JSON: remove it to have the charts resolved again"
+            "InvalidPins",
+            f"annotation {CHARTS_ANNOTATION} cannot be read ({error}): remove it to have the charts resolved again",
         ) from None
-    return tuple(Resolved.parse(item) for item in node.items())

@@ -174,11 +174,11 @@ class Supply:
                 stated = await live.source.digest(name)
             except ReleaseNotFound:
                 return Sight(place, None, None)
-            held = await self.store.open(name, pins.digest, pins.charts)
             # The signatures of a moved tag are those of another content and say nothing of ours.
-            if trust is None or held is None or stated not in ("", pins.digest):
+            if trust is None or stated not in ("", pins.digest):
                 return Sight(place, stated, None)
-            return Sight(place, stated, await self._judge(trust, live, name, held))
+            held = await self.store.open(name, pins.digest, pins.charts)
+            return Sight(place, stated, await self._judge(trust, live, name, held) if held else None)
 
     async def _judge(self, trust: Trust, live: LiveSource, name: ReleaseName, release: Release) -> Verdict:
         keys = await trusted_keys(trust, self.secrets)

@@ -1,0 +1,38 @@
+"""What a ClusterStackRelease remembers of its first download."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.api.names import CHARTS_ANNOTATION, DIGEST_ANNOTATION
+from clusterstacks.controllers.sources.pins import Pins
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.releases.vendored import Resolved
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
+
+DIGEST = f"sha256:{'0' * 64}"
+CHART = Resolved("cluster-addon/cni", "part", "1.1.0", "https://charts.example.org", DIGEST)
+
+
+def release(annotations: dict[str, str] | None = None) -> Manifest:
+    return {"metadata": {"name": "openstack-scs-1-35-v1", **({"annotations": annotations} if annotations else {})}}
+
+
+@pytest.mark.parametrize("pins", [Pins(DIGEST), Pins(DIGEST, (CHART,)), Pins(DIGEST, (CHART, CHART))])
+def test_what_is_noted_is_read_again(pins: Pins) -> None:
+    assert Pins.of(release(pins.annotations())) == pins
+
+
+def test_a_release_that_was_never_downloaded_has_none() -> None:
+    assert Pins.of(release()) == Pins()
+    assert CHARTS_ANNOTATION not in Pins(DIGEST).annotations()
+
+
+@pytest.mark.parametrize("text", ["{", '"part"', '[{"name": "part"}]', '[{"digest": 1}]'])
+def test_an_annotation_somebody_spoilt_is_named(text: str) -> None:
+    with pytest.raises(SpecError, match=CHARTS_ANNOTATION):
+        Pins.of(release({DIGEST_ANNOTATION: DIGEST, CHARTS_ANNOTATION: text}))
