@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-import aiohttp
 from yarl import URL
 
 from clusterstacks.releases.errors import AnswerRefused, CredentialsRefused, NotThere, RateLimited, ServerUnavailable
@@ -30,6 +27,41 @@ _UNAUTHORIZED = {401, 403}
 _NOT_FOUND = 404
 
 
+class Broken(Exception):
+    """A request without an answer, or with a part of one.
+
+    Args:
+        cause: Why, for a person.
+        hopeless: The same would happen again.
+        unsent: The server cannot have seen the request.
+    """
+
+    def __init__(self, cause: str, *, hopeless: bool = False, unsent: bool = False) -> None:
+        super().__init__(cause)
+        self.hopeless = hopeless
+        self.unsent = unsent
+
+
+class Response(Protocol):
+    """The answer to one request, as a connection gives it; it must be released."""
+
+    status: int
+    headers: CIMultiDictProxy[str]
+    url: URL
+
+    def pieces(self, size: int) -> AsyncIterator[bytes]:
+        """Read the body in pieces of at most ``size`` bytes.
+
+        Raises:
+            Broken: The connection broke; what came so far was given out.
+        """
+        ...
+
+    def release(self) -> None:
+        """Give the connection back; what was not read to its end must not come back as the next answer."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A small answer, read whole.
@@ -48,7 +80,7 @@ class Document:
 class Answer:
     """An answer whose body is still to be read."""
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
+    def __init__(self, response: Response) -> None:
         self._response = response
         self.status = response.status
         self.headers = response.headers
@@ -78,10 +110,10 @@ class Answer:
             ServerUnavailable: The connection broke; what came so far was given out.
         """
         try:
-            async for piece in self._response.content.iter_chunked(size):
+            async for piece in self._response.pieces(size):
                 yield piece
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ServerUnavailable(self.place, f"the answer broke off: {cause(error)}") from None
+        except Broken as error:
+            raise ServerUnavailable(self.place, f"the answer broke off: {error}") from None
 
 
 def place(url: URL | str) -> str:
@@ -111,31 +143,8 @@ def asked_pause(headers: Mapping[str, str]) -> timedelta:
     return min(max(timedelta(), asked), LONGEST_PAUSE)
 
 
-def failure(response: aiohttp.ClientResponse, asked: timedelta) -> ServerUnavailable:
+def failure(response: Response, asked: timedelta) -> ServerUnavailable:
     """Return the error for an answer that may be another one later."""
     if response.status == TOO_MANY:
         return RateLimited(place(response.url), asked)
     return ServerUnavailable(place(response.url), f"it answers with status {response.status}")
-
-
-_CAUSES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
-    ((ssl.SSLError, aiohttp.ClientSSLError), "it does not speak TLS: is it a plain HTTP server?"),
-    (aiohttp.ClientConnectorDNSError, "its name is unknown"),
-    (UnicodeError, "its name can be no host's"),
-    (aiohttp.ClientProxyConnectionError, "the proxy cannot be reached"),
-    (aiohttp.ClientHttpProxyError, "the proxy refuses to connect to it"),
-    (TimeoutError, "it did not answer in time"),
-)
-
-
-def cause(error: BaseException) -> str:
-    """Say why a request failed; messages of aiohttp name URLs, which may hold secrets."""
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        reason = getattr(error.certificate_error, "verify_message", "").rstrip(".") or "it is not valid"
-        return f"its certificate is not trusted ({reason}): name its CA, or correct its name"
-    for types, text in _CAUSES:
-        if isinstance(error, types):
-            return text
-    if isinstance(error, OSError) and error.errno and error.errno > 0:
-        return os.strerror(error.errno)
-    return "the connection broke"

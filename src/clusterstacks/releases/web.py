@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
-import aiohttp
 from yarl import URL
 
 from clusterstacks.domain.errors import SpecError
@@ -19,9 +18,9 @@ from clusterstacks.releases.answers import (
     PIECE_BYTES,
     TOO_MANY,
     Answer,
+    Broken,
     Document,
     asked_pause,
-    cause,
     failure,
     place,
     refusal,
@@ -32,6 +31,9 @@ from clusterstacks.releases.proxies import address_of, is_loopback, proxy_for
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from types import TracebackType
+
+    from clusterstacks.releases.answers import Response
+    from clusterstacks.releases.connections import Connections
 
 Body = bytes | Callable[[], AsyncIterator[bytes]]
 """What a request sends: it must be possible to send it again."""
@@ -93,13 +95,13 @@ class Web:
         self._plain_http = plain_http
         self._patience = patience or Patience()
         self._environ = environ
-        self._session: aiohttp.ClientSession | None = None
+        self._connections: Connections | None = None
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        if self._connections is not None:
+            await self._connections.close()
+            self._connections = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -175,18 +177,17 @@ class Web:
             last = attempt == self._patience.attempts
             try:
                 response = await self._follow(request)
-            except (aiohttp.ClientError, TimeoutError, OSError, UnicodeError) as error:
+            except Broken as error:
                 if last or not _may_repeat(request, error):
-                    raise ServerUnavailable(place(request.url), cause(error)) from None
+                    raise ServerUnavailable(place(request.url), str(error)) from None
             else:
                 if not self._passes(request, response):
                     try:
                         yield Answer(response)
                     finally:
-                        # What was not read to its end must not come back as the next answer.
-                        response.release() if response.content.at_eof() else response.close()
+                        response.release()
                     return
-                response.close()
+                response.release()
                 asked = asked_pause(response.headers)
                 if last or asked > self._patience.longest:
                     raise failure(response, asked)
@@ -194,17 +195,17 @@ class Web:
             await asyncio.sleep(pause.total_seconds())
             pause *= 2
 
-    def _passes(self, request: _Request, response: aiohttp.ClientResponse) -> bool:
+    def _passes(self, request: _Request, response: Response) -> bool:
         """Whether an answer says that it may be another one soon."""
         return response.status == TOO_MANY or (request.is_safe and response.status in _PASSING)
 
-    async def _follow(self, request: _Request) -> aiohttp.ClientResponse:
+    async def _follow(self, request: _Request) -> Response:
         url, headers = request.url, request.headers
         for _ in range(MAX_REDIRECTS + 1):
             response = await self._send(request, url, headers)
             if not request.is_safe or response.status not in _REDIRECTS or "Location" not in response.headers:
                 return response
-            response.close()
+            response.release()
             target = self._redirected(url, response.headers["Location"])
             if request.check is not None:
                 request.check(str(target))
@@ -213,40 +214,34 @@ class Web:
             url = target
         raise ServerUnavailable(place(request.url), f"it redirects more than {MAX_REDIRECTS} times")
 
-    async def _send(self, request: _Request, url: URL, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+    async def _send(self, request: _Request, url: URL, headers: Mapping[str, str]) -> Response:
         proxy = proxy_for(url, self._environ)
-        # aiohttp has no deadline for a body that the server does not take.
-        async with asyncio.timeout(SILENCE.total_seconds()) as deadline:
-            return await self._open_session().request(
-                request.method,
-                url,
-                headers=request.headers_for(headers),
-                data=request.pieces(deadline),
-                proxy=proxy,
-                ssl=self._trusted(url, proxy),
-                allow_redirects=False,
-            )
+        try:
+            # aiohttp has no deadline for a body that the server does not take.
+            async with asyncio.timeout(SILENCE.total_seconds()) as deadline:
+                return await self._open_connections().send(
+                    request.method,
+                    url,
+                    headers=request.headers_for(headers),
+                    body=request.pieces(deadline),
+                    proxy=proxy,
+                    trusted=self._trusted(url, proxy),
+                )
+        except TimeoutError:
+            raise Broken("it did not answer in time") from None
 
-    def _trusted(self, url: URL, proxy: URL | None) -> ssl.SSLContext | bool:
+    def _trusted(self, url: URL, proxy: URL | None) -> ssl.SSLContext | None:
         """Return whom to trust; the system's CAs take 20 ms and more to load, and wait for the first who needs them."""
         if self._context is None and "https" in (url.scheme, proxy.scheme if proxy else ""):
             self._context = _trust()
-        return self._context or True
+        return self._context
 
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                timeout=aiohttp.ClientTimeout(
-                    total=None, sock_connect=CONNECT.total_seconds(), sock_read=SILENCE.total_seconds()
-                ),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                # Digests are those of the bytes that lie on the server.
-                auto_decompress=False,
-                headers={"User-Agent": "cluster-stacks"},
-            )
-            # What may be repeated is decided here, request by request.
-            self._session._retry_connection = False  # noqa: SLF001  # it has no public switch
-        return self._session
+    def _open_connections(self) -> Connections:
+        if self._connections is None:
+            from clusterstacks.releases.connections import Connections  # noqa: PLC0415 - takes 0.1 s
+
+            self._connections = Connections(connect=CONNECT, silence=SILENCE)
+        return self._connections
 
     def _checked(self, text: str) -> URL:
         try:
@@ -293,11 +288,9 @@ def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return dict(headers)
 
 
-def _may_repeat(request: _Request, error: BaseException) -> bool:
+def _may_repeat(request: _Request, error: Broken) -> bool:
     """Whether another attempt could fare better, and could not do twice what is to be done once."""
-    if isinstance(error, (aiohttp.ClientConnectorCertificateError, UnicodeError)):
-        return False
-    return request.is_safe or isinstance(error, aiohttp.ClientConnectorError)
+    return not error.hopeless and (request.is_safe or error.unsent)
 
 
 @dataclass(frozen=True, slots=True)
