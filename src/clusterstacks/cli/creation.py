@@ -25,7 +25,6 @@ from clusterstacks.releases.building.choosing import Chooser, Versions
 from clusterstacks.releases.building.creating import Creator
 from clusterstacks.releases.building.discovery import find_stacks
 from clusterstacks.releases.building.kubernetes import newest_patch
-from clusterstacks.releases.building.remotes import directory_remote, github_remote, oci_remote
 from clusterstacks.releases.building.settings import open_minor
 from clusterstacks.releases.building.stacks import read_stack, selected, stacks_of
 from clusterstacks.releases.web import Web
@@ -133,6 +132,8 @@ def _named(root: Path) -> Iterator[None]:
 async def _publisher(options: Options, resources: AsyncExitStack, mode: Mode) -> Publisher | None:
     if options.remote == "none" or (mode in {Mode.HASH, Mode.CUSTOM} and not options.publish):
         return None
+    from clusterstacks.releases.building.remotes import directory_remote, github_remote, oci_remote
+
     if options.remote_dir is not None:
         return directory_remote(options.remote_dir.absolute())
     # Not the connections to charts' repositories, which another CA may vouch for.

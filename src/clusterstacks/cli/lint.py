@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,11 @@ from clusterstacks.cli import output
 from clusterstacks.cli.charts import chart_dependencies, dependency_options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from clusterstacks.authoring.findings import Finding
     from clusterstacks.authoring.linting import Report
+    from clusterstacks.kube.client import Client
 
 COLOURS = {"error": "red", "warning": "yellow"}
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -69,9 +71,6 @@ async def _reports(options: Options) -> list[Report]:
     from clusterstacks.authoring.linting import Linter
     from clusterstacks.authoring.sample import read_roots
     from clusterstacks.domain.versions import KubernetesMinor
-    from clusterstacks.kube.client import Client
-    from clusterstacks.kube.kubeconfig import load_kubeconfig
-    from clusterstacks.kube.transport import Pool
     from clusterstacks.releases.building.discovery import find_stacks
     from clusterstacks.releases.building.sourcetree import read_tree
     from clusterstacks.releases.web import Web
@@ -79,17 +78,26 @@ async def _reports(options: Options) -> list[Report]:
 
     minor = KubernetesMinor.parse(options.kubernetes.replace("-", ".")) if options.kubernetes else None
     async with AsyncExitStack() as resources:
-        file, client = options.cluster, None
+        file = options.cluster
         roots = read_roots(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
         renderer = Renderer()
         resources.push_async_callback(renderer.close)
         web = await resources.enter_async_context(Web())
         charts = chart_dependencies(web, options.dependencies, offline=options.offline)
-        if options.against is not None:
-            client = Client(load_kubeconfig([options.against]), await resources.enter_async_context(Pool()))
+        client = None if options.against is None else await resources.enter_async_context(_connected(options.against))
         linter = Linter(Means(renderer, roots, charts), minor, client)
         stacks = [stack for top in options.directories for stack in find_stacks(top)]
         return [await linter.lint(read_tree(stack), str(stack)) for stack in stacks]
+
+
+@asynccontextmanager
+async def _connected(kubeconfig: Path) -> AsyncIterator[Client]:
+    from clusterstacks.kube.client import Client
+    from clusterstacks.kube.kubeconfig import load_kubeconfig
+    from clusterstacks.kube.transport import Pool
+
+    async with Pool() as pool:
+        yield Client(load_kubeconfig([kubeconfig]), pool)
 
 
 def _print_rules(form: str) -> int:
