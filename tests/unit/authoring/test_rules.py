@@ -30,6 +30,7 @@ dependencies:
     repository: https://charts.example
 """
 VENDORED = "apiVersion: v2\nname: cilium\nversion: 1.18.2\n"
+STACK = "provider: test\nclusterStackName: tiny\nkubernetesVersion: 1.35.4\n"
 FACTS = "apiVersion: compatibility.clusterstack.x-k8s.io/v1alpha1\nkubernetes: '>=1.34 <1.37'\ncomponents:\n"
 COMPONENT = "  - {{name: {0}, addon: {0}, version: 1.0.0}}\n"
 
@@ -45,9 +46,11 @@ CASES = (
     Case("settings", "csctl.yaml:3", {"csctl.yaml": SETTINGS.replace("tiny", "ti-ny")}),
     Case("settings", "csctl.yaml:2", {"csctl.yaml": SETTINGS.replace("v1.35.4", "v1.35")}),
     Case("settings", "csctl.yaml:6", {"csctl.yaml": SETTINGS.replace("    type: test", "    type: a\n    type: b")}),
-    Case("addon-versions", "versions.yaml:1", {"versions.yaml": "- {kubernetes: 1.35.4, nothere: 1.0.0}\n"}),
+    Case("addon-versions", "stack.yaml:1", {"stack.yaml": f"{STACK}addons: {{nothere: 1.0.0}}\n"}),
     Case("chart-name", f"{NAMED}:2", {NAMED: CHART.format("test-tiny-1-34-cluster-class", "v1")}),
     Case("chart-version", f"{NAMED}:1", {NAMED: "apiVersion: v2\nname: test-tiny-1-35-cluster-class\n"}),
+    Case("idle-version", "csctl.yaml:2", {"versions.yaml": "- kubernetes: 1.34.5\n"}),
+    Case("idle-version", "versions.yaml:2", {"versions.yaml": "- kubernetes: 1.35.4\n  ubuntu: '2404'\n"}),
     Case("directory-name", "csctl.yaml:2", {"csctl.yaml": SETTINGS.replace("1.35.4", "1.34.1")}),
     Case("files", f"{NAMED}:1", {NAMED: None}),
     Case("files", "clusteraddon.yaml:1", {"clusteraddon.yaml": None}),

@@ -10,6 +10,7 @@ from clusterstacks.authoring.findings import Fault, Rule, Severity
 from clusterstacks.authoring.lines import line_of_field, line_of_text
 from clusterstacks.authoring.rules.complaints import fault_of
 from clusterstacks.domain.documents import shown
+from clusterstacks.releases.building.pinning import without_dependency
 from clusterstacks.releases.building.settings import CSCTL, STACK, VERSIONS
 
 if TYPE_CHECKING:
@@ -28,6 +29,22 @@ def addon_versions(stack: Stack) -> Iterator[Fault]:
     """Versions of addons listed for a Kubernetes version can be set."""
     if problem := stack.pinning_problem:
         yield fault_of(stack, problem, STACK, "list dependencies of the addons' charts with versions they have")
+
+
+def idle_versions(stack: Stack) -> Iterator[Fault]:
+    """Nothing about versions is written that has no effect."""
+    if stack.settings is None:
+        return
+    if stack.settings.unlisted is not None:
+        problem = f"names Kubernetes {stack.settings.unlisted}, but the rows of {VERSIONS} decide and none is for it"
+        line = line_of_text(stack.content(CSCTL), "kubernetesVersion:")
+        yield Fault(CSCTL, line, problem, f"write one of those in {VERSIONS}, or add a row there")
+    if not stack.pinning_problem:
+        for key in without_dependency(stack.tree, stack.settings):
+            path = stack.settings.addons_file
+            problem = f"{key} is no dependency of an addon: it sets nothing"
+            line = line_of_text(stack.content(path), f"{key}:")
+            yield Fault(path, line, problem, "correct its name, or leave it if something else reads it")
 
 
 def chart_name(stack: Stack) -> Iterator[Fault]:
@@ -71,6 +88,7 @@ RULES = (
         "settings", Severity.ERROR, "csctl.yaml or stack.yaml names provider, stack and Kubernetes version.", settings
     ),
     Rule("addon-versions", Severity.ERROR, "Addon versions of stack.yaml or versions.yaml can be set.", addon_versions),
+    Rule("idle-version", Severity.WARNING, "Every version written down has an effect.", idle_versions),
     Rule(
         "chart-name",
         Severity.ERROR,

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.releases.building.nodeimages import check_node_images
 from clusterstacks.releases.building.packaging import Blueprint, below, chart_directories, packed, prepared, visible
+from clusterstacks.releases.building.pinning import without_dependency
 from clusterstacks.releases.building.placing import place, staged
 from clusterstacks.releases.building.plugins import Plugin, find_plugin
+from clusterstacks.releases.building.settings import CSCTL, VERSIONS
 from clusterstacks.releases.building.sourcemetadata import renewed, write_metadata
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.release import METADATA, NODE_IMAGES
@@ -84,7 +86,7 @@ class Creator:
             stack = replace(stack, tree={**stack.tree, METADATA: renewed(stack.tree, metadata)})
         blueprint = Blueprint(stack.settings, metadata, stack.hashes)
         files = prepared(stack.tree, stack.settings, metadata)
-        notes = list(_left_versions(stack, files))
+        notes = [*_ignored(stack), *_left_versions(stack, files)]
         if self.dependencies is not None:
             notes += await _add_dependencies(files, self.dependencies)
         with staged(packed(blueprint, files), self.into) as staging:
@@ -121,6 +123,15 @@ async def _add_dependencies(files: dict[str, bytes], dependencies: ChartDependen
             for one in complete.unlocked
         ]
     return notes
+
+
+def _ignored(stack: Stack) -> Iterator[str]:
+    """Find what is written about versions and has no effect."""
+    settings = stack.settings
+    if settings.unlisted is not None:
+        yield f"{CSCTL} names Kubernetes {settings.unlisted}, but the rows of {VERSIONS} decide and none is for it"
+    for key in without_dependency(stack.tree, settings):
+        yield f"{settings.addons_file} lists {key}, which is no dependency of an addon: it sets nothing"
 
 
 def _left_versions(stack: Stack, files: Mapping[str, bytes]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from clusterstacks.api import yaml
 from clusterstacks.domain.documents import Node
 from clusterstacks.domain.semver import Constraint, InvalidConstraint, SemVer
 from clusterstacks.domain.versions import InvalidVersion
+from clusterstacks.releases.building.settings import VERSIONS
 from clusterstacks.releases.building.yamledit import with_values
 from clusterstacks.releases.charts import CHART_FILE
 from clusterstacks.releases.errors import SourceBroken
@@ -57,18 +58,32 @@ def with_addon_versions(tree: Mapping[str, bytes], settings: Settings) -> dict[s
         settings: With the versions.
 
     Raises:
-        SourceBroken: A listed name is that of no dependency, or a version lies outside its range.
+        SourceBroken: A name listed in stack.yaml is that of no dependency, or a version lies outside its range.
         SpecError: A Chart.yaml cannot be read.
     """
     result = dict(tree)
     known = list(_dependencies(tree)) if settings.addons else []
+    ignored = without_dependency(tree, settings)
     for key, wanted in settings.addons.items():
+        if key in ignored:
+            continue
         dependency = _chosen(key, known, settings.addons_file)
         if _is_exact(wanted):
             _set(result, dependency, wanted)
         else:
             _check(dependency, wanted, f"{settings.addons_file} ({key})")
     return result
+
+
+def without_dependency(tree: Mapping[str, bytes], settings: Settings) -> tuple[str, ...]:
+    """Name what versions.yaml lists besides dependencies: stacks keep the version of their images there, too.
+
+    stack.yaml has a place of its own for addons, so there a name of no dependency is a mistake.
+    """
+    if settings.addons_file != VERSIONS:
+        return ()
+    known = list(_dependencies(tree))
+    return tuple(key for key in settings.addons if not _named(key, known))
 
 
 def exact_versions(settings: Settings) -> dict[str, str]:
@@ -87,14 +102,18 @@ def _dependencies(tree: Mapping[str, bytes]) -> Iterator[_Dependency]:
 
 
 def _chosen(key: str, known: list[_Dependency], file: str) -> _Dependency:
-    names = {key, key.replace("_", "-"), SHORT_NAMES.get(key, key)}
-    found = [one for one in known if one.name in names or one.alias in names]
-    found = found or [one for one in known if one.chart.removeprefix(ADDON_DIRECTORY) == f"{key}/"]
+    found = _named(key, known)
     if len(found) != 1:
         what = "several dependencies" if found else "no dependency of an addon"
         choice = ", ".join(sorted({one.name for one in known})) or "none"
         raise SourceBroken(file, f"lists {key}, which is {what}: write the name of one (there is {choice})")
     return found[0]
+
+
+def _named(key: str, known: list[_Dependency]) -> list[_Dependency]:
+    names = {key, key.replace("_", "-"), SHORT_NAMES.get(key, key)}
+    found = [one for one in known if one.name in names or one.alias in names]
+    return found or [one for one in known if one.chart.removeprefix(ADDON_DIRECTORY) == f"{key}/"]
 
 
 def _is_exact(wanted: str) -> bool:

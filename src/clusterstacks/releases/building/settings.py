@@ -13,7 +13,7 @@ versions.yaml Kubernetes versions, one release each, with the   names come from 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
@@ -49,6 +49,7 @@ class Settings:
         sets_names: Whether the class chart's name and the versions of addons are set while building, because the
             directory is for several releases or leaves it to the tool.
         plugin: Whether the provider's plugin makes node images.
+        unlisted: The version csctl.yaml names, where versions.yaml decides and has no row for it; None otherwise.
     """
 
     provider: str
@@ -58,6 +59,7 @@ class Settings:
     addons_file: str = STACK
     sets_names: bool = False
     plugin: bool = False
+    unlisted: KubernetesVersion | None = None
 
     @property
     def series(self) -> str:
@@ -119,9 +121,9 @@ def _from_csctl(tree: Mapping[str, bytes]) -> tuple[Settings, ...]:
     if VERSIONS not in tree:
         return (own,)
     listed = _listed(tree, own)
-    if kubernetes not in {one.kubernetes for one in listed}:
-        raise version.refuse(f"{VERSIONS} does not list it: write one of those there, or add it there")
-    return listed
+    if kubernetes in {one.kubernetes for one in listed}:
+        return listed
+    return tuple(replace(one, unlisted=kubernetes) for one in listed)
 
 
 def _from_stack(
@@ -184,9 +186,12 @@ def _stack_kubernetes(tree: Mapping[str, bytes]) -> Node:
 
 def _full(node: Node, way_out: str) -> KubernetesVersion:
     try:
-        return KubernetesVersion.parse(node.value)
+        version = KubernetesVersion.parse(node.value)
     except InvalidVersion:
         raise node.refuse(way_out) from None
+    if version.build:  # of a distribution, or a slip of the pen: a stack is for what Kubernetes itself publishes
+        raise node.refuse(way_out)
+    return version
 
 
 def _name(node: Node) -> str:

@@ -4,8 +4,8 @@ import pytest
 
 from clusterstacks.api import yaml
 from clusterstacks.domain.versions import KubernetesVersion
-from clusterstacks.releases.building.pinning import with_addon_versions
-from clusterstacks.releases.building.settings import Settings, read_settings
+from clusterstacks.releases.building.pinning import with_addon_versions, without_dependency
+from clusterstacks.releases.building.settings import VERSIONS, Settings, read_settings
 from clusterstacks.releases.building.sourcetree import read_tree
 from clusterstacks.releases.errors import SourceBroken
 from tests.support.sources import directory_of
@@ -77,3 +77,11 @@ def test_a_range_sets_nothing() -> None:
 def test_what_does_not_fit_is_named(addons: dict[str, str], complaint: str) -> None:
     with pytest.raises(SourceBroken, match=complaint):
         with_addon_versions(read_tree(directory_of("several")), settings(**addons))
+
+
+def test_what_versions_yaml_lists_besides_dependencies_sets_nothing() -> None:
+    tree = read_tree(directory_of("several"))
+    several = Settings("test", "several", KubernetesVersion(1, 35, 4), {"ubuntu": "2404"}, addons_file=VERSIONS)
+
+    assert without_dependency(tree, several) == ("ubuntu",)
+    assert with_addon_versions(tree, several) == tree

@@ -69,6 +69,14 @@ def test_a_config_asks_for_the_plugin_in_both_layouts() -> None:
     assert read_settings(tree(csctl=text, stack=STACK))[0].plugin
 
 
+def test_the_rows_of_versions_yaml_decide_and_what_csctl_yaml_says_besides_is_remembered() -> None:
+    (found,) = read_settings(tree(csctl=CSCTL, versions="- kubernetes: 1.34.5\n"))
+
+    assert (found.kubernetes.text, str(found.unlisted)) == ("v1.34.5", "v1.35.4")
+    (listed,) = read_settings(tree(csctl=CSCTL, versions="- kubernetes: 1.35.4\n"))
+    assert listed.unlisted is None
+
+
 REFUSED = {
     "nothing": ({}, "csctl.yaml is missing"),
     "the former name": ({"csmctl": CSCTL}, "csmctl.yaml is the former name of csctl.yaml: rename it"),
@@ -78,10 +86,8 @@ REFUSED = {
     "no patch": ({"csctl": CSCTL.replace("v1.35.4", "v1.35")}, "config.kubernetesVersion is 'v1.35': write a full"),
     "two names": ({"stack": STACK, "csctl": CSCTL.replace("tiny", "big")}, "is 'big': stack.yaml says tiny"),
     "no version": ({"stack": STACK.replace("1.35.3", "new")}, "stack.yaml: kubernetesVersion is 'new'"),
-    "a version nobody listed": (
-        {"csctl": CSCTL, "versions": "- kubernetes: 1.35.5\n"},
-        "config.kubernetesVersion is 'v1.35.4': versions.yaml does not list it",
-    ),
+    "a fourth number": ({"csctl": CSCTL.replace("v1.35.4", "v1.35.4.6")}, "is 'v1.35.4.6': write a full"),
+    "a version of a distribution": ({"csctl": CSCTL.replace("v1.35.4", "v1.35.4+k3s1")}, "write a full"),
     "a minor twice": (
         {"csctl": CSCTL, "versions": "- kubernetes: 1.35.4\n- kubernetes: 1.35.5\n"},
         "versions.yaml: [1].kubernetes is '1.35.5': another row is for 1.35",
