@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,6 +71,10 @@ class Page:
             else:
                 others.setdefault(language, []).append(content)
         return cls(tuple(blocks), others)
+
+    def part(self, blocks: Sequence[Block]) -> Page:
+        """Take some of the blocks, for tests that have work of their own between them."""
+        return replace(self, blocks=tuple(blocks))
 
     def run(self, directory: Path, environ: Mapping[str, str], *, seconds: float = 60) -> tuple[str, ...]:
         """Run all commands in one shell, as a reader does who stops at the first one that fails.

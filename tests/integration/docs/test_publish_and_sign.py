@@ -85,7 +85,7 @@ def test_the_steps_of_ci_publish_every_stack(
     }
     check = (
         f"csctl verify {repository}:local-shop-1-35-v1 --key key.pub"
-        if signs
+        if way == "signed"
         else "csctl list | grep local-shop-1-35-v1"
     )
 

@@ -1,0 +1,8 @@
+"""What the pages about the operator need."""
+
+from __future__ import annotations
+
+from tests.integration.controllers.conftest import watchful
+from tests.support.operating import world
+
+__all__ = ["watchful", "world"]

@@ -1,0 +1,122 @@
+"""The commands of "use release sources", with the real operator, API server, registry and kubectl."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from clusterstacks.api.source import SourceSpec
+from clusterstacks.devcluster.binaries import resolve
+from clusterstacks.operator.settings import parse_settings
+from tests.support.operating import is_ready
+from tests.support.pages import Page
+from tests.support.remote import repository
+from tests.support.stacks import TinyStack, config_map, templates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.support.operating import World
+    from tests.support.registries import RegistryServer
+
+PAGE = "how-to/use-release-sources.md"
+STACK = TinyStack("shop")
+
+
+@pytest.fixture
+def administrator(world: World, tmp_path: Path, secure_registry: RegistryServer) -> dict[str, str]:
+    """The environment of somebody with a kubeconfig and ``docker login``; keys and CA are in the home directory."""
+    login = base64.b64encode(f"{secure_registry.username}:{secure_registry.password}".encode()).decode()
+    (tmp_path / ".docker").mkdir()
+    (tmp_path / ".docker" / "config.json").write_text(json.dumps({"auths": {secure_registry.host: {"auth": login}}}))
+    (tmp_path / "ca.crt").write_text(secure_registry.ca)
+    programs = [str(Path(sys.executable).parent), str(resolve(["kubectl"])["kubectl"].path.parent), os.environ["PATH"]]
+    environ = {
+        "HOME": str(tmp_path),
+        "KUBECONFIG": str(world.management_kubeconfig),
+        "PATH": os.pathsep.join(programs),
+        "SSL_CERT_FILE": str(tmp_path / "ca.crt"),
+    }
+    csctl("sign", "--new-key", "release.key", environ=environ)
+    return environ
+
+
+def csctl(*arguments: str, environ: Mapping[str, str]) -> None:
+    subprocess.run(["csctl", *arguments], cwd=environ["HOME"], env=environ, check=True, capture_output=True)
+
+
+@pytest.mark.usefixtures("watchful")
+async def test_the_commands_do_what_is_written(
+    world: World, administrator: dict[str, str], secure_registry: RegistryServer
+) -> None:
+    name, home = STACK.release("v1"), Path(administrator["HOME"])
+    async with repository(world, secure_registry) as remote:
+        page = Page.read(
+            PAGE,
+            {
+                "registry.example.org/kaas/stacks": remote.place,
+                "registry.example.org/kaas": remote.place.rpartition("/")[0],
+                "registry.example.org": secure_registry.host,
+                "team-a": world.namespace,
+                "docker-username=author": f"docker-username={secure_registry.username}",
+                "the-password": secure_registry.password,
+            },
+        )
+        settings = parse_settings(_flags(page.others["sh"][1]))
+        following, moved, replacing = page.blocks[:2], page.blocks[2:3], page.blocks[3:]
+        await remote.publish(name, STACK.files("v1", {}))
+        csctl("sign", f"{remote.place}:{name}", "--key", "release.key", environ=administrator)
+        async with world.operator(allowed_sources=settings.allowed_sources):
+            await asyncio.to_thread(page.part(following).run, home, administrator)
+
+            await remote.replace(name, STACK.files("v1", {"cni": templates(config_map("other"))}))
+            await asyncio.to_thread(page.part(moved).run, home, administrator)
+
+            await remote.replace(name, STACK.files("v1", {}))
+            await asyncio.to_thread(page.part(replacing).run, home, administrator)
+            await world.until("ClusterStackRelease", name.release, is_ready)
+
+
+def test_the_operators_flags_are_those_of_the_page(tmp_path: Path) -> None:
+    for file in ("ca.crt", "release.key.pub"):
+        (tmp_path / file).write_text("PEM")
+    own, others = Page.read(
+        PAGE, {" ca.crt": f" {tmp_path}/ca.crt", " release.key.pub": f" {tmp_path}/release.key.pub"}
+    ).others["sh"]
+
+    settings = parse_settings(_flags(own))
+    assert settings.source.oci is not None
+    assert settings.source.oci.repository == "registry.example.org/kaas/stacks"
+    assert settings.source.verification is not None
+    assert parse_settings(_flags(others)).chart_repositories.allows("https://charts.example.org/stable")
+
+
+def test_every_example_is_a_source_that_the_page_allows() -> None:
+    page = Page.read(PAGE)
+    allowed = parse_settings(_flags(page.others["sh"][1])).allowed_sources
+
+    for text in page.others["yaml"]:
+        source = SourceSpec.model_validate(yaml.safe_load(text))
+        if source.github:
+            assert allowed.allows(f"https://github.com/{source.github.owner}/{source.github.repository}")
+        elif source.http:
+            assert allowed.allows(source.http.url)
+        else:
+            assert source.directory is not None
+            assert source.directory.path == "team-a"
+
+
+def _flags(command: str) -> list[str]:
+    program, *flags = shlex.split(command.replace("\\\n", ""))
+    assert program == "cluster-stack-operator"
+    return flags
