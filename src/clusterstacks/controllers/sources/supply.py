@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.controllers.owners import leading_stack
+from clusterstacks.controllers.sources.charts import concerns_charts
 from clusterstacks.controllers.sources.pins import Pins
 from clusterstacks.controllers.sources.verifying import Unsigned, Verdict, judge, trusted_keys
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.errors import DigestMismatch, ReleaseNotFound
+from clusterstacks.releases.errors import DigestMismatch, ReleaseNotFound, SourceUnavailable
 
 if TYPE_CHECKING:
     from clusterstacks.controllers.sources.choosing import SourceChoice
@@ -162,8 +163,12 @@ class Supply:
             return await self.store.ensure(
                 name, live.source, digest=pins.digest or stated, dependencies=self.charts, pinned=pins.charts
             )
+        except DigestMismatch:
+            if pins.digest:
+                raise
+            raise SourceUnavailable(live.address, f"release {name} was changed while it was read") from None
         except SpecError as error:
-            if not isinstance(error, DigestMismatch):
+            if not concerns_charts(error):
                 self._broken[key] = (stated, error)
             raise
 
