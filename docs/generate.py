@@ -42,7 +42,7 @@ def _resources() -> Iterator[str]:
         yield f"{schema['description']} Short names: {', '.join(f'`{one}`' for one in names['shortNames'])}.\n"
         yield "| field | type | meaning |\n|---|---|---|"
         for part in ("spec", "status"):
-            yield from _fields(part, schema["properties"][part])
+            yield from _fields(part, schema["properties"].get(part, {}))
         yield ""
 
 

@@ -18,6 +18,7 @@ from clusterstacks.api.meta import (
 )
 from clusterstacks.api.selectors import ClusterNamespaces
 from clusterstacks.api.source import SourceSpec
+from clusterstacks.domain.admission.policy import Policy
 
 # The rules below refuse what the Go operator's webhook refuses, and nothing else. What it checks only when an object is
 # created must not stop the update of an older object, hence oldSelf.hasValue().
@@ -98,6 +99,11 @@ class ClusterStackSpec(Model):
     )
     cluster_namespaces: ClusterNamespaces | None = Field(
         default=None, description="Namespaces whose Clusters may use the classes of the stack; all when absent."
+    )
+    compatibility: Policy = Field(
+        default=Policy.RANGE,
+        description="What is refused of Clusters whose class states ranges. Range: what is incompatible. Strict: also "
+        "what is untested or unknown, and every version but the class's own. Permissive: nothing, it warns.",
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.api.clusteraddon import ClusterAddon
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.clusterstackrelease import ClusterStackRelease
+from clusterstacks.api.compatibilityrule import CompatibilityRule
 from clusterstacks.api.names import CLUSTERCTL_LABEL, GROUP, MOVE_HIERARCHY_LABEL, VERSION
 from clusterstacks.api.schema import structural_schema
 
@@ -48,12 +49,14 @@ class Definition:
     """What a CRD says beyond the schema.
 
     ``root`` kinds are where ``clusterctl move`` starts; what they own comes along, as does what a Cluster owns.
+    ``cluster_wide`` ones are in no namespace and do not move: they belong to the management cluster.
     """
 
     model: type[KubernetesObject]
     short_name: str
     columns: tuple[Column, ...]
     root: bool = False
+    cluster_wide: bool = False
 
     def document(self) -> Manifest:
         """Give the CustomResourceDefinition."""
@@ -76,18 +79,20 @@ class Definition:
                     "shortNames": [self.short_name],
                     "categories": [CATEGORY],
                 },
-                "scope": "Namespaced",
-                "versions": [
-                    {
-                        "name": VERSION,
-                        "served": True,
-                        "storage": True,
-                        "schema": {"openAPIV3Schema": _root_schema(self.model)},
-                        "subresources": {"status": {}},
-                        "additionalPrinterColumns": [column.document() for column in self.columns],
-                    }
-                ],
+                "scope": "Cluster" if self.cluster_wide else "Namespaced",
+                "versions": [self._version()],
             },
+        }
+
+    def _version(self) -> Manifest:
+        subresources: Manifest = {"subresources": {"status": {}}} if "status" in self.model.model_fields else {}
+        return {
+            "name": VERSION,
+            "served": True,
+            "storage": True,
+            "schema": {"openAPIV3Schema": _root_schema(self.model)},
+            **subresources,
+            "additionalPrinterColumns": [column.document() for column in self.columns],
         }
 
 
@@ -105,8 +110,7 @@ def _root_schema(model: type[KubernetesObject]) -> Manifest:
             "apiVersion": {"type": "string", "description": "API group and version of the object."},
             "kind": {"type": "string", "description": "Kind of the object."},
             "metadata": {"type": "object"},
-            "spec": properties["spec"],
-            "status": properties["status"],
+            **{part: properties[part] for part in ("spec", "status") if part in properties},
         },
     }
 
@@ -161,6 +165,17 @@ DEFINITIONS: Final = (
             _MESSAGE,
             Column("Class", ".spec.clusterStack", description="Class whose addons the cluster has.", wide=True),
             Column("Target", ".status.target", description="Class whose addons are being rolled out.", wide=True),
+        ),
+    ),
+    Definition(
+        model=CompatibilityRule,
+        short_name="crule",
+        cluster_wide=True,
+        columns=(
+            Column("Severity", ".spec.severity"),
+            Column("Expires", ".spec.expires", "date"),
+            _AGE,
+            Column("Message", ".spec.message", description="Why there is the rule."),
         ),
     ),
 )

@@ -56,6 +56,7 @@ class Kind(StrEnum):
     CLUSTER_STACK = "ClusterStack"
     CLUSTER_STACK_RELEASE = "ClusterStackRelease"
     CLUSTER_ADDON = "ClusterAddon"
+    COMPATIBILITY_RULE = "CompatibilityRule"
 
 
 class StackCondition(StrEnum):
@@ -137,6 +138,8 @@ class EventReason(StrEnum):
     PROVIDER_RELEASE_UPDATED = "UpdateProviderStackRelease"
     READY = "Ready"
     """Every condition of an object holds (ours)."""
+    INCOMPATIBLE_ALLOWED = "IncompatibleAllowed"
+    """An annotation of a Cluster let through what the ranges forbid (ours)."""
 
 
 class ReleasePhase(StrEnum):

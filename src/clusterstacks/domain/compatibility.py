@@ -173,6 +173,19 @@ def parse_compatibility(document: object, *, file: str = FILE) -> Compatibility:
     return Compatibility(Range.at(node.child("kubernetes")), components, rules)
 
 
+def parse_rule(document: object, *, file: str) -> Rule:
+    """Read a single rule, as it stands in the list of the file.
+
+    Args:
+        document: The rule.
+        file: How messages call the place it stands at.
+
+    Raises:
+        SpecError: A field is missing, unknown or wrong; the message names it.
+    """
+    return _rule(Node(document, file))
+
+
 def _component(node: Node) -> Component:
     node.only({"name", "addon", "version", "kubernetes", "kind", "requires", "upgrade", "source"})
     version, text = _version(node.child("version"))

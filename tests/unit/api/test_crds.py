@@ -37,7 +37,7 @@ FIELDS = [
     pytest.param(schema, id=f"{plural}{path}")
     for plural in CRDS
     for part in ("spec", "status")
-    for path, schema in schemas(root(plural)["properties"][part], f".{part}")
+    for path, schema in schemas(root(plural)["properties"].get(part, {"type": "object"}), f".{part}")
 ]
 
 
@@ -86,6 +86,7 @@ def test_kinds_are_found_under_the_names_users_know() -> None:
         "clusterstacks.clusterstack.x-k8s.io": ("ClusterStack", ["csk"]),
         "clusterstackreleases.clusterstack.x-k8s.io": ("ClusterStackRelease", ["cskr"]),
         "clusteraddons.clusterstack.x-k8s.io": ("ClusterAddon", ["caddon"]),
+        "compatibilityrules.clusterstack.x-k8s.io": ("CompatibilityRule", ["crule"]),
     }
 
 

@@ -108,6 +108,15 @@ def violations(
     return tuple(one for one in found if judges.enforces(one.fact) and one.fact not in excused)
 
 
+def cautions(
+    candidate: Candidate, kubernetes: KubernetesVersion, components: Collection[Component], judges: Judges
+) -> Iterator[str]:
+    """Yield what matching rules say that only warn; the parameters are those of :func:`violations`."""
+    for rule in _rules(candidate, judges):
+        if rule.severity is Severity.WARN and _matches(rule.when, candidate, kubernetes, components, judges):
+            yield f"{rule.message}; {rule.way}" if rule.way else rule.message
+
+
 def _class(candidate: Candidate, kubernetes: KubernetesVersion) -> Iterator[Violation]:
     stated = candidate.compatibility
     if stated is not None and not contains(stated.kubernetes, kubernetes):

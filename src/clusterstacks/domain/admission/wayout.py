@@ -1,0 +1,153 @@
+"""What to do instead of what was refused: one command to begin with, and what follows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.admission.ranged import Setup, judge_setup
+from clusterstacks.domain.names import ReleaseName
+from clusterstacks.domain.planning.document import plan_document
+from clusterstacks.domain.planning.patches import patches, taken_from
+from clusterstacks.domain.planning.planner import Plan, Undecided, find_plan
+from clusterstacks.domain.planning.steps import Kind
+from clusterstacks.domain.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from clusterstacks.domain.admission.ranged import Before
+    from clusterstacks.domain.objects import Manifest, ObjectKey
+    from clusterstacks.domain.planning.compiling import Target
+    from clusterstacks.domain.planning.facts import Judges
+    from clusterstacks.domain.planning.steps import Step
+    from clusterstacks.domain.planning.world import Candidate, State, World
+    from clusterstacks.domain.versions import KubernetesVersion
+
+SHOWN_STEPS = 3
+"""Steps told in a refusal; ``csctl plan`` tells all."""
+
+BUDGET = 40_000
+"""Choices the planner may look at on behalf of a refusal. Arbitrary: some tenths of a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What was refused, as a question to the planner.
+
+    Args:
+        cluster: Whose.
+        world: What there is.
+        state: Where the cluster is.
+        target: Where it was to go.
+    """
+
+    cluster: ObjectKey
+    world: World
+    state: State
+    target: Target
+
+
+def way_to(wish: Wish) -> str:
+    """Say how to get there, or why there is no way; empty when the planner does not know in time.
+
+    Raises:
+        PlanImpossible: The releases of the cluster are not known well enough.
+    """
+    answer = find_plan(wish.world, wish.state, wish.target, budget=BUDGET)
+    if isinstance(answer, Undecided):
+        return ""
+    if not isinstance(answer, Plan):
+        document = plan_document(wish.world, wish.state, wish.target, answer)
+        return f"there is no way: {document['refused']['message']}"
+    steps = [step for step in answer.steps if step.kind is not Kind.WORKERS]
+    if not steps:
+        return ""
+    if answer.steps[0].kind is Kind.WORKERS:
+        return "wait until the workers have reached the control plane's version, then try again"
+    (first, *_) = [patch for patch in patches(answer.start, answer.steps) if patch is not None]
+    return f"{_told(steps, wish)}: {command(wish.cluster, first)}"
+
+
+def releases_with(addon: str, after: Setup, before: Before, candidates: Iterable[Candidate], judges: Judges) -> str:
+    """Name the releases whose version of an addon could be taken instead, newest first; empty when there are none."""
+    fitting: dict[str, ReleaseName] = {}
+    for candidate in sorted(candidates, key=lambda one: one.name, reverse=True):
+        components = candidate.compatibility.of_addon(addon) if candidate.compatibility is not None else ()
+        if not components:
+            continue
+        other = Setup(after.candidate, after.kubernetes, {**after.addons, addon: components})
+        found = judge_setup(other, before, judges).findings
+        if all(one.verdict is not Verdict.INCOMPATIBLE for one in found):
+            fitting.setdefault(other.version(addon), candidate.name)
+    named = [f"{version} of release {name}" for version, name in list(fitting.items())[:SHOWN_STEPS]]
+    return f"{addon} {' or '.join(named)} can be taken" if named else ""
+
+
+def classes_for(after: Setup, candidates: Iterable[Candidate], judges: Judges) -> str:
+    """Say what a new Cluster could ask for instead: another class for its version, else another version."""
+    own = after.candidate
+    for candidate in sorted(candidates, key=lambda one: one.name, reverse=True):
+        if candidate.name != own.name and _works(candidate, after.kubernetes, judges):
+            return f"choose class {candidate.name.class_name}, which works with {after.kubernetes}"
+    return f"choose Kubernetes {own.kubernetes}, which class {own.name.class_name} is made for"
+
+
+def command(cluster: ObjectKey, patch: Manifest) -> str:
+    """Write the kubectl command that does what a merge patch of a Cluster says."""
+    place = f"cluster -n {cluster.namespace} {cluster.name}"
+    if set(patch) == {"metadata"}:
+        return f"kubectl annotate {place} --overwrite {' '.join(_annotated(patch['metadata']['annotations']))}"
+    return f"kubectl patch {place} --type merge -p '{json.dumps(patch, separators=(',', ':'))}'"
+
+
+def _annotated(annotations: Mapping[str, str | None]) -> list[str]:
+    return [f"{key}-" if value is None else f"{key}={value}" for key, value in annotations.items()]
+
+
+def _works(candidate: Candidate, kubernetes: KubernetesVersion, judges: Judges) -> bool:
+    if candidate.compatibility is None:
+        return candidate.kubernetes == kubernetes
+    stated = candidate.compatibility
+    addons = {addon: stated.of_addon(addon) for addon in stated.addons()}
+    setup = Setup(candidate, kubernetes, addons)
+    return all(one.verdict is not Verdict.INCOMPATIBLE for one in judge_setup(setup, None, judges).findings)
+
+
+def _told(steps: Sequence[Step], wish: Wish) -> str:
+    texts = [_step(step) for step in steps[:SHOWN_STEPS]]
+    goal = f"moving to {_goal(wish.target)}"
+    # The step that was asked for is what all of this is for, and need not be told.
+    last = steps[-1]
+    if len(steps) <= SHOWN_STEPS and last.kind is not Kind.ADDON:
+        texts = texts[:-1] or texts
+    told = ", then ".join(texts)
+    if len(steps) == 1 and last.kind is not Kind.ADDON:
+        return f"{told} alone"
+    if len(steps) > SHOWN_STEPS:
+        return f"{told}, and so on ('csctl plan {wish.cluster} --to {wish.target}' shows all {len(steps)} steps)"
+    return f"{told} before {goal}"
+
+
+def _goal(target: Target) -> str:
+    return f"class {target.class_name}" if isinstance(target, ReleaseName) else f"Kubernetes {target}"
+
+
+def _step(step: Step) -> str:
+    if step.kind is Kind.KUBERNETES:
+        return f"move to Kubernetes {step.after.kubernetes}"
+    if step.kind is not Kind.ADDON:
+        moved = step.before.kubernetes != step.after.kubernetes
+        both = f" with Kubernetes {step.after.kubernetes}" if moved else ""
+        return f"move to class {step.after.candidate.name.class_name}{both}"
+    release = taken_from(step)
+    if release is None:
+        return f"remove cluster addon {step.addon}"
+    version = step.after.addons[step.addon].version
+    before = step.before.addons.get(step.addon)
+    verb = "install" if before is None else "move"
+    word = "to " if before is not None else ""
+    if before is not None and version != before.version:
+        verb = "upgrade"
+    return f"{verb} cluster addon {step.addon} {word}{version} (release {release} has it)"
