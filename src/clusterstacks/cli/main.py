@@ -10,6 +10,7 @@ import click
 from clusterstacks.cli import output
 
 VERBS = {
+    "compat": ("clusterstacks.cli.compat", "Say which versions work together."),
     "copy": ("clusterstacks.cli.copy", "Copy a release into another repository."),
     "create": ("clusterstacks.cli.create", "Build releases of stacks, and publish them."),
     "demo": ("clusterstacks.cli.demo", "Run the main job on this machine."),

@@ -30,7 +30,16 @@ def read_candidates(root: Path) -> tuple[Candidate, ...]:
         directories = sorted(path for path in root.iterdir() if path.is_dir() and (path / METADATA).is_file())
     except OSError as error:
         raise SourceBroken(root, f"cannot be read: {error.strerror}") from None
-    return tuple(_candidate(name, path) for path in directories if (name := _name(path.name)) is not None)
+    return tuple(read_candidate(name, path) for path in directories if (name := _name(path.name)) is not None)
+
+
+def read_candidate(name: ReleaseName, directory: Path) -> Candidate:
+    """Read one release; raises as :func:`read_candidates`."""
+    kubernetes = _kubernetes(name, directory)
+    if not (directory / FILE).exists():
+        return Candidate(name, kubernetes)
+    stated = parse_compatibility(_document(name, directory, FILE), file=_label(name, FILE))
+    return Candidate(name, kubernetes, stated)
 
 
 def _name(text: str) -> ReleaseName | None:
@@ -38,14 +47,6 @@ def _name(text: str) -> ReleaseName | None:
         return parse_release(text)
     except InvalidName:
         return None
-
-
-def _candidate(name: ReleaseName, directory: Path) -> Candidate:
-    kubernetes = _kubernetes(name, directory)
-    if not (directory / FILE).exists():
-        return Candidate(name, kubernetes)
-    stated = parse_compatibility(_document(name, directory, FILE), file=_label(name, FILE))
-    return Candidate(name, kubernetes, stated)
 
 
 def _kubernetes(name: ReleaseName, directory: Path) -> KubernetesVersion:
