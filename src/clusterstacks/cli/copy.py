@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from clusterstacks.cli import output
 from clusterstacks.cli.connecting import CA_FILE, Trust, opened_registry, trust_options
 
 if TYPE_CHECKING:
@@ -59,13 +60,12 @@ def copy(
     trusts = [_trust(side, ca, sides, plain_http=plain_http) for side in ("from", "to")]
     copied, found = asyncio.run(_copy(source, sink.at(source.tag), trusts, name if images else None))
     # With the list on standard output, nothing else is.
-    err = images == STANDARD_OUTPUT
+    tell = output.note if images == STANDARD_OUTPUT else output.say
     what = "copied to" if copied.new else "is there already with the same content:"
-    click.echo(f"{name} {what} {sink.at(source.tag)}@{copied.digest}", err=err)
-    click.echo(f"signatures and other documents of it: {copied.signatures}", err=err)
+    tell(f"{name} {what} {sink.at(source.tag)}@{copied.digest}")
+    tell(f"signatures and other documents of it: {copied.signatures}")
     if images:
-        text = "".join(f"{image}\n" for image in found)
-        click.echo(text, nl=False) if images == STANDARD_OUTPUT else images.write_text(text)
+        output.print_text("".join(f"{image}\n" for image in found), None if images == STANDARD_OUTPUT else images)
 
 
 def _trust(side: str, ca: Path | None, sides: dict[str, Path | bool | None], *, plain_http: bool) -> Trust:

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from clusterstacks.cli import output
 from clusterstacks.cli.charts import chart_dependencies
 from clusterstacks.cli.connecting import Meter, Trust
@@ -101,7 +99,7 @@ async def _create(options: Options) -> None:
         if publisher is not None and options.publish:
             for directory in built:
                 done = "is published" if await publisher.publish(directory) else "was published before"
-                _say(f"{directory.name} {done} in {publisher.remote.place}")
+                output.note(f"{directory.name} {done} in {publisher.remote.place}")
 
 
 async def _stacks(options: Options, into: Path, web: Web) -> tuple[Stack, ...]:
@@ -140,7 +138,7 @@ async def _publisher(options: Options, resources: AsyncExitStack, mode: Mode) ->
     web = await resources.enter_async_context(Trust(options.ca, plain_http=options.plain_http).web())
     if options.remote == "oci":
         return await oci_remote(web, os.environ, plain_http=options.plain_http, progress=Meter())
-    return github_remote(web, os.environ, _say)
+    return github_remote(web, os.environ, output.note)
 
 
 def _versions(options: Options) -> Versions | None:
@@ -167,14 +165,14 @@ async def _build_all(stacks: tuple[Stack, ...], chooser: Chooser, creator: Creat
         except NothingChanged as error:
             if len(stacks) == 1:
                 raise
-            _say(f"{stack.settings.series}: {error.message}")
+            output.note(f"{stack.settings.series}: {error.message}")
             unchanged = error
             continue
         _explain(stack, choice)
         with _named(stack.root):
             created = await creator.create(stack, choice.release.metadata)
         for note in created.notes:
-            _say(f"  {note}")
+            output.note(f"  {note}")
         output.say(str(created.directory))
         built.append(created.directory)
     if unchanged is not None and not built:
@@ -184,14 +182,14 @@ async def _build_all(stacks: tuple[Stack, ...], chooser: Chooser, creator: Creat
 
 def _explain(stack: Stack, choice: Choice) -> None:
     after = f", after {choice.before}" if choice.before else ""
-    _say(f"{stack.settings.series} for Kubernetes {stack.settings.kubernetes} from {_shown(stack.root)}{after}")
+    output.note(f"{stack.settings.series} for Kubernetes {stack.settings.kubernetes} from {_shown(stack.root)}{after}")
     moves = choice.release.moves
     if len({(move.before, move.after, move.reason) for move in moves}) == 1:
         moves = (replace(moves[0], component="everything"),)
     for move in moves:
-        _say(f"  {_moved(move)}: {move.reason}")
+        output.note(f"  {_moved(move)}: {move.reason}")
     for note in choice.notes:
-        _say(f"  note: {note}")
+        output.note(f"  note: {note}")
 
 
 def _moved(move: Move) -> str:
@@ -202,7 +200,3 @@ def _moved(move: Move) -> str:
 
 def _shown(path: Path) -> str:
     return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
-
-
-def _say(text: str) -> None:
-    click.echo(text, err=True)

@@ -84,5 +84,4 @@ def _print(difference: Difference, form: str) -> None:
         output.print_json(unified.document(difference))
         return
     for line in unified.lines(difference):
-        bold = line.startswith("#")
-        output.say(click.style(line, fg=COLOURS.get(line[:1]), bold=bold) if bold or line[:1] in COLOURS else line)
+        output.say(line, colour=COLOURS.get(line[:1]), bold=line.startswith("#"))

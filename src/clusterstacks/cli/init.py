@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -27,4 +28,4 @@ def init(name: str, directory: Path | None, kubernetes_version: str) -> None:
     place = directory or beginning.directory
     for path in write(beginning.files(), place):
         output.say(str(path))
-    click.echo(f"next: {output.program()} lint {place}; {place / 'README.md'} says how to go on", err=True)
+    output.note(f"next: {output.program()} lint {shlex.quote(str(place))}; {place / 'README.md'} says how to go on")

@@ -130,7 +130,8 @@ def _print_finding(report: Report, finding: Finding) -> None:
 
     fault = finding.fault
     kind = click.style(f"{finding.severity.value}[{finding.rule}]", fg=COLOURS[finding.severity], bold=True)
-    output.say(f"{place(report, finding)}:{fault.line}: {kind} {fault.message}")
+    where, message = output.printable(place(report, finding)), output.printable(fault.message)
+    click.echo(f"{where}:{fault.line}: {kind} {message}")
     output.say(f"    {fault.way_out}")
 
 

@@ -35,7 +35,7 @@ def list(repository: str | None, ca: Path | None, form: str, *, plain_http: bool
     names = asyncio.run(_list(location, Trust(ca, plain_http=plain_http)))
     releases, foreign = _sorted_out(names)
     if foreign:
-        click.echo(f"{foreign} other {'names are' if foreign > 1 else 'name is'} no release", err=True)
+        output.note(f"{foreign} other {'names are' if foreign > 1 else 'name is'} no release")
     if form == "json":
         output.print_json([_document(release) for release in releases])
     else:

@@ -11,8 +11,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -34,6 +36,24 @@ MUST_CHANGE = 2
 BUG = 70  # EX_SOFTWARE of sysexits.h
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 TRACE_VARIABLE = "CSCTL_TRACEBACK"
+
+_FULL = "make room on that disk"
+_WAYS_OUT = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EROFS: "choose another place",
+    errno.EACCES: "ask for access to it, or choose another place",
+    errno.EPERM: "ask for access to it, or choose another place",
+    errno.EEXIST: "move it away, or choose another place",
+    errno.ENOENT: "correct the path",
+    errno.ENOTDIR: "correct the path",
+    errno.EISDIR: "correct the path",
+    errno.EIO: "look at that disk",
+}
+"""What to do when the operating system refuses a file."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal obeys instead of printing it, or cannot print; names and messages may come from anywhere."""
 
 
 def run(command: Callable[[], object]) -> int:
@@ -64,25 +84,37 @@ def _exit_code(error: BaseException) -> int:
             # The reader (head, less) has enough. What is still buffered must not fail again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 0
-        case OSError(filename=str() | os.PathLike()):  # a full disk, a directory that is not ours
-            show_error(SpecError("FileFailed", f"{error.filename}: {error.strerror}"))
+        case OSError() if error.filename is not None or error.errno in _WAYS_OUT:
+            show_error(_file_error(error))
             code = FAILED
         case _:
             _show_bug(error)
     return code
 
 
+def _file_error(error: OSError) -> SpecError:
+    """Say what the disk refused; a write that failed does not tell the name of its file."""
+    place = f"{error.filename}: " if error.filename is not None else ""
+    way_out = _WAYS_OUT.get(error.errno or 0, "")
+    return SpecError("FileFailed", f"{place}{error.strerror}{f': {way_out}' if way_out else ''}")
+
+
+def printable(text: str) -> str:
+    r"""Return text with its control characters written out, as ``\x1b``: a terminal must not obey a message."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
 def show_error(error: ClusterStacksError) -> None:
     """Print an error: its first line says object, cause and way out, further lines are evidence."""
     first, *rest = error.message.splitlines() or [error.code]
-    click.echo(f"{click.style('Error:', fg='red', bold=True)} {first}", err=True)
+    click.echo(f"{click.style('Error:', fg='red', bold=True)} {printable(first)}", err=True)
     for line in rest:
-        click.echo(f"  {line}", err=True)
+        note(f"  {line}")
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print aligned columns, as kubectl does."""
-    cells = [list(header), *([str(cell) for cell in row] for row in rows)]
+    cells = [list(header), *([printable(str(cell)) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     for number, row in enumerate(cells):
         padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -95,9 +127,26 @@ def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value
     click.echo(json.dumps(document, indent=2))
 
 
-def say(text: str) -> None:
+def print_text(text: str, file: Path | None = None) -> None:
+    """Print a document as it is, or write it to a file; a terminal gets no control characters.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    if file is not None:
+        file.write_text(text, encoding="utf-8")
+    else:
+        click.echo(printable(text) if sys.stdout.isatty() else text, nl=False)
+
+
+def say(text: str, *, colour: str | None = None, bold: bool = False) -> None:
     """Print a line about what the command found or did."""
-    click.echo(text)
+    click.echo(click.style(printable(text), fg=colour, bold=bold or None))
+
+
+def note(text: str) -> None:
+    """Print a line beside the result."""
+    click.echo(printable(text), err=True)
 
 
 def program() -> str:
@@ -113,7 +162,7 @@ def progress() -> Callable[[str], None]:
     began = time.monotonic()
 
     def report(text: str) -> None:
-        click.echo(f"{click.style(f'{time.monotonic() - began:6.1f} s', dim=True)}  {text}", err=True)
+        click.echo(f"{click.style(f'{time.monotonic() - began:6.1f} s', dim=True)}  {printable(text)}", err=True)
 
     return report
 
@@ -128,4 +177,4 @@ def _show_bug(error: BaseException) -> None:
         traceback.print_exception(error)
     else:
         what = f"{type(error).__name__}: {error}".splitlines()[0]
-        click.echo(f"csctl has a bug: {what}; please report it with the output of {TRACE_VARIABLE}=1", err=True)
+        note(f"csctl has a bug: {what}; please report it with the output of {TRACE_VARIABLE}=1")

@@ -71,7 +71,7 @@ def _print(document: dict[str, Any], form: str) -> None:
 
 def _print_text(document: dict[str, Any]) -> None:
     for warning in document["warnings"]:
-        click.echo(f"{click.style('Warning:', fg='yellow')} {warning}", err=True)
+        click.echo(f"{click.style('Warning:', fg='yellow')} {output.printable(warning)}", err=True)
     if document["refused"] is not None:
         output.say(f"There is no way: {document['refused']['message']}")
         for fact in document["refused"]["facts"]:

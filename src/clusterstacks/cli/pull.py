@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,7 @@ def pull(reference: str, directory: Path, ca: Path | None, *, plain_http: bool) 
     what = "pulled into" if pulled.new else "is there already with the same content:"
     output.say(f"{pulled.release.name} {what} {pulled.path} ({pulled.release.digest})")
     if pulled.signed:
-        output.say(f"verify who signed it: csctl verify {pulled.path} --key <public key>")
+        output.say(f"verify who signed it: csctl verify {shlex.quote(str(pulled.path))} --key <public key>")
 
 
 async def _pull(location: Location, name: ReleaseName, directory: Path, trust: Trust) -> Pulled:

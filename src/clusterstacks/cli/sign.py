@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,8 +50,8 @@ def _make_key(path: Path) -> None:
     from clusterstacks.releases.signing.storing import write_new_key
 
     public = write_new_key(path, _password())
-    output.say(f"{path}: keep it secret; sign with 'csctl sign RELEASE_DIR --key {path}'")
-    output.say(f"{public}: for everybody; verify with 'csctl verify RELEASE_DIR --key {public}'")
+    output.say(f"{path}: keep it secret; sign with 'csctl sign RELEASE_DIR --key {shlex.quote(str(path))}'")
+    output.say(f"{public}: for everybody; verify with 'csctl verify RELEASE_DIR --key {shlex.quote(str(public))}'")
 
 
 def _read_key(path: Path) -> PrivateKey:

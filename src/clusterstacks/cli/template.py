@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from clusterstacks.cli import output
 from clusterstacks.cli.charts import chart_dependencies, dependency_options
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the 
         raise click.UsageError("--class, --values, --images and --sample exclude each other")
     if options.addons and (options.class_only or options.sample):
         raise click.UsageError("--addon belongs to the objects and values of addons")
-    click.echo(asyncio.run(_printed(options)), nl=False)
+    output.print_text(asyncio.run(_printed(options)))
 
 
 async def _printed(options: Options) -> str:

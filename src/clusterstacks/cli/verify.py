@@ -41,7 +41,7 @@ def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, 
     if form == "text":
         output.say(f"{contents.release} is signed by {', '.join(verification.signed_by)}")
         for problem in verification.problems:
-            click.echo(f"not counted: {problem}", err=True)
+            output.note(f"not counted: {problem}")
 
 
 async def _verified(release: str, keys: list[PublicKey], trust: Trust) -> tuple[Contents, Verification]:

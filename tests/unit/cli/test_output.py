@@ -19,7 +19,13 @@ if TYPE_CHECKING:
         (DependencyError("X", "a is away"), 1, "Error: a is away\n"),
         (click.UsageError("no such option"), 2, "Error: no such option\n"),
         (click.exceptions.Exit(3), 3, ""),
-        (PermissionError(13, "Permission denied", "/srv/x"), 1, "Error: /srv/x: Permission denied\n"),
+        (
+            PermissionError(13, "Permission denied", "/srv/x"),
+            1,
+            "Error: /srv/x: Permission denied: ask for access to it, or choose another place\n",
+        ),
+        (OSError(28, "No space left on device"), 1, "Error: No space left on device: make room on that disk\n"),
+        (SpecError("X", "a\x1b]0;title\x07b\u202ec\udcff"), 2, "Error: a\\x1b]0;title\\x07b\\u202ec\\udcff\n"),
         (
             ConnectionResetError("reset"),
             70,
@@ -67,3 +73,26 @@ def test_the_program_is_named_so_that_its_call_can_be_repeated(tmp_path: Path, m
     assert output.program() == str(program)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert output.program() == "csctl"
+
+
+def test_a_terminal_obeys_nothing_that_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = "\x1b[2J\r\x9b1m\u2066"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+
+    output.say(hostile)
+    output.note(hostile)
+    output.progress()(hostile)
+    output.print_table(("NAME",), [(hostile,)])
+    output.print_text(f"{hostile}\n")
+
+    printed = "".join(capsys.readouterr())
+    assert not [one for one in ("\x1b[2J", "\r", "\x9b", "\u2066") if one in printed]
+
+
+def test_a_program_gets_a_document_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_text("a: \u200e\n")
+    output.print_text("a: \u200e\n", tmp_path / "file")
+
+    assert capsys.readouterr().out == (tmp_path / "file").read_text(encoding="utf-8") == "a: \u200e\n"
