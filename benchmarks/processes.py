@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,28 +26,30 @@ class Spent(NamedTuple):
         seconds: From its start to its end.
         cpu: Its own and that of the processes it waited for, in seconds.
         memory: The most it had resident, in bytes; without its children.
+        printed: Its standard output.
     """
 
     seconds: float
     cpu: float
     memory: int
+    printed: str = ""
 
 
 def run(command: Sequence[str | Path], environ: Mapping[str, str] | None = None) -> Spent:
     """Run a program; it must succeed."""
     began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environ)
-    peak = _Peak(process.pid)
-    peak.start()
-    assert process.stderr is not None
-    said = process.stderr.read().decode()
-    _, status, used = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - began
-    process.stderr.close()
-    process.returncode = os.waitstatus_to_exitcode(status)
-    peak.join()
-    assert process.returncode == 0, f"{command}: {said}"
-    return Spent(seconds, used.ru_utime + used.ru_stime, peak.size)
+    with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(command, stdout=printed, stderr=said, env=environ)
+        peak = _Peak(process.pid)
+        peak.start()
+        _, status, used = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - began
+        process.returncode = os.waitstatus_to_exitcode(status)
+        peak.join()
+        printed.seek(0)
+        said.seek(0)
+        assert process.returncode == 0, f"{command}: {said.read()}"
+        return Spent(seconds, used.ru_utime + used.ru_stime, peak.size, printed.read())
 
 
 def interleaved(commands: Mapping[str, Sequence[str | Path]], runs: int) -> dict[str, list[Spent]]:
