@@ -81,10 +81,10 @@ async def test_d53_d56_what_is_delivered_is_not_fetched_rendered_or_asked_for_ag
     shutil.rmtree(world.cache)
     await world.connect("one", elsewhere(world, 1))
     async with world.operator() as operator:
-        for part in ("_store", "_renderer"):
+        for part in (operator._supplies.store, operator._renderer):
             for verb in ("ensure", "chart", "template", "values"):
-                if hasattr(getattr(operator, part), verb):
-                    monkeypatch.setattr(getattr(operator, part), verb, forbidden)
+                if hasattr(part, verb):
+                    monkeypatch.setattr(part, verb, forbidden)
 
         async def looked_at() -> bool:
             done = operator._metrics.reconciles

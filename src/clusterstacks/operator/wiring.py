@@ -30,13 +30,6 @@ from clusterstacks.controllers.clusterstackrelease.reconciler import ReleaseReco
 from clusterstacks.controllers.clusterstackrelease.vigilance import ADVISORY, Vigilance
 from clusterstacks.controllers.owners import STACK_INDEX, stacks_owning
 from clusterstacks.controllers.providers import ProviderObjects
-from clusterstacks.controllers.sources.charts import RepositoryCharts
-from clusterstacks.controllers.sources.choosing import SourceChoice, default_terms, trust_of
-from clusterstacks.controllers.sources.listing import Listings
-from clusterstacks.controllers.sources.opening import SourceOpener
-from clusterstacks.controllers.sources.registry import Sources
-from clusterstacks.controllers.sources.secrets import SecretReader
-from clusterstacks.controllers.sources.supply import Supply
 from clusterstacks.domain.classobjects import GroupKind
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.client import Client
@@ -44,11 +37,9 @@ from clusterstacks.kube.kubeconfig import default_connection
 from clusterstacks.kube.transport import Pool
 from clusterstacks.operator.enqueuing import CLASS_INDEX, Wakers, class_key, class_namespace
 from clusterstacks.operator.probes_server import ProbesServer
-from clusterstacks.releases.store import ReleaseStore
-from clusterstacks.releases.web import Web
+from clusterstacks.operator.supplying import Supplies
 from clusterstacks.render.renderer import Renderer
 from clusterstacks.runtime.clock import SystemClock
-from clusterstacks.runtime.errands import Errands
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.runtime.host import ReconcilerHost
 from clusterstacks.runtime.informer import Informer, Trim, drop_managed_fields
@@ -96,15 +87,6 @@ class Operator:
         )
         self._events = EventRecorder(self._client, COMPONENT)
         self._renderer = Renderer()
-        self._choice = _source_choice(settings)
-        self._secrets = SecretReader(self._client)
-        opener = SourceOpener(
-            secrets=self._secrets, release_dir=settings.release_dir, ca=settings.source_ca, environ=environ
-        )
-        self._sources = Sources(opener, self._clock)
-        self._listings = Listings(self._sources, self._clock, self._source_changed)
-        self._store = ReleaseStore(settings.cache_dir)
-        self._chart_web = Web(environ=environ)
         self._workloads = Workloads(self._client, self._pool)
         self._informers = {
             "clusterstack": self._informer(GROUP, Kind.CLUSTER_STACK),
@@ -116,8 +98,16 @@ class Operator:
             "clusterclass": self._informer(CLUSTER_API_GROUP, CLUSTER_CLASS_KIND),
         }
         self._provider_informers: asyncio.Queue[Informer] = asyncio.Queue()
-        self._release_supply = self._supply("clusterstackrelease")
-        self._addon_supply = self._supply("clusteraddon")
+        self._supplies = Supplies(
+            settings,
+            environ,
+            client=self._client,
+            stacks=self._informers["clusterstack"].store,
+            clock=self._clock,
+            changed=self._source_changed,
+        )
+        self._release_supply = self._supplies.supply(self._waker("clusterstackrelease"))
+        self._addon_supply = self._supplies.supply(self._waker("clusteraddon"))
         self._vigilance = Vigilance(supply=self._release_supply, clock=self._clock)
         self._hosts = self._build_hosts()
         self._wakers = self._build_wakers()
@@ -127,7 +117,7 @@ class Operator:
     @property
     def source(self) -> str:
         """Where releases come from, unless a ClusterStack says where."""
-        return str(self._choice.default.address)
+        return str(self._supplies.choice.default.address)
 
     def services(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Everything that runs until the operator is told to stop, by name."""
@@ -152,12 +142,7 @@ class Operator:
             stack.push_async_callback(self._client.close)
             stack.push_async_callback(self._workloads.close)
             stack.push_async_callback(self._renderer.close)
-            stack.push_async_callback(self._chart_web.close)
-            stack.push_async_callback(self._sources.close)
-            stack.push_async_callback(self._store.close)
-            stack.push_async_callback(self._release_supply.errands.close)
-            stack.push_async_callback(self._addon_supply.errands.close)
-            stack.push_async_callback(self._listings.close)
+            stack.push_async_callback(self._supplies.close)
 
     def _informer(
         self, group: str, kind: str, indexes: Mapping[str, Callable[[Manifest], list[str]]] | None = None
@@ -194,8 +179,8 @@ class Operator:
         releases = self._informers["clusterstackrelease"].store
         return StackReconciler(
             client=self._client,
-            choice=self._choice,
-            listings=self._listings,
+            choice=self._supplies.choice,
+            listings=self._supplies.listings,
             clusters=self._informers["cluster"].store,
             addons=self._informers["clusteraddon"].store,
             releases=OwnedReleases(client=self._client, store=releases, events=self._events),
@@ -229,33 +214,20 @@ class Operator:
             client=self._client, clock=self._clock, offers=offers, workloads=self._workloads, rolling=rolling
         )
 
-    def _supply(self, host: str) -> Supply:
-        """Make what brings releases to one reconciler, which is woken when a download ends."""
+    def _waker(self, host: str) -> Callable[[ObjectKey], None]:
+        """Give what wakes an object of a controller that is built later."""
 
         def wake(key: ObjectKey) -> None:
             self._hosts[host].enqueue(key)
 
-        return Supply(
-            client=self._client,
-            stacks=self._informers["clusterstack"].store,
-            choice=self._choice,
-            sources=self._sources,
-            secrets=self._secrets,
-            store=self._store,
-            charts=self._charts(),
-            errands=Errands(wake),
-        )
-
-    def _charts(self) -> RepositoryCharts | None:
-        allowed = self._settings.chart_repositories
-        return RepositoryCharts(self._chart_web, None, allowed=allowed) if allowed.patterns else None
+        return wake
 
     def _source_changed(self, stacks: Collection[ObjectKey]) -> None:
         self._wakers.source_changed(stacks)
 
     def _forget_stack(self, change: Change) -> None:
         if change.new is None:
-            self._listings.unfollow(change.key)
+            self._supplies.listings.unfollow(change.key)
 
     def _forget_release(self, change: Change) -> None:
         if change.new is None:
@@ -325,7 +297,9 @@ class Operator:
         while True:
             annotations = [release["metadata"].get("annotations") or {} for release in releases.all()]
             try:
-                await self._store.collect({one[DIGEST_ANNOTATION] for one in annotations if DIGEST_ANNOTATION in one})
+                await self._supplies.store.collect(
+                    {one[DIGEST_ANNOTATION] for one in annotations if DIGEST_ANNOTATION in one}
+                )
             except ClusterStacksError as error:
                 log.warning("Releases nobody needs are not removed: %s", error)
             await self._clock.sleep(COLLECT_INTERVAL.total_seconds())
@@ -335,15 +309,6 @@ class Operator:
             while True:
                 informer = await self._provider_informers.get()
                 group.create_task(informer.run(), name=f"{informer} informer")
-
-
-def _source_choice(settings: Settings) -> SourceChoice:
-    verification = settings.source.verification
-    return SourceChoice(
-        default=default_terms(settings.source),
-        trust=trust_of(verification, "") if verification else None,
-        allowed=settings.allowed_sources,
-    )
 
 
 def _sync_problem(informer: Informer) -> str:
