@@ -1,6 +1,7 @@
 """Write the reference pages that follow from the code: ``make docs``. A test fails when they are behind.
 
-Custom resources come from their definitions, the operator's flags from its parser, csctl's verbs from click.
+Custom resources come from their definitions, the operator's flags from its parser, csctl's verbs from click, the rules
+of lint from their list.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.api.crds import all_crds
+from clusterstacks.authoring.registry import RULES
 from clusterstacks.cli.main import csctl
 from clusterstacks.operator.settings import DEPRECATED, option_parser
 
@@ -29,6 +31,7 @@ def pages() -> dict[str, str]:
         "resources.md": "\n".join(_resources()),
         "operator.md": "\n".join(_operator()),
         "csctl.md": "\n".join(_csctl()),
+        "lint-rules.md": "\n".join(_lint_rules()),
     }
 
 
@@ -65,14 +68,14 @@ def _type(schema: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _described(schema: dict[str, Any]) -> str:
-    text: str = schema.get("description", "")
+    text = _plain(schema.get("description", ""))
     if "enum" in schema:
         text += f" One of {', '.join(f'`{one}`' for one in schema['enum'])}."
     if schema.get("default") not in (None, "", [], {}):
         text += f" Default `{str(schema['default']).lower()}`."
     if "pattern" in schema:
-        text += f" Form `{schema['pattern']}`."
-    return text.replace("|", "\\|")
+        text += f" Form `{_cell(schema['pattern'])}`."
+    return text
 
 
 def _operator() -> Iterator[str]:
@@ -92,7 +95,7 @@ def _operator() -> Iterator[str]:
 def _default(value: object) -> str:
     if isinstance(value, tuple):
         return f"`{value[0]}:{value[1]}`"
-    return f"`{value}`" if value not in ("", None) else ""
+    return f"`{value}`" if value not in ("", None, False) else ""
 
 
 def _csctl() -> Iterator[str]:
@@ -110,20 +113,38 @@ def _csctl() -> Iterator[str]:
 def _command(path: str, command: click.Command) -> Iterator[str]:
     context = click.Context(command, info_name=path)
     yield f"## {path}\n"
-    yield f"{inspect.cleandoc(command.help or '')}\n"
+    yield f"{_plain(inspect.cleandoc(command.help or ''))}\n"
     options = [record for one in command.params if (record := one.get_help_record(context))]
     if not isinstance(command, click.Group):
         pieces = " ".join(command.collect_usage_pieces(context))
         yield f"```text\n{path} {pieces}\n```\n"
     if options:
         yield "| option | meaning |\n|---|---|"
-        yield from (f"| `{name.replace('|', '/')}` | {' '.join(text.split())} |" for name, text in options)
+        yield from (f"| `{name.replace('|', '/')}` | {_plain(' '.join(text.split()))} |" for name, text in options)
         yield ""
     if isinstance(command, click.Group):
         for name in sorted(command.list_commands(context)):
             below = command.get_command(context, name)
             if below is not None:
                 yield from _command(f"{path} {name}", below)
+
+
+def _lint_rules() -> Iterator[str]:
+    yield f"{NOTE}\n# Rules of csctl lint\n"
+    yield "An error is what keeps a release from being built, or from working. A warning is what works, but not for"
+    yield "ever, or not as its author may think; it does not change the exit code.\n"
+    yield "| rule | severity | what it asks |\n|---|---|---|"
+    yield from (f"| `{rule.id}` | {rule.severity.value} | {_plain(rule.summary)} |" for rule in RULES)
+    yield ""
+
+
+def _plain(text: str) -> str:
+    """Keep ``<name>`` from being taken for markup, and ``|`` for the end of a table's cell."""
+    return _cell(text.replace("<", "&lt;"))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,85 @@
+"""The examples of "formats" are read by the readers of the formats."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import yaml
+
+from clusterstacks.authoring.beginning import Beginning
+from clusterstacks.domain.addonconfig import parse_addon_config
+from clusterstacks.domain.compatibility import parse_compatibility
+from clusterstacks.domain.metadata import parse_metadata
+from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
+from clusterstacks.releases.building.settings import Settings, read_settings
+from clusterstacks.releases.building.sourcetree import hash_tree
+from clusterstacks.releases.contents import survey
+from clusterstacks.releases.oci.artifact import ARTIFACT_TYPE, layer_type
+from clusterstacks.releases.oci.signatures import ENVELOPE_TYPE
+from clusterstacks.releases.signing.statement import PREDICATE_TYPE, STATEMENT_TYPE, parse_statement
+from tests.support.pages import DOCS, Page
+from tests.support.stacks import TinyStack, publish
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+PAGE = Page.read("reference/formats.md")
+TEXT = (DOCS / "reference" / "formats.md").read_text()
+
+
+def example(word: str) -> str:
+    """The YAML block that holds a word."""
+    (found,) = [text for text in PAGE.others["yaml"] if word in text]
+    return found
+
+
+def settings(**files: str) -> tuple[Settings, ...]:
+    tree: Mapping[str, bytes] = {name.replace("_", "."): text.encode() for name, text in files.items()}
+    return read_settings(tree, {KubernetesMinor(1, 35): KubernetesVersion(1, 35, 4)})
+
+
+def test_the_files_that_say_what_a_stack_is() -> None:
+    (one,) = settings(csctl_yaml=example("config:"))
+    assert (one.series, one.kubernetes.text, one.plugin) == ("openstack-scs-1-35", "v1.35.4", False)
+
+    (other,) = settings(stack_yaml=example("clusterStackName: scs\nkubernetesVersion"))
+    assert (other.series, other.addons) == ("openstack-scs-1-35", {"ccm": "2.35.x"})
+
+    listed = settings(csctl_yaml=example("config:"), versions_yaml=example("occm"))
+    assert [one.series for one in listed] == ["openstack-scs-1-34", "openstack-scs-1-35"]
+
+
+def test_what_a_release_says_of_itself() -> None:
+    assert parse_metadata(yaml.safe_load(example("components:\n    clusterAddon"))).cluster_addon.dot == "v2"
+    assert parse_addon_config(yaml.safe_load(example("addonStages"))).stages
+    assert parse_compatibility(yaml.safe_load(example("maxMinorStep"))).rules[0].id == "kube-vip-1-28"
+
+
+def test_the_hashes_are_those_of_the_stack_of_the_tutorial() -> None:
+    files = Beginning.parse("local/shop/1-35").files()
+    hashes = hash_tree({path: text.encode() for path, text in files.items()})
+
+    assert json.loads(PAGE.others["json"][0]) == hashes.document()
+
+
+def test_the_digest_of_a_release_can_be_computed_by_anybody(tmp_path: Path) -> None:
+    command = "sha256sum * | sort | sha256sum"
+    assert command in (DOCS / "explanation" / "releases-and-trust.md").read_text()
+    name = TinyStack("any").release("v1")
+    directory = publish(tmp_path, name, TinyStack("any").files("v1", {}))
+
+    done = subprocess.run(["bash", "-c", command], cwd=directory, capture_output=True, text=True, check=True)
+
+    assert survey(name, directory).digest == f"sha256:{done.stdout.split()[0]}"
+
+
+def test_the_types_of_artifacts_and_signatures() -> None:
+    statement = PAGE.others["json"][1].replace('"..."', json.dumps("0" * 64))
+    assert parse_statement(statement.encode()).release == "local-shop-1-35-v1"
+    for value in (ARTIFACT_TYPE, ENVELOPE_TYPE, STATEMENT_TYPE, PREDICATE_TYPE):
+        assert value in TEXT
+    for file in ("metadata.yaml", "hashes.json", "clusteraddon.yaml", "compatibility.yaml", "node-images.yaml", "x"):
+        assert f"`{layer_type(file).removeprefix('application/vnd.scs.')}`" in TEXT
