@@ -75,10 +75,15 @@ class Chart:
 
     def wanted_kubernetes(self) -> Iterator[tuple[str, str]]:
         """Name the chart and those it directly depends on that say which Kubernetes they want, and what they say."""
-        for path, content in (self.complete or self.files).items():
-            metadata = _metadata(path, content)
+        for metadata in self.described():
             if isinstance(wanted := metadata.get("kubeVersion"), str):
                 yield str(metadata.get("name")), wanted
+
+    def described(self) -> Iterator[Mapping[str, object]]:
+        """Yield what Chart.yaml says of the chart, and of each that it holds and directly depends on."""
+        for path, content in (self.complete or self.files).items():
+            if metadata := _metadata(path, content):
+                yield metadata
 
     @property
     def chart_file(self) -> str:

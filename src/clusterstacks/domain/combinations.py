@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from clusterstacks.domain.compatibility import FILE
 from clusterstacks.domain.planning.facts import (
     Judges,
     class_fact,
@@ -64,14 +65,14 @@ def parts(candidate: Candidate, kubernetes: KubernetesVersion, upstream: Upstrea
         return (_bundle(candidate, kubernetes),)
     broken = {one.fact: one for one in violations(candidate, kubernetes, stated.components, Judges(upstream=upstream))}
     found = [_class(candidate, stated, kubernetes)]
-    found += [_component(candidate, component, kubernetes, upstream) for component in stated.components]
+    found += [_component(component, kubernetes, upstream) for component in stated.components]
     judged = [_allowed(part, broken.keys()) for part in found]
     known = {part.fact for part in judged}
     by_requirement = {requires_fact(one, other): one for one in stated.components for other in one.requires}
     for fact, violation in broken.items():
         if fact not in known:
             component = by_requirement.get(fact)
-            judgement = Judgement(Verdict.INCOMPATIBLE, violation.text, violation.source or str(candidate.name))
+            judgement = Judgement(Verdict.INCOMPATIBLE, violation.text, violation.source or FILE)
             judged.append(_part(fact, component, judgement))
     return tuple(judged)
 
@@ -108,21 +109,21 @@ def _different(one: Component, other: Component) -> list[str]:
 def _bundle(candidate: Candidate, kubernetes: KubernetesVersion) -> Part:
     fine = kubernetes == candidate.kubernetes
     text = f"the release is a bundle: its class, addons and Kubernetes {candidate.kubernetes} belong together"
-    judgement = Judgement(Verdict.OK if fine else Verdict.INCOMPATIBLE, text, str(candidate.name))
+    judgement = Judgement(Verdict.OK if fine else Verdict.INCOMPATIBLE, text)
     return _part(class_fact(candidate.name), None, judgement)
 
 
 def _class(candidate: Candidate, stated: Compatibility, kubernetes: KubernetesVersion) -> Part:
     fine = contains(stated.kubernetes, kubernetes)
     text = f"the class is for Kubernetes {stated.kubernetes}"
-    judgement = Judgement(Verdict.OK if fine else Verdict.INCOMPATIBLE, text, str(candidate.name))
+    judgement = Judgement(Verdict.OK if fine else Verdict.INCOMPATIBLE, text, FILE)
     return _part(class_fact(candidate.name), None, judgement)
 
 
-def _component(candidate: Candidate, component: Component, kubernetes: KubernetesVersion, upstream: Upstream) -> Part:
+def _component(component: Component, kubernetes: KubernetesVersion, upstream: Upstream) -> Part:
     judgement = judge_kubernetes(component, kubernetes, upstream)
     if component.kubernetes is not None and not judgement.source:
-        judgement = replace(judgement, source=str(candidate.name))
+        judgement = replace(judgement, source=FILE)
     return _part(kubernetes_fact(component), component, judgement)
 
 

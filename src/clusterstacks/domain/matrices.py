@@ -59,7 +59,7 @@ class Matrix:
     """Which parts of releases work with which Kubernetes.
 
     Args:
-        minors: The columns: every minor that a release or a class is for.
+        minors: The columns: every minor that a release or a class is for, and the next one.
         releases: Each release with its own addons.
         components: Every version of every component, those of addons first.
     """
@@ -69,22 +69,27 @@ class Matrix:
     components: tuple[Row, ...]
 
 
-def matrix(labelled: Sequence[tuple[str, Candidate]], known: Iterable[KubernetesMinor], upstream: Upstream) -> Matrix:
+def matrix(labelled: Sequence[tuple[str, Candidate]], known: Sequence[KubernetesMinor], upstream: Upstream) -> Matrix:
     """Judge releases and their components with Kubernetes minors.
 
     Args:
         labelled: The releases and what to call them.
-        known: Kubernetes minors there are.
+        known: Kubernetes minors there are, oldest first.
         upstream: What upstream projects state, where a release does not.
     """
     candidates = [candidate for _, candidate in labelled]
-    minors = tuple(sorted(set(_minors(candidates, tuple(known)))))
+    minors = _with_next(set(_minors(candidates, known)), known)
     samples = {minor: tuple(_samples(minor, candidates)) for minor in minors}
     releases = tuple(
         Row((label,), "", "", "", tuple(_together(candidate, samples[minor], upstream) for minor in minors))
         for label, candidate in labelled
     )
     return Matrix(minors, releases, tuple(_component_rows(labelled, samples, upstream)))
+
+
+def _with_next(minors: set[KubernetesMinor], known: Sequence[KubernetesMinor]) -> tuple[KubernetesMinor, ...]:
+    following = [minor for minor in known if minor > max(minors)][:1]
+    return (*sorted(minors), *following)
 
 
 def _component_rows(

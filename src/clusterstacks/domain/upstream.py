@@ -168,6 +168,12 @@ class ComponentFacts:
     charts: tuple[ChartStatement, ...] = ()
     origin: str = ""
 
+    @property
+    def outside_verdict(self) -> Verdict | None:
+        """What holds outside of the ranges, at the strictest; None where there are no ranges."""
+        ranged = [one for one in self.statements if one.kubernetes is not None]
+        return (self.outside or _strictest(ranged)) if ranged else None
+
     def about(self, version: SemVer) -> tuple[Statement, ...]:
         """Return the statements about a version in a workload cluster."""
         return tuple(
@@ -177,25 +183,27 @@ class ComponentFacts:
         )
 
     def judge(self, version: SemVer, kubernetes: KubernetesVersion) -> Judgement:
-        """Judge a version with a Kubernetes version; the module says how."""
-        title, about = f"{self.name} {version}", self.about(version)
+        """Judge a version with a Kubernetes version; the module says how. The text tells the day of the facts."""
+        title, about, pre = f"{self.name} {version}", self.about(version), _pre(kubernetes)
         if not about:
-            return Judgement(Verdict.UNKNOWN, f"nothing is known about {title} (facts of {self.read})")
+            return self._said(Verdict.UNKNOWN, f"nothing is known about {title}")
         for one in about:
             if one.limit is not None and not contains(one.limit, kubernetes):
-                source = one.limit_source or one.source
-                return Judgement(
-                    Verdict.INCOMPATIBLE, f"{title} needs Kubernetes {one.limit}{_pre(kubernetes)}", source.url
-                )
+                text = f"{title} needs Kubernetes {one.limit}{pre}"
+                return self._said(Verdict.INCOMPATIBLE, text, one.limit_source)
         ranged = sorted((one for one in about if one.kubernetes is not None), key=_strength)
         for one in ranged:
             if one.kubernetes is not None and contains(one.kubernetes, kubernetes):
-                return Judgement(Verdict.OK, _told(title, [one]), one.source.url)
+                return self._said(Verdict.OK, _told(title, [one]), one.source, _doubt([one]))
         if not ranged:
-            text = f"no range of Kubernetes versions is published for {title} (facts of {self.read})"
-            return Judgement(Verdict.UNKNOWN, text, about[0].source.url)
-        verdict = self.outside or min(map(_outside, ranged), key=_STRICTNESS.index)
-        return Judgement(verdict, f"{_told(title, ranged)}{_pre(kubernetes)}", ranged[0].source.url)
+            text = f"no range of Kubernetes versions is published for {title}"
+            return self._said(Verdict.UNKNOWN, text, about[0].source)
+        return self._said(
+            self.outside or _strictest(ranged), f"{_told(title, ranged)}{pre}", ranged[0].source, _doubt(ranged)
+        )
+
+    def _said(self, verdict: Verdict, text: str, source: Source | None = None, doubt: str = "") -> Judgement:
+        return Judgement(verdict, f"{text} ({doubt}facts of {self.read})", source.url if source is not None else "")
 
     def upgrade_rule(self, version: SemVer) -> UpgradeRule | None:
         """Return the rule by which the project wants a version moved to; None where it states none."""
@@ -239,8 +247,8 @@ def _upgraded(component: Component, facts: UpstreamFacts) -> Component:
     return component if rule is None else replace(component, upgrade=rule)
 
 
-def _outside(statement: Statement) -> Verdict:
-    return OUTSIDE[statement.kind]
+def _strictest(statements: Iterable[Statement]) -> Verdict:
+    return min((OUTSIDE[one.kind] for one in statements), key=_STRICTNESS.index)
 
 
 def _strength(statement: Statement) -> int:
@@ -254,12 +262,11 @@ def _told(title: str, statements: Sequence[Statement]) -> str:
         for kind in _STRENGTH
         if (ranges := [one.kubernetes for one in statements if one.kind == kind and one.kubernetes is not None])
     ]
-    return f"{title} {' and '.join(parts)}{_doubt(statements)}"
+    return f"{title} {' and '.join(parts)}"
 
 
 def _doubt(statements: Iterable[Statement]) -> str:
-    doubts = {one.confidence for one in statements}
-    return next((f" ({doubt} confidence)" for doubt in ("low", "medium") if doubt in doubts), "")
+    return next((f"{one.confidence} confidence, " for one in statements if one.confidence), "")
 
 
 def _pre(kubernetes: KubernetesVersion) -> str:

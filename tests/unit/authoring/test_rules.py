@@ -32,7 +32,7 @@ dependencies:
 VENDORED = "apiVersion: v2\nname: cilium\nversion: 1.18.2\n"
 STACK = "provider: test\nclusterStackName: tiny\nkubernetesVersion: 1.35.4\n"
 FACTS = "apiVersion: compatibility.clusterstack.x-k8s.io/v1alpha1\nkubernetes: '>=1.34 <1.37'\ncomponents:\n"
-COMPONENT = "  - {{name: {0}, addon: {0}, version: 1.0.0}}\n"
+COMPONENT = "  - {{name: {0}, addon: {0}, version: 1.0.0, kubernetes: '>=1.30'}}\n"
 
 
 class Case(NamedTuple):
@@ -91,6 +91,25 @@ CASES = (
         "compatibility-kubernetes",
         "compatibility.yaml:2",
         {"compatibility.yaml": FACTS.replace("1.34 ", "1.36 ") + COMPONENT.format("net")},
+    ),
+    Case(
+        "compatibility-name",
+        "compatibility.yaml:4",
+        {"compatibility.yaml": f"{FACTS}  - {{name: cillium, addon: net, version: 1.18.2}}\n"},
+    ),
+    Case(
+        "compatibility-name",
+        "compatibility.yaml:4",
+        {"compatibility.yaml": FACTS + COMPONENT.format("net").replace("}\n", ", requires: {cillium: '>=1.18'}}\n")},
+    ),
+    Case(
+        "compatibility-version",
+        "compatibility.yaml:5",
+        {
+            NET: NEEDY,
+            "cluster-addon/net/charts/cilium/Chart.yaml": f"{VENDORED}appVersion: 1.18.3\n",
+            "compatibility.yaml": f"{FACTS}  - name: cilium\n    version: 1.18.2\n    addon: net\n",
+        },
     ),
 )
 

@@ -1,0 +1,259 @@
+"""The first ``compatibility.yaml`` of a stack: what its charts and the facts tell, with what is only a guess marked."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.api import yaml
+from clusterstacks.authoring.loading import load
+from clusterstacks.domain.compatibility import API_VERSION, FILE, parse_compatibility
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.kubeversions import kubernetes_range
+from clusterstacks.domain.semver import Constraint, InvalidConstraint, SemVer
+from clusterstacks.domain.verdicts import Verdict
+from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
+from clusterstacks.releases.building.sourcetree import read_tree
+from clusterstacks.releases.errors import SourceBroken
+from clusterstacks.releases.requirements import locked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from clusterstacks.authoring.chart import Chart
+    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.domain.ranges import Range
+    from clusterstacks.domain.upstream import UpstreamFacts
+    from clusterstacks.domain.verdicts import Judgement
+    from clusterstacks.domain.versions import KubernetesMinor
+    from clusterstacks.releases.requirements import Requirement
+
+_IMAGE: Final = re.compile(r"(?<![a-z0-9-])([a-z0-9][a-z0-9-]*):v?([0-9]+\.[0-9]+\.[0-9]+)(?![0-9A-Za-z.-])")
+_NUMBERS: Final = re.compile(r"\d+(?:\.\d+){0,2}")
+_LIBRARY: Final = "library"
+
+
+@dataclass(frozen=True, slots=True)
+class Clue:
+    """A component that a stack seems to hold.
+
+    Args:
+        name: Of the component.
+        version: Of its software.
+        addon: That brings it; empty for the class.
+        told: Where name and version are from.
+        certain: Whether that is evidence rather than a guess.
+        kubernetes: What its chart asks for; None where it does not.
+        chart: Name of the chart that asks.
+    """
+
+    name: str
+    version: str
+    addon: str
+    told: str
+    certain: bool
+    kubernetes: Range | None = None
+    chart: str = ""
+
+
+def infer_file(directory: Path, facts: UpstreamFacts, known: Sequence[KubernetesMinor], *, force: bool) -> Path:
+    """Write the file into a stack directory.
+
+    Args:
+        directory: Of the stack.
+        facts: What upstream projects state.
+        known: Kubernetes minors there are.
+        force: Write over a file that is there.
+
+    Raises:
+        SpecError: The file is there, or the stack cannot be read.
+        OSError: The directory cannot be read or written.
+    """
+    place = directory / FILE
+    if place.exists() and not force:
+        raise SpecError("FileExists", f"{place} is there already: give --force to write over it")
+    stacks = load(read_tree(directory), str(directory))
+    text = infer(stacks, facts, known)
+    hidden = place.with_name(f".{place.name}")
+    hidden.write_text(text, encoding="utf-8")
+    hidden.replace(place)
+    return place
+
+
+def infer(stacks: Sequence[Stack], facts: UpstreamFacts, known: Iterable[KubernetesMinor]) -> str:
+    """Write the file as text; :func:`~clusterstacks.domain.compatibility.parse_compatibility` takes it.
+
+    Args:
+        stacks: One stack, once for each Kubernetes minor it is for; the versions of addons are those for the newest.
+        facts: What upstream projects state.
+        known: Kubernetes minors there are.
+
+    Raises:
+        SpecError: The stack cannot be read, or a chart's dependencies cannot.
+    """
+    for stack in stacks:
+        if stack.settings is None:
+            raise SourceBroken(stack.directory, f"is no stack that can be read: {stack.settings_problem}")
+    minors = sorted(stack.settings.kubernetes.series for stack in stacks if stack.settings is not None)
+    newest = max(stacks, key=lambda stack: stack.settings.kubernetes if stack.settings else _OLDEST)
+    found = tuple(_distinct(clues(newest, facts)))
+    working = [minor for minor in known if found and all(_works(clue, minor, facts) for clue in found)]
+    entries = [line for clue in found for line in _entry(clue, minors[-1], facts)]
+    text = "\n".join([*_head(minors, working), "components:" if found else "components: []", *entries, ""])
+    parse_compatibility(yaml.load(text, name=FILE))
+    return text
+
+
+_OLDEST: Final = KubernetesVersion(0, 0, 0)
+
+
+def clues(stack: Stack, facts: UpstreamFacts) -> Iterator[Clue]:
+    """Find the components of a stack.
+
+    Raises:
+        SpecError: The dependencies of a chart cannot be read.
+    """
+    for chart in stack.charts:
+        yield from _of_addon(chart, facts) if chart.addon else _of_class(chart, facts)
+
+
+def _of_class(chart: Chart, facts: UpstreamFacts) -> Iterator[Clue]:
+    """Find images of known components in the text of the class; more of it nobody can tell."""
+    for path, content in sorted(chart.files.items()):
+        for found in _IMAGE.finditer(content.decode(errors="replace")):
+            if found[1] in facts.components:
+                yield Clue(found[1], found[2], "", f"image in {chart.directory}/{path}", certain=True)
+
+
+def _of_addon(chart: Chart, facts: UpstreamFacts) -> Iterator[Clue]:
+    own, *held = chart.described()
+    by_name = {str(one.get("name")): one for one in held}
+    wanted = [one for one in locked(chart.files, chart.directory) if not _is_library(by_name.get(one.name, {}))]
+    for requirement in wanted:
+        yield _of_dependency(chart, requirement, by_name.get(requirement.name), facts)
+    if not wanted:
+        yield _of_chart(chart.addon, f"{chart.directory}/Chart.yaml", own, facts)
+
+
+def _of_dependency(
+    chart: Chart, requirement: Requirement, held: Mapping[str, object] | None, facts: UpstreamFacts
+) -> Clue:
+    if held is not None:
+        return _of_chart(chart.addon, f"chart {requirement.name} in {chart.directory}/charts", held, facts)
+    component, versions = _by_chart(requirement.name, facts)
+    numbers = _NUMBERS.search(requirement.constraint.text)
+    version = (requirement.exact or (numbers[0] if numbers else "0.0.0")).removeprefix("v")
+    place = f"dependency {requirement} in {chart.chart_file}"
+    if component and requirement.exact and (not versions or version in versions):
+        told = f"{place}" if not versions else f"{place}, which brings {component} {versions[version]}"
+        return Clue(component, versions.get(version, version), chart.addon, told, certain=True)
+    told = f"{place}: this is the version of the chart; write that of the software"
+    return Clue(component or requirement.name, version, chart.addon, told, certain=False)
+
+
+def _of_chart(addon: str, place: str, metadata: Mapping[str, object], facts: UpstreamFacts) -> Clue:
+    name = str(metadata.get("name"))
+    component, _ = _by_chart(name, facts)
+    kubernetes = _wanted(metadata.get("kubeVersion"))
+    for key, certain in (("appVersion", True), ("version", False)):
+        version = str(metadata.get(key) or "").removeprefix("v")
+        if _is_version(version):
+            told = f"{key} of {place}" if certain else f"version of {place}: write that of the software"
+            return Clue(component or name, version, addon, told, certain, kubernetes, name)
+    return Clue(
+        component or name, "0.0.0", addon, f"{place} names no version", certain=False, kubernetes=kubernetes, chart=name
+    )
+
+
+def _by_chart(chart: str, facts: UpstreamFacts) -> tuple[str, Mapping[str, str]]:
+    """Find the component a chart brings, and its versions by those of the chart."""
+    for name, component in facts.components.items():
+        for one in component.charts:
+            if one.name == chart:
+                return name, one.versions
+    return (chart, {}) if chart in facts.components else ("", {})
+
+
+def _wanted(kube_version: object) -> Range | None:
+    try:
+        return kubernetes_range(Constraint.parse(kube_version))
+    except InvalidConstraint:
+        return None
+
+
+def _distinct(clues: Iterable[Clue]) -> Iterator[Clue]:
+    """Give every component a name of its own, as the file must; what is said twice of one addon is said once."""
+    seen: dict[str, Clue] = {}
+    for clue in clues:
+        name = clue.name if clue.name not in seen else f"{clue.name}-{clue.addon or 'class'}"
+        if name not in seen:
+            seen[name] = clue
+            yield Clue(name, clue.version, clue.addon, clue.told, clue.certain, clue.kubernetes, clue.chart)
+
+
+def _head(minors: Sequence[KubernetesMinor], working: Sequence[KubernetesMinor]) -> Iterator[str]:
+    first, last = minors[0], minors[-1]
+    yield "# Begun by csctl compat infer. Nobody has confirmed what is called a guess: correct it, then drop the word."
+    yield f"apiVersion: {API_VERSION}"
+    yield "# guess: the Kubernetes the stack is made for; widen it once its class was tried with another."
+    if working:
+        yield f"# All components below are known to work with Kubernetes {', '.join(map(str, working))}."
+    yield f'kubernetes: ">={first} <{_following(last)}"'
+
+
+def _following(minor: KubernetesMinor) -> str:
+    return f"{minor.major}.{minor.minor + 1}"
+
+
+def _works(clue: Clue, minor: KubernetesMinor, facts: UpstreamFacts) -> bool:
+    if clue.kubernetes is not None and not _is_known(clue, facts):
+        return clue.kubernetes.holds((minor.major, minor.minor, 0))
+    return _judged(clue, minor, facts).verdict is Verdict.OK
+
+
+def _judged(clue: Clue, minor: KubernetesMinor, facts: UpstreamFacts) -> Judgement:
+    return facts.judge(clue.name, SemVer.parse(clue.version), KubernetesVersion(minor.major, minor.minor, 0))
+
+
+def _entry(clue: Clue, minor: KubernetesMinor, facts: UpstreamFacts) -> Iterator[str]:
+    own = None if _is_known(clue, facts) else clue.kubernetes
+    yield f"# {'evidence' if clue.certain else 'guess'}: {_line(clue.told)}"
+    if own is not None:
+        yield "# evidence: Helm refuses the chart outside of the range; nobody says that all of it was tried."
+    elif _is_known(clue, facts):
+        yield f"# evidence: {_line(_judged(clue, minor, facts).text)}; counts unless kubernetes is written here."
+    else:
+        yield "# Nobody states its range: add kubernetes with what you know, else its verdict is unknown."
+    yield f"- name: {json.dumps(clue.name)}"
+    if clue.addon:
+        yield f"  addon: {json.dumps(clue.addon)}"
+    yield f"  version: {json.dumps(clue.version)}"
+    if own is not None:
+        yield f'  kubernetes: "{own}"'
+        yield f"  source: {json.dumps(f'kubeVersion of chart {clue.chart}')}"
+
+
+def _is_known(clue: Clue, facts: UpstreamFacts) -> bool:
+    if clue.name not in facts.components:
+        return False
+    return any(one.kubernetes is not None for one in facts.components[clue.name].about(SemVer.parse(clue.version)))
+
+
+def _is_library(metadata: Mapping[str, object]) -> bool:
+    return metadata.get("type") == _LIBRARY
+
+
+def _is_version(text: str) -> bool:
+    try:
+        SemVer.parse(text)
+    except InvalidVersion:
+        return False
+    return True
+
+
+def _line(text: str) -> str:
+    """What stands in charts must not end a comment."""
+    return "".join(character if character.isprintable() else " " for character in text)
