@@ -1,0 +1,56 @@
+"""What holds for all pages, and that a page cannot show what is not so."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.pages import CHECKOUT, DOCS, Block, Page, shows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGES = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+PRINTED = "first\nsecond: 17 files\nthird\nfourth\n"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_every_link_to_another_page_leads_there(page: Path) -> None:
+    prose = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        place = (page.parent / path).resolve() if path else page
+        assert place.exists(), f"{target} does not exist"
+        assert not anchor or anchor in anchors(place.read_text()), f"{target}: there is no such heading"
+
+
+def anchors(text: str) -> set[str]:
+    """Name the headings of a page as GitHub does."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    "excerpt", ["", "third\n", "first\nsecond: ... files\n", "first\n...\nfourth\n", "...\nfourth\n"]
+)
+def test_an_excerpt_may_leave_out_lines_and_words(excerpt: str) -> None:
+    assert shows(excerpt, PRINTED)
+
+
+@pytest.mark.parametrize(
+    "excerpt", ["fifth\n", "thi\n", "first\nthird\n", "third\n...\nfirst\n", "second: ... pages\n"]
+)
+def test_an_excerpt_of_something_else_is_none(excerpt: str) -> None:
+    assert not shows(excerpt, PRINTED)
+
+
+@pytest.mark.parametrize("block", [Block("echo one", "two\n"), Block("echo one\nfalse")], ids=["output", "failure"])
+def test_a_page_that_is_wrong_is_told(tmp_path: Path, block: Block) -> None:
+    page = Page((Block("echo fine", "fine\n"), block), {})
+
+    with pytest.raises(AssertionError, match="echo one"):
+        page.run(tmp_path, {"PATH": "/usr/bin:/bin"})
