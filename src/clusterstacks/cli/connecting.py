@@ -93,5 +93,5 @@ def repository_or_environment(text: str | None) -> Reference:
 
     found = Reference.parse(text) if text else Reference.from_environ(os.environ)
     if found is None:
-        raise click.UsageError("name a repository, or set OCI_REPOSITORY")
+        raise click.UsageError("name a repository, or set OCI_REGISTRY and OCI_REPOSITORY")
     return found
