@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from clusterstacks.api.names import DIGEST_ANNOTATION, Kind
 from clusterstacks.api.source import SourceSpec
 from clusterstacks.devcluster.binaries import resolve
 from clusterstacks.operator.settings import parse_settings
@@ -26,6 +27,7 @@ from tests.support.stacks import TinyStack, config_map, templates
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from clusterstacks.domain.objects import Manifest
     from tests.support.operating import World
     from tests.support.registries import RegistryServer
 
@@ -82,9 +84,15 @@ async def test_the_commands_do_what_is_written(
             await remote.replace(name, STACK.files("v1", {"cni": templates(config_map("other"))}))
             await asyncio.to_thread(page.part(moved).run, home, administrator)
 
-            await remote.replace(name, STACK.files("v1", {}))
+            csctl("sign", f"{remote.place}:{name}", "--key", "release.key", environ=administrator)
+            release = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
+            await world.delete(release)
+            await world.until(
+                Kind.CLUSTER_STACK_RELEASE, name.release, lambda one: is_ready(one) and digest(one) != digest(release)
+            )
+
             await asyncio.to_thread(page.part(replacing).run, home, administrator)
-            await world.until("ClusterStackRelease", name.release, is_ready)
+            await world.release_ready(name)
 
 
 def test_the_operators_flags_are_those_of_the_page(tmp_path: Path) -> None:
@@ -114,6 +122,10 @@ def test_every_example_is_a_source_that_the_page_allows() -> None:
         else:
             assert source.directory is not None
             assert source.directory.path == "team-a"
+
+
+def digest(release: Manifest) -> str:
+    return str(release["metadata"]["annotations"][DIGEST_ANNOTATION])
 
 
 def _flags(command: str) -> list[str]:
