@@ -63,7 +63,8 @@ class Node:
     def refuse(self, way_out: str) -> DocumentError:
         """Build the error that names the place, the value found and the way out."""
         place = f"{self.file}: {self.field}" if self.field else f"{self.file}: the document"
-        return self.error(f"{place} is {shown(self.value)}: {way_out}")
+        found = "missing" if self.value is None else shown(self.value)
+        return self.error(f"{place} is {found}: {way_out}")
 
     def child(self, key: str) -> Node:
         """Step into a field of a mapping; a field that is absent gives a node of None."""

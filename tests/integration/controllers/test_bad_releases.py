@@ -61,7 +61,7 @@ CASES: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
     "metadata.yaml is empty": (
         "metadata.yaml",
         holding(b""),
-        "metadata.yaml: the document is nothing: write a mapping",
+        "metadata.yaml: the document is missing: write a mapping",
     ),
     "metadata.yaml is a list": (
         "metadata.yaml",
@@ -71,12 +71,12 @@ CASES: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
     "metadata.yaml has no versions": (
         "metadata.yaml",
         holding(b"apiVersion: metadata.clusterstack.x-k8s.io/v1alpha1"),
-        "versions is nothing: write a mapping",
+        "versions is missing: write a mapping",
     ),
     "metadata.yaml has numbers for versions": (
         "metadata.yaml",
         holding(b'{"versions": {"clusterStack": 1, "kubernetes": 1.35}}'),
-        "versions.components is nothing: write a mapping",
+        "versions.components is missing: write a mapping",
     ),
     "metadata.yaml is no text": ("metadata.yaml", holding(b"\xff\xfe\x00"), "metadata.yaml: is not UTF-8 at byte 0"),
     "metadata.yaml is of another version": (

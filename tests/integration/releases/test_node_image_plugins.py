@@ -116,7 +116,7 @@ def test_d45_an_executable_in_the_current_directory_is_not_run(author: Author, p
         ("kill -9 $$", "csctl-local ended with signal 9"),
         ("true", "wrote no node-images.yaml into the release"),
         ('echo "a: [" > "$3/node-images.yaml"', "node-images.yaml"),
-        ('echo "a: 1" > "$3/node-images.yaml"', "node-images.yaml: apiVersion is nothing"),
+        ('echo "a: 1" > "$3/node-images.yaml"', "node-images.yaml: apiVersion is missing"),
     ],
 )
 def test_a_plugin_that_fails_leaves_no_release(author: Author, script: str, complaint: str) -> None:

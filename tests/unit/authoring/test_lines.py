@@ -36,7 +36,7 @@ def test_the_line_of_a_field_or_of_what_would_hold_it(field: str, line: int) -> 
 
 def test_a_complaint_names_a_line_or_a_field() -> None:
     assert line_of_complaint(FILE, "f.yaml, line 7: key 'a' is there twice") == 7
-    assert line_of_complaint(FILE, "f.yaml: config.name is nothing: write a name") == 3
+    assert line_of_complaint(FILE, "f.yaml: config.name is missing: write a name") == 3
     assert line_of_complaint(FILE, "f.yaml: config.name: 'x' is no range") == 3
     assert line_of_complaint(FILE, "something else") == 1
 

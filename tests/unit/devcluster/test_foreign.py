@@ -156,9 +156,9 @@ def test_the_same_definition_twice_is_one_and_two_different_ones_are_refused(tmp
     ("change", "message"),
     [
         ({"apiVersion": "apiextensions.k8s.io/v1beta1"}, "only apiextensions.k8s.io/v1 is served"),
-        ({"metadata": {}}, r"metadata\.name is nothing"),
+        ({"metadata": {}}, r"metadata\.name is missing"),
         ({"metadata": {"name": "x", "labels": "y"}}, r"metadata\.labels is 'y': write a mapping"),
-        ({"spec": {"versions": []}}, r"spec\.group is nothing"),
+        ({"spec": {"versions": []}}, r"spec\.group is missing"),
         ({"spec": {"group": "g", "names": {"kind": "K"}, "versions": {}}}, r"spec\.versions is a mapping"),
         ({"spec": {"group": "g", "names": {"kind": "K"}, "versions": []}}, "exactly one version must have"),
         ({"spec": {"group": "g", "names": {"kind": "K"}, "versions": [ONLY, ONLY]}}, "exactly one version must have"),

@@ -62,18 +62,18 @@ def test_a_key_that_is_no_hook_is_kept_for_a_word_to_the_author() -> None:
 @pytest.mark.parametrize(
     ("document", "complaint"),
     [
-        (None, "clusteraddon.yaml: the document is nothing: write a mapping"),
-        ({}, "clusteraddon.yaml: addonStages is nothing"),
+        (None, "clusteraddon.yaml: the document is missing: write a mapping"),
+        ({}, "clusteraddon.yaml: addonStages is missing"),
         ({"addonStages": {"AfterClusterUpgrade": {}}}, "addonStages.AfterClusterUpgrade is a mapping: write a list"),
         (stages("cni"), "AfterControlPlaneInitialized[0] is 'cni': write a mapping"),
-        (stages({"action": "apply"}), "AfterControlPlaneInitialized[0].name is nothing: name the directory"),
+        (stages({"action": "apply"}), "AfterControlPlaneInitialized[0].name is missing: name the directory"),
         (stages({"name": "../cni", "action": "apply"}), "[0].name is '../cni': use lower-case letters"),
-        (stages({"name": "cni"}), "[0].action is nothing: the action of stage cni must be apply or delete"),
+        (stages({"name": "cni"}), "[0].action is missing: the action of stage cni must be apply or delete"),
         (stages({"name": "cni", "action": "Apply"}), "[0].action is 'Apply': the action of stage cni must be"),
         (stages({"name": "cni", "action": ["apply"]}), "[0].action is a list: the action of stage cni must be"),
         (
             stages({"name": "cni", "action": "apply", "waitForPreCondition": {"objects": [WATCHED]}}),
-            "[0].waitForPreCondition.conditions is nothing: write a CEL expression",
+            "[0].waitForPreCondition.conditions is missing: write a CEL expression",
         ),
         (
             stages(

@@ -52,8 +52,8 @@ def test_a_release_may_say_no_node_image(node_image: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("versions", "complaint"),
     [
-        (None, "metadata.yaml: versions is nothing: write a mapping"),
-        ({"clusterStack": 3}, "metadata.yaml: versions.components is nothing: write a mapping"),
+        (None, "metadata.yaml: versions is missing: write a mapping"),
+        ({"clusterStack": 3}, "metadata.yaml: versions.components is missing: write a mapping"),
         ({"clusterStack": 3, "components": {}}, "metadata.yaml: versions.clusterStack is 3: write a version like v3"),
         (
             {"clusterStack": "v1", "kubernetes": 1.34, "components": {}},
@@ -61,7 +61,7 @@ def test_a_release_may_say_no_node_image(node_image: dict[str, Any]) -> None:
         ),
         (
             {"clusterStack": "v1", "kubernetes": "v1.34.7", "components": {}},
-            "metadata.yaml: versions.components.clusterAddon is nothing: write a version",
+            "metadata.yaml: versions.components.clusterAddon is missing: write a version",
         ),
         (
             {"clusterStack": "v1", "kubernetes": "v1.34.7", "components": {"clusterAddon": "v1", "nodeImage": ["v1"]}},

@@ -192,7 +192,7 @@ CNI_CSI = {"cni": chart("cni"), "csi": chart("csi")}
 
 BROKEN: dict[str, tuple[str, bytes | None, str]] = {
     "no metadata": ("metadata.yaml", None, "is missing (there is"),
-    "empty metadata": ("metadata.yaml", b"", "the document is nothing"),
+    "empty metadata": ("metadata.yaml", b"", "the document is missing"),
     "metadata that is a list": ("metadata.yaml", b"- a", "the document is a list"),
     "metadata that is no YAML": ("metadata.yaml", b"versions: [", "did not find expected"),
     "metadata of a wrong type": ("metadata.yaml", metadata(**{"v1.35.4": "1.35"}), "versions.kubernetes is"),

@@ -164,9 +164,9 @@ def test_a_cluster_outside_its_ranges_is_warned_of() -> None:
     ("state", "complaint"),
     [
         ([], "the document is a list: write a mapping"),
-        ({"class": "p-s-1-35-v1"}, "kubernetes is nothing: write a full Kubernetes version"),
+        ({"class": "p-s-1-35-v1"}, "kubernetes is missing: write a full Kubernetes version"),
         ({"kubernetes": "1.35", "class": "p-s-1-35-v1"}, r"kubernetes is '1\.35'"),
-        ({"kubernetes": "v1.35.1"}, "class is nothing: write the release"),
+        ({"kubernetes": "v1.35.1"}, "class is missing: write the release"),
         ({"kubernetes": "v1.35.1", "class": "nonsense"}, "class is 'nonsense': write the name of a release"),
         ({"kubernetes": "v1.35.1", "class": "p-s-1-35-v1", "addon": {}}, "unknown field addon: known are kubernetes"),
         ({"kubernetes": "v1.35.1", "class": "p-s-1-35-v1", "addons": {"cni": 1.1}}, r"addons\.cni is 1\.1"),

@@ -25,8 +25,8 @@ def test_of_an_unknown_provider_only_the_group_is_checked() -> None:
 @pytest.mark.parametrize(
     ("provider", "text", "complaint"),
     [
-        ("openstack", OPENSTACK.replace("name: box, ", ""), "openStackNodeImages[0].createOpts.name is nothing"),
-        ("openstack", OPENSTACK.replace("disk_format: qcow2, ", ""), "createOpts.disk_format is nothing"),
+        ("openstack", OPENSTACK.replace("name: box, ", ""), "openStackNodeImages[0].createOpts.name is missing"),
+        ("openstack", OPENSTACK.replace("disk_format: qcow2, ", ""), "createOpts.disk_format is missing"),
         (
             "openstack",
             OPENSTACK.replace("https://images.example.com/box.qcow2", '""'),
@@ -35,7 +35,7 @@ def test_of_an_unknown_provider_only_the_group_is_checked() -> None:
         (
             "openstack",
             OPENSTACK.partition("openStackN")[0],
-            "openStackNodeImages is nothing: write a list of at least one",
+            "openStackNodeImages is missing: write a list of at least one",
         ),
         ("openstack", DOCKER, "apiVersion is 'docker.infrastructure"),
         ("docker", DOCKER.replace("[controlplaneamd64]", "[]"), "write a list of at least one image"),

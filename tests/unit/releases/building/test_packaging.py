@@ -196,7 +196,7 @@ BROKEN = {
     "no settings": ("csctl.yaml", None, "csctl.yaml is missing"),
     "settings of no YAML": ("csctl.yaml", "[", "csctl.yaml"),
     "a Kubernetes minor": ("csctl.yaml", SETTINGS.replace("v1.35.4", "v1.35"), "config.kubernetesVersion is 'v1.35'"),
-    "no provider": ("csctl.yaml", SETTINGS.replace("type: local", "x: y"), "config.provider.type is nothing"),
+    "no provider": ("csctl.yaml", SETTINGS.replace("type: local", "x: y"), "config.provider.type is missing"),
     "a dash in the name": ("csctl.yaml", SETTINGS.replace("tiny", "ti-ny"), "config.clusterStackName is 'ti-ny'"),
     "no class chart": ("cluster-class/Chart.yaml", None, "cluster-class/Chart.yaml is missing"),
     "a foreign chart name": (

@@ -118,14 +118,14 @@ def test_a_signature_of_another_release_is_none_of_this_one() -> None:
     [
         ({"_type": "https://in-toto.io/Statement/v0.1"}, f"only {STATEMENT_TYPE} is"),
         ({"predicateType": "https://slsa.dev/provenance/v1"}, f"only {PREDICATE_TYPE} is"),
-        ({"predicate": {}}, "predicate.release is nothing"),
-        ({"predicate": None}, "predicate is nothing"),
+        ({"predicate": {}}, "predicate.release is missing"),
+        ({"predicate": None}, "predicate is missing"),
         ({"subject": []}, "names no file"),
         ({"subject": None}, "names no file"),
         ({"subject": [{"name": "a", "digest": {"sha256": "0" * 64}}] * 2}, "names the file 'a' twice"),
-        ({"subject": [{"name": "a", "digest": {"sha512": "0" * 128}}]}, "sha256 is nothing"),
+        ({"subject": [{"name": "a", "digest": {"sha512": "0" * 128}}]}, "sha256 is missing"),
         ({"subject": [{"name": "a", "digest": {"sha256": "0" * 63}}]}, "write 64 hex digits"),
-        ({"subject": [{"digest": {"sha256": "0" * 64}}]}, "name is nothing"),
+        ({"subject": [{"digest": {"sha256": "0" * 64}}]}, "name is missing"),
     ],
 )
 def test_a_statement_about_something_else_is_refused_whoever_signed_it(fields: dict[str, Any], complaint: str) -> None:
@@ -183,7 +183,7 @@ def test_a_signed_manifest_must_be_one_of_this_release() -> None:
     renamed = {name.replace("class-v2", "class-v3"): digest for name, digest in FILES.items()}
 
     assert "twice" in cosign_problem_of(json.dumps(twice).encode())
-    assert "layers[0].annotations is nothing" in cosign_problem_of(json.dumps(unnamed).encode())
+    assert "layers[0].annotations is missing" in cosign_problem_of(json.dumps(unnamed).encode())
     assert "more than 100 files" in cosign_problem_of(manifest({f"f{at}": "0" * 64 for at in range(101)}))
     assert "it is for another release: local-tiny-1-35-cluster-class-v2.tgz is not" in cosign_problem_of(
         manifest(renamed)
