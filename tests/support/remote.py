@@ -12,10 +12,11 @@ from clusterstacks.releases.contents import survey
 from clusterstacks.releases.oci.artifact import compose
 from clusterstacks.releases.oci.dockerconfig import ANONYMOUS, Credentials
 from clusterstacks.releases.oci.manifests import OCI_MANIFEST
-from clusterstacks.releases.oci.publishing import open_directory, publish
+from clusterstacks.releases.oci.publishing import publish
 from clusterstacks.releases.oci.reference import Reference
 from clusterstacks.releases.oci.registry import Registry
 from clusterstacks.releases.oci.signatures import attach
+from clusterstacks.releases.opening import open_directory
 from clusterstacks.releases.signing.making import release_envelope
 from clusterstacks.releases.web import Web
 from tests.support.stacks import publish as write

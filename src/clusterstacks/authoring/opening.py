@@ -13,16 +13,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.metadata import Metadata
-from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion, StackVersion
 from clusterstacks.releases.building.creating import Creator
 from clusterstacks.releases.building.settings import open_minor
 from clusterstacks.releases.building.sourcetree import read_tree
 from clusterstacks.releases.building.stacks import selected, stacks_of
-from clusterstacks.releases.charts import ChartCache
-from clusterstacks.releases.contents import survey
 from clusterstacks.releases.directory import DirectorySource
-from clusterstacks.releases.opening import open_release
+from clusterstacks.releases.opening import open_directory
 from clusterstacks.releases.release import METADATA
 from clusterstacks.releases.store import ReleaseStore
 
@@ -66,7 +63,7 @@ async def opened(
         OSError: The directory cannot be read.
     """
     if await asyncio.to_thread(_is_release, directory):
-        async with _completed(await asyncio.to_thread(_open, directory), dependencies) as release:
+        async with _completed(await asyncio.to_thread(open_directory, directory), dependencies) as release:
             yield release
         return
     tree = await asyncio.to_thread(read_tree, directory)
@@ -76,7 +73,7 @@ async def opened(
     with TemporaryDirectory(prefix="csctl-") as scratch:
         creator = Creator(into=Path(scratch), dependencies=dependencies)
         created = await creator.create(stack, _metadata(stack))
-        yield await asyncio.to_thread(_open, created.directory)
+        yield await asyncio.to_thread(open_directory, created.directory)
 
 
 @asynccontextmanager
@@ -93,11 +90,6 @@ async def _completed(release: Release, dependencies: ChartDependencies | None) -
 def _is_release(directory: Path) -> bool:
     # A stack may have a metadata.yaml, too: its last versions.
     return (directory / METADATA).is_file() and any(directory.glob("*-cluster-class-*.tgz"))
-
-
-def _open(directory: Path) -> Release:
-    whole = directory.absolute()
-    return open_release(survey(parse_release(whole.name), whole), ChartCache())
 
 
 def _chosen(stacks: tuple[Stack, ...], kubernetes: str) -> Stack:

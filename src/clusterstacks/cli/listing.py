@@ -54,7 +54,7 @@ async def _list(location: Location, trust: Trust) -> tuple[str, ...]:
 
 
 def _sorted_out(names: Iterable[str]) -> tuple[Sequence[ReleaseName], int]:
-    """Tell releases from other names; those of signatures belong to releases and are neither."""
+    """Tell releases from other names."""
     from clusterstacks.domain.names import InvalidName, parse_release
 
     releases, foreign = [], 0
@@ -62,7 +62,7 @@ def _sorted_out(names: Iterable[str]) -> tuple[Sequence[ReleaseName], int]:
         try:
             releases.append(parse_release(name))
         except InvalidName:
-            foreign += not name.startswith("sha256-")
+            foreign += 1
     return sorted(releases), foreign
 
 

@@ -218,4 +218,5 @@ def _pieces(name: ReleaseName, directory: int, file: str) -> Iterator[bytes]:
 
 
 def _unavailable(place: Path, error: OSError) -> SourceUnavailable:
-    return SourceUnavailable(place, f"{error.filename or place}: {error.strerror}")
+    inside = f"{error.filename}: " if error.filename and str(error.filename) != str(place) else ""
+    return SourceUnavailable(place, f"{inside}{error.strerror}")

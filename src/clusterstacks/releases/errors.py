@@ -5,6 +5,7 @@
     SpecError
     ├── UnsafeArchive      an archive holds what no archive of a release may hold, or is damaged
     ├── ReleaseBroken      a file of a release is missing or says something that cannot be used
+    ├── ReleaseTaken       a release is published already, with another content
     ├── DigestMismatch     the source now has another content under a name that was pinned
     └── SourceBroken       a stack directory cannot be built
     DependencyError
@@ -50,6 +51,23 @@ class ReleaseBroken(SpecError):
 
     def __init__(self, release: object, file: str, problem: str) -> None:
         super().__init__("ReleaseBroken", f"release {release}: {file} {problem}")
+
+
+class ReleaseTaken(SpecError):
+    """A release is published with another content, and a published release never changes.
+
+    Args:
+        place: Where, with the release's name.
+        difference: What is other there; empty when that is not known.
+    """
+
+    def __init__(self, place: object, difference: str = "") -> None:
+        what = f" ({difference})" if difference else ""
+        super().__init__(
+            "ReleaseTaken",
+            f"{place} is published already with another content{what}: "
+            "build the release with a higher version and publish that",
+        )
 
 
 class DigestMismatch(SpecError):

@@ -94,7 +94,7 @@ def parse_location(text: str) -> Location:
         scheme, _, rest = text.partition("://")
         path, release = _split(rest)
         return WebLocation(f"{scheme}://{path}", release)
-    if text.startswith(SCHEME) or _names_registry(text):
+    if text.startswith(SCHEME) or ("://" not in text and _names_registry(text)):
         reference = Reference.parse(text)
         if reference.digest:
             raise InvalidLocation(text, "names a digest: name the release by its tag")

@@ -13,6 +13,7 @@ from clusterstacks.domain.compatibility import FILE as COMPATIBILITY
 from clusterstacks.domain.compatibility import parse_compatibility
 from clusterstacks.domain.hashes import Hashes, parse_hashes
 from clusterstacks.domain.metadata import Metadata, parse_metadata
+from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.verdicts import contains
 from clusterstacks.releases.charts import (
     MAX_DOCUMENT_BYTES,
@@ -23,6 +24,7 @@ from clusterstacks.releases.charts import (
     read_addons,
     read_chart,
 )
+from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
 from clusterstacks.releases.release import (
     ADDON_CONFIG,
@@ -42,11 +44,29 @@ from clusterstacks.releases.vendored import NOTHING_VENDORED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from clusterstacks.domain.compatibility import Compatibility
+    from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.contents import Contents
     from clusterstacks.releases.requirements import Requirement
     from clusterstacks.releases.vendored import VendoredCharts
+
+
+def open_directory(directory: Path, name: ReleaseName | None = None) -> Release:
+    """Verify a release directory.
+
+    Args:
+        directory: The directory.
+        name: Whose it is; without it the directory has the release's name.
+
+    Raises:
+        SpecError: Its name or a file of it is broken.
+        ReleaseDamaged: A file changed while it was read.
+        OSError: It cannot be read.
+    """
+    whole = directory.absolute()
+    return open_release(survey(name or parse_release(whole.name), whole), ChartCache())
 
 
 def open_release(contents: Contents, charts: ChartCache, vendored: VendoredCharts = NOTHING_VENDORED) -> Release:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.charts import ChartCache
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.directory import DirectorySource
 from clusterstacks.releases.evidence import MAX_SIGNATURES, SIGNATURE_SUFFIX
-from clusterstacks.releases.opening import open_release
+from clusterstacks.releases.opening import open_directory
 from clusterstacks.releases.signing.envelope import Envelope, parse_envelope
 from clusterstacks.releases.signing.errors import SignatureRefused
+from clusterstacks.releases.signing.statement import Statement
 from clusterstacks.releases.staging import Staging, sweep
 
 if TYPE_CHECKING:
@@ -71,42 +71,43 @@ async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pul
     try:
         await source.fetch(name, staging.path)
         evidence = await source.evidence(name)
-        release = await asyncio.to_thread(_open, name, staging.path)
+        release = await asyncio.to_thread(open_directory, staging.path, name)
         new = await asyncio.to_thread(_settle, staging, target, release)
     finally:
         await asyncio.to_thread(staging.remove)
     # Signatures that were made here and are not published yet stay.
     beside = await DirectorySource(directory).evidence(name)
-    envelope = joined((*evidence.envelopes, *beside.envelopes))
+    files = Statement(name.release, release.contents.files)
+    envelope = joined((*beside.envelopes, *evidence.envelopes), files.text())
     if envelope is not None:
         await asyncio.to_thread(_write, directory, f"{name}{SIGNATURE_SUFFIX}", envelope)
     return Pulled(replace(release, contents=replace(release.contents, root=target)), new, envelope is not None)
 
 
-def joined(envelopes: Iterable[bytes]) -> bytes | None:
-    """Return one envelope with the signatures of all that are over the same document; None when none is usable."""
-    found: Envelope | None = None
+def joined(envelopes: Iterable[bytes], own: bytes) -> bytes | None:
+    """Return one envelope with the signatures of all that are over the same document; None when none is usable.
+
+    Args:
+        envelopes: What is there, by anybody: a registry lets whoever may push put an envelope beside a release.
+        own: The document that lists the release's files; envelopes over another one only count where none is over it.
+    """
+    usable = []
     for text in envelopes:
         try:
-            other = parse_envelope(text)
+            usable.append(parse_envelope(text))
         except SignatureRefused:
             continue
-        if found is None:
-            found = other
-        elif other.payload == found.payload:
-            signatures = tuple(dict.fromkeys((*found.signatures, *other.signatures)))
-            found = Envelope(found.payload, signatures[:MAX_SIGNATURES])
-    return None if found is None else found.text()
+    if not usable:
+        return None
+    payload = own if any(one.payload == own for one in usable) else usable[0].payload
+    signatures = dict.fromkeys(made for one in usable if one.payload == payload for made in one.signatures)
+    return Envelope(payload, tuple(signatures)[:MAX_SIGNATURES]).text()
 
 
 def _stage(directory: Path) -> Staging:
     directory.mkdir(parents=True, exist_ok=True)
     sweep(directory)
     return Staging.create(directory)
-
-
-def _open(name: ReleaseName, directory: Path) -> Release:
-    return open_release(survey(name, directory), ChartCache())
 
 
 def _settle(staging: Staging, target: Path, release: Release) -> bool:

@@ -15,11 +15,11 @@ import pytest
 
 from clusterstacks.releases.archives import write_archive
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.errors import CredentialsRefused, NotThere, ServerUnavailable
+from clusterstacks.releases.errors import CredentialsRefused, NotThere, ReleaseTaken, ServerUnavailable
 from clusterstacks.releases.oci import uploads
 from clusterstacks.releases.oci.descriptors import describe
 from clusterstacks.releases.oci.dockerconfig import ANONYMOUS, Credentials
-from clusterstacks.releases.oci.errors import ContentCorrupt, TagTaken
+from clusterstacks.releases.oci.errors import ContentCorrupt
 from clusterstacks.releases.oci.publishing import publish
 from clusterstacks.releases.oci.reference import Reference
 from clusterstacks.releases.oci.registry import Registry
@@ -85,7 +85,7 @@ async def test_a_release_goes_there_and_back(
     await source.fetch(STAGED, tmp_path / "into")
     assert read_release(tmp_path / "into") == staged_release()
     (directory / "hashes.json").write_text("{}")
-    with pytest.raises(TagTaken):
+    with pytest.raises(ReleaseTaken):
         await publish(directory, there, EPOCH)
 
 

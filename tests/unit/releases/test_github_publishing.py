@@ -14,9 +14,10 @@ from clusterstacks.releases.errors import (
     CredentialsRefused,
     RateLimited,
     ReleaseBroken,
+    ReleaseTaken,
     ServerUnavailable,
 )
-from clusterstacks.releases.github.publishing import ReleaseTaken, publish
+from clusterstacks.releases.github.publishing import publish
 from clusterstacks.releases.github.source import GitHubSource
 from clusterstacks.releases.web import Patience, Web
 from tests.support.github_double import OWNER, REPOSITORY, TOKEN, Fault, GitHubDouble
@@ -114,7 +115,7 @@ async def test_another_content_under_a_published_name_is_refused(
     source: GitHubSource, github: GitHubDouble, directory: Path
 ) -> None:
     github.add(STAGED.release, {**FILES, "hashes.json": b"{}"})
-    with pytest.raises(ReleaseTaken, match="publish it as a new version"):
+    with pytest.raises(ReleaseTaken, match="with a higher version"):
         await publish(directory, source, silent)
     assert {request.method for request in github.requests} == {"GET"}
 

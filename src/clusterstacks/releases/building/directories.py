@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.contents import survey
+from clusterstacks.releases.errors import ReleaseTaken
 from clusterstacks.releases.evidence import SIGNATURE_SUFFIX
 from clusterstacks.releases.staging import Staging
 
@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
 
 
-class AlreadyPublished(SpecError):
-    """A release of that name is published, with other content."""
-
-    def __init__(self, name: ReleaseName, place: object) -> None:
-        super().__init__(
-            "AlreadyPublished",
-            f"release {name} is in {place} with other content, which never changes: publish under another version",
-        )
-
-
 def publish_to_directory(name: ReleaseName, directory: Path, target: Path) -> bool:
     """Copy a release, and the signature beside it, into an existing directory of releases.
 
@@ -33,13 +23,13 @@ def publish_to_directory(name: ReleaseName, directory: Path, target: Path) -> bo
         Whether anything was copied: the same content once more is none.
 
     Raises:
-        AlreadyPublished: Another content has that name.
+        ReleaseTaken: Another content has that name.
         OSError: A disk refuses.
     """
     place = target / name.release
     if place.exists():
         if survey(name, place).digest != survey(name, directory).digest:
-            raise AlreadyPublished(name, target)
+            raise ReleaseTaken(place)
         return False
     signature = f"{name.release}{SIGNATURE_SUFFIX}"
     staging = Staging.create(target)

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.compatibility import FILE as COMPATIBILITY
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.charts import ChartCache
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.evidence import SIGNATURE_SUFFIX
-from clusterstacks.releases.opening import open_release
+from clusterstacks.releases.opening import open_directory
 from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, HASHES, METADATA, NODE_IMAGES
 from clusterstacks.releases.staging import Staging, sweep
 
@@ -58,8 +57,7 @@ def place(name: ReleaseName, staging: Staging, into: Path) -> Path:
         SpecError: The release is broken, or something that is no build of it has its name.
         OSError: The disk refuses.
     """
-    built = survey(name, staging.path)
-    open_release(built, ChartCache())
+    built = open_directory(staging.path, name)
     target = into / name.release
     try:
         staging.publish(target, readable=True)
@@ -93,8 +91,7 @@ def _is_build(name: ReleaseName, directory: Path) -> bool:
     if directory.is_symlink() or not directory.is_dir():
         return False
     try:
-        contents = survey(name, directory)
-        open_release(contents, ChartCache())
+        contents = open_directory(directory, name).contents
     except (SpecError, OSError):
         return False
     archives = {f"{name.series}-{kind}" for kind in _OWN_ARCHIVES}

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.charts import ChartCache
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.errors import AnswerRefused, ReleaseNotFound, StoreUnavailable
+from clusterstacks.releases.errors import AnswerRefused, ReleaseNotFound, ReleaseTaken, StoreUnavailable
 from clusterstacks.releases.evidence import SIGNATURE_SUFFIX
 from clusterstacks.releases.github.drafts import Draft, LocalFile, local_file
 from clusterstacks.releases.github.source import signature_of
-from clusterstacks.releases.opening import open_release
+from clusterstacks.releases.opening import open_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,16 +23,6 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.github.documents import GitHubRelease
     from clusterstacks.releases.github.source import GitHubSource
-
-
-class ReleaseTaken(SpecError):
-    """A release of this name is published with another content, and a published release never changes."""
-
-    def __init__(self, release: object, place: object) -> None:
-        super().__init__(
-            "ReleaseTaken",
-            f"release {release} is published in {place} with another content: publish it as a new version",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +88,7 @@ def _gather(directory: Path) -> _Local:
     name = parse_release(directory.name)
     signature = directory.with_name(f"{name}{SIGNATURE_SUFFIX}")
     try:
-        contents = open_release(survey(name, directory), ChartCache()).contents
+        contents = open_directory(directory).contents
         files = {file: local_file(directory / file, digest) for file, digest in contents.files.items()}
         return _Local(name, contents.digest, files, local_file(signature) if signature.is_file() else None)
     except OSError as error:
@@ -119,7 +108,7 @@ async def _complete(
     """Compare with what is published; a signature that is missing there or was made anew is added."""
     digest = await source.digest(local.name) or await _downloaded(source, local.name)
     if digest != local.digest:
-        raise ReleaseTaken(local.name, source.repository.place)
+        raise ReleaseTaken(f"release {local.name} in {source.repository.place}")
     if local.signature is None:
         return False
     there = signature_of(local.name, published)

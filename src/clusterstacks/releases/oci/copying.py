@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.releases.errors import AnswerRefused
-from clusterstacks.releases.oci.errors import TagTaken
+from clusterstacks.releases.errors import AnswerRefused, ReleaseTaken
 from clusterstacks.releases.oci.signatures import cosign_tag
 from clusterstacks.releases.oci.transfers import side_by_side
 
@@ -50,7 +49,7 @@ async def copy(source: Registry, wanted: str, target: Registry, tag: str) -> Cop
         tag: What it is called there.
 
     Raises:
-        TagTaken: The tag has another manifest there.
+        ReleaseTaken: The tag has another manifest there.
         NotThere: There is nothing to copy.
         ManifestUnsupported: It is no image manifest, e.g. an index.
         DependencyError: A registry fails.
@@ -59,7 +58,7 @@ async def copy(source: Registry, wanted: str, target: Registry, tag: str) -> Cop
     manifest.require_image()
     there = await target.head(tag)
     if there not in (None, manifest.digest):
-        raise TagTaken(target.reference.at(tag), f"manifest {there}, not {manifest.digest}")
+        raise ReleaseTaken(target.reference.at(tag), f"manifest {there}, not {manifest.digest}")
     carrier = _Carrier(source, target)
     await carrier.carry(manifest, manifest.digest)
     signatures = await carrier.carry_signatures(manifest.digest)
@@ -75,10 +74,13 @@ class _Carrier:
 
     async def carry_signatures(self, digest: str) -> int:
         """Copy what belongs to a manifest; return how many it were."""
-        referrers = await self.source.referrers(digest)
-        for referrer in referrers:
-            await self.carry(await self.source.manifest(referrer.digest), referrer.digest)
-        count = len(referrers)
+        count = 0
+        for referrer in await self.source.referrers(digest):
+            manifest = await self.source.manifest(referrer.digest)
+            # A registry may list what belongs to something else, which would vouch for that in the target.
+            if manifest.subject is not None and manifest.subject.digest == digest:
+                await self.carry(manifest, referrer.digest)
+                count += 1
         for kind in _COSIGN_KINDS:
             name = cosign_tag(digest, kind)
             if await self.source.head(name) is not None:

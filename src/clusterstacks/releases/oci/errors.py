@@ -5,8 +5,7 @@
     SpecError
     ├── InvalidReference       a text names nothing in a registry
     ├── DockerConfigInvalid    a file with credentials cannot be read
-    ├── ManifestUnsupported    something else than a release is under a tag
-    └── TagTaken               a release is published already, with another content
+    └── ManifestUnsupported    something else than a release is under a tag
     DependencyError
     ├── HelperFailed           a credential helper does not do its work
     └── ContentCorrupt         bytes are not what their digest says
@@ -43,17 +42,6 @@ class ManifestInvalid(DocumentError):
     """A manifest that breaks the image-spec."""
 
     CODE = "ManifestInvalid"
-
-
-class TagTaken(SpecError):
-    """A published release never changes: the tag has another content already."""
-
-    def __init__(self, place: object, difference: str) -> None:
-        super().__init__(
-            "TagTaken",
-            f"{place} is published already with another content ({difference}): "
-            "build the release with a higher version and publish that",
-        )
 
 
 class HelperFailed(DependencyError):

@@ -6,16 +6,13 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.charts import ChartCache
-from clusterstacks.releases.contents import survey
-from clusterstacks.releases.errors import ReleaseBroken
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseTaken
 from clusterstacks.releases.oci.artifact import compose, files_of
 from clusterstacks.releases.oci.descriptors import EMPTY
-from clusterstacks.releases.oci.errors import InvalidReference, TagTaken
+from clusterstacks.releases.oci.errors import InvalidReference
 from clusterstacks.releases.oci.manifests import OCI_MANIFEST, read_manifest
 from clusterstacks.releases.oci.transfers import side_by_side
-from clusterstacks.releases.opening import open_release
+from clusterstacks.releases.opening import open_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
     from clusterstacks.releases.oci.manifests import Manifest
     from clusterstacks.releases.oci.reference import Reference
     from clusterstacks.releases.oci.registry import Registry
-    from clusterstacks.releases.release import Release
 
 _SHOWN_FILES = 3
 
@@ -56,7 +52,7 @@ async def publish(directory: Path, registry: Registry, created: datetime) -> Pub
         created: What the manifest says of its age.
 
     Raises:
-        TagTaken: The release is published already with another content.
+        ReleaseTaken: The release is published already with another content.
         SpecError: The release is broken.
         DependencyError: The registry fails, also when it is asked what it has (INCUMBENT D42).
         OSError: The directory cannot be read.
@@ -78,17 +74,6 @@ async def publish(directory: Path, registry: Registry, created: datetime) -> Pub
     await side_by_side(push_file, {layer.digest: layer for layer in files.values()}.values())
     digest = await registry.push_manifest(artifact.raw, OCI_MANIFEST, tag)
     return Publication(release.name, _located(registry, tag, digest), new=True)
-
-
-def open_directory(directory: Path) -> Release:
-    """Verify a release directory, whose name is that of the release.
-
-    Raises:
-        SpecError: Its name or a file of it is broken.
-        OSError: It cannot be read.
-    """
-    name = parse_release(directory.absolute().name)
-    return open_release(survey(name, directory), ChartCache())
 
 
 def check_tag(reference: Reference, release: ReleaseName) -> None:
@@ -114,7 +99,7 @@ def _compare(there: Manifest, ours: Mapping[str, Descriptor], place: Reference) 
     )
     if differing:
         more = f" and {len(differing) - _SHOWN_FILES} more" if len(differing) > _SHOWN_FILES else ""
-        raise TagTaken(place, f"other: {', '.join(differing[:_SHOWN_FILES])}{more}")
+        raise ReleaseTaken(place, f"other: {', '.join(differing[:_SHOWN_FILES])}{more}")
 
 
 def _located(registry: Registry, tag: str, digest: str) -> Reference:

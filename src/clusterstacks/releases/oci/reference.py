@@ -71,6 +71,12 @@ class Reference:
         """
         rest, at, digest = text.removeprefix(SCHEME).partition("@")
         registry, slash, path = rest.partition("/")
+        if at and not digest.startswith("sha256:"):
+            # What stands before it may be a password, which is not repeated.
+            raise InvalidReference(
+                "a reference has an @ that no digest follows: write <host>/<repository>[:<tag>][@sha256:<hex>]; "
+                "credentials come from 'docker login' or OCI_USERNAME and OCI_PASSWORD"
+            )
         if not slash or not looks_like_registry(registry) or (at and not digest):
             raise InvalidReference(
                 f"{shown(text)} names nothing in a registry: write <host>/<repository>[:<tag>], "

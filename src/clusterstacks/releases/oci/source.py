@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from clusterstacks.releases.oci.manifests import Manifest
     from clusterstacks.releases.oci.registry import Registry
 
+DIGEST_TAG = "sha256-"
+"""How tags begin under which referrers (distribution-spec, "Referrers Tag Schema") and cosign's signatures are kept."""
+
 MOST_KNOWN = 256
 """How many manifests are remembered, those asked for last (arbitrary: 2 KB each)."""
 
@@ -33,12 +36,12 @@ class OCISource:
         self._known: dict[ReleaseName, Manifest] = {}
 
     async def list(self) -> tuple[str, ...]:
-        """Return all tags, sorted.
+        """Return all tags, sorted, but for those of signatures, which belong to releases.
 
         Raises:
             NotThere: The registry has no such repository.
         """
-        return await self._registry.tags()
+        return tuple(tag for tag in await self._registry.tags() if not tag.startswith(DIGEST_TAG))
 
     async def digest(self, name: ReleaseName) -> str:
         """Return the content digest the manifest states; one request, which after the first is a HEAD.

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.releases.building.directories import AlreadyPublished, publish_to_directory
+from clusterstacks.releases.building.directories import publish_to_directory
+from clusterstacks.releases.errors import ReleaseTaken
 from tests.support.releases import STAGED, read_release, staged_release, write_release
 
 if TYPE_CHECKING:
@@ -44,6 +45,6 @@ def test_another_content_under_the_name_is_refused(release: Path, remote: Path) 
     publish_to_directory(STAGED, release, remote)
     (release / "hashes.json").write_bytes(b"{}")
 
-    with pytest.raises(AlreadyPublished, match="with other content, which never changes"):
+    with pytest.raises(ReleaseTaken, match="published already with another content"):
         publish_to_directory(STAGED, release, remote)
     assert read_release(remote / STAGED.release) == FILES

@@ -22,7 +22,7 @@ from clusterstacks.releases.oci.manifests import (
     Manifest,
     read_manifest,
 )
-from clusterstacks.releases.oci.publishing import open_directory
+from clusterstacks.releases.opening import open_directory
 from clusterstacks.releases.sources import MAX_FILE_BYTES
 from tests.support.releases import STAGED, staged_release, write_release
 

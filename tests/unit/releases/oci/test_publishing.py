@@ -9,9 +9,9 @@ import pytest
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.errors import NotThere, ReleaseNotFound
+from clusterstacks.releases.errors import NotThere, ReleaseNotFound, ReleaseTaken
 from clusterstacks.releases.oci.copying import copy
-from clusterstacks.releases.oci.errors import InvalidReference, ManifestUnsupported, TagTaken
+from clusterstacks.releases.oci.errors import InvalidReference, ManifestUnsupported
 from clusterstacks.releases.oci.manifests import OCI_INDEX
 from clusterstacks.releases.oci.publishing import check_tag, publish
 from clusterstacks.releases.oci.reference import Reference
@@ -82,7 +82,7 @@ async def test_a_published_release_never_changes(double: RegistryDouble, registr
     (directory / "hashes.json").write_text("{}")
     (directory / "more").write_text("x")
 
-    with pytest.raises(TagTaken, match=r"other: hashes\.json, more.*higher version"):
+    with pytest.raises(ReleaseTaken, match=r"other: hashes\.json, more.*higher version"):
         await publish(directory, registry, EPOCH)
 
     assert double.manifests == before
@@ -167,7 +167,7 @@ async def test_a_copy_does_not_overwrite(registry: Registry, web: Web, directory
     async with RegistryDouble.started() as elsewhere:
         elsewhere.tags(STAGED.release, b'{"schemaVersion": 2}', OCI_INDEX)
 
-        with pytest.raises(TagTaken):
+        with pytest.raises(ReleaseTaken):
             await copy(registry, STAGED.release, Registry(web, elsewhere.reference), STAGED.release)
         assert len(elsewhere.blobs) == 0
 
@@ -216,6 +216,49 @@ async def test_a_pull_keeps_signatures_that_were_made_here(registry: Registry, d
 
     assert pulled.signed
     assert len(parse_envelope(beside.read_bytes()).signers([mine.public, theirs.public])) == 2
+
+
+async def test_a_foreign_envelope_beside_a_release_displaces_no_signature(
+    registry: Registry, directory: Path, tmp_path: Path
+) -> None:
+    published = await publish(directory, registry, EPOCH)
+    files = survey(STAGED, directory).files
+    ours, stranger = (parse_private_key(new_key_pair()[0], name=name) for name in ("ours", "stranger"))
+    foreign = release_envelope(STAGED, dict.fromkeys(files, "0" * 64)).signed(stranger)
+    for envelope in (foreign, release_envelope(STAGED, files).signed(ours), foreign.signed(ours)):
+        await attach(registry, published.reference.digest, envelope.text())
+
+    pulled = await pull(OCISource(registry), STAGED, tmp_path)
+
+    beside = parse_envelope((tmp_path / f"{STAGED}.dsse.json").read_bytes())
+    assert pulled.signed
+    assert beside.payload == release_envelope(STAGED, files).payload
+    assert beside.signers([ours.public]) == (ours.public,)
+
+
+async def test_what_belongs_to_another_manifest_is_not_copied(
+    double: RegistryDouble, registry: Registry, web: Web, directory: Path
+) -> None:
+    double.referrers = False
+    release = (await publish(directory, registry, EPOCH)).reference.digest
+    other = double.tags("other", b'{"schemaVersion": 2, "manifests": []}', OCI_INDEX)
+    await attach(registry, other, b"{}")
+    double.manifests["kaas/stacks", release.replace(":", "-")] = double.manifests[
+        "kaas/stacks", other.replace(":", "-")
+    ]
+
+    copied = await copy(registry, STAGED.release, Registry(web, Reference.parse(f"{double.host}/mirror")), "x")
+
+    assert copied.signatures == 0
+
+
+async def test_tags_of_signatures_are_no_releases(double: RegistryDouble, registry: Registry, directory: Path) -> None:
+    double.referrers = False
+    published = await publish(directory, registry, EPOCH)
+    await attach(registry, published.reference.digest, b"{}")
+
+    assert len(await registry.tags()) == 2
+    assert await OCISource(registry).list() == (STAGED.release,)
 
 
 async def test_a_pull_does_not_overwrite(registry: Registry, directory: Path, tmp_path: Path) -> None:

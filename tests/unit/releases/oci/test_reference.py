@@ -69,3 +69,9 @@ def test_an_environment_without_a_repository_names_nothing() -> None:
 
 def test_dockers_registry_is_not_where_its_name_says() -> None:
     assert Reference.parse("docker.io/library/x").host == "registry-1.docker.io"
+
+
+def test_a_password_in_a_reference_is_not_repeated() -> None:
+    with pytest.raises(InvalidReference, match="credentials come from") as refused:
+        Reference.parse("oci://user:s3cret@ghcr.io/a")
+    assert "s3cret" not in refused.value.message
