@@ -108,7 +108,7 @@ class Beginning:
 
 
 def write(files: dict[str, str], directory: Path) -> tuple[Path, ...]:
-    """Write new files; when one of them exists, none is written.
+    """Write new files: all of them, or none where one exists or cannot be written.
 
     Raises:
         SpecError: A file is there already.
@@ -116,13 +116,20 @@ def write(files: dict[str, str], directory: Path) -> tuple[Path, ...]:
     """
     places = {directory / path: text for path, text in files.items()}
     if there := [place for place in places if os.path.lexists(place)]:
-        more = f" and {len(there) - 1} more" if len(there) > 1 else ""
-        raise SpecError("FileExists", f"{there[0]}{more} is there already: name another directory, or remove it")
-    for place, text in places.items():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with place.open("x", encoding="utf-8") as file:
-            file.write(text)
-    return tuple(places)
+        what = f"{there[0]} and {len(there) - 1} more are" if len(there) > 1 else f"{there[0]} is"
+        raise SpecError("FileExists", f"{what} there already: name another directory, or remove what is there")
+    written: list[Path] = []
+    try:
+        for place, text in places.items():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("x", encoding="utf-8") as file:
+                written.append(place)
+                file.write(text)
+    except BaseException:  # Ctrl-C, too: half a stack would be in the way of the next attempt
+        for place in written:
+            place.unlink()
+        raise
+    return tuple(written)
 
 
 def _skeleton(name: str) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.cli import output
 from clusterstacks.cli.charts import chart_dependencies
 from clusterstacks.cli.connecting import Meter, Trust
-from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
+from clusterstacks.domain.errors import SpecError, told_of
 from clusterstacks.domain.releasing import Mode, NothingChanged
 from clusterstacks.domain.versions import StackVersion
 from clusterstacks.releases.building.choosing import Chooser, Versions
@@ -28,8 +28,6 @@ from clusterstacks.releases.building.stacks import read_stack, selected, stacks_
 from clusterstacks.releases.web import Web
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from clusterstacks.domain.releasing import Move
     from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
     from clusterstacks.releases.building.choosing import Choice
@@ -106,25 +104,13 @@ async def _stacks(options: Options, into: Path, web: Web) -> tuple[Stack, ...]:
     found: list[Stack] = []
     patches: dict[KubernetesMinor, KubernetesVersion] = {}
     for root in await asyncio.to_thread(find_stacks, options.directory):
-        with _named(root):
+        with told_of(_shown(root.absolute())):
             tree = await asyncio.to_thread(read_stack, root, into)
             minor = open_minor(tree)
             if minor and minor not in patches and not options.offline:
                 patches[minor] = await newest_patch(web, minor)
             found += stacks_of(root, tree, patches)
     return selected(found, options.kubernetes)
-
-
-@contextmanager
-def _named(root: Path) -> Iterator[None]:
-    """Put the stack's directory in front of what is wrong with a file in it."""
-    try:
-        yield
-    except NothingChanged:
-        raise
-    except ClusterStacksError as error:
-        kind = DependencyError if isinstance(error, DependencyError) else SpecError
-        raise kind(error.code, f"{_shown(root.absolute())}: {error.message}") from None
 
 
 async def _publisher(options: Options, resources: AsyncExitStack, mode: Mode) -> Publisher | None:
@@ -155,13 +141,12 @@ def _registry(registry: str) -> str:
 
 async def _build_all(stacks: tuple[Stack, ...], chooser: Chooser, creator: Creator) -> list[Path]:
     for stack in stacks:
-        with _named(stack.root):
+        with told_of(_shown(stack.root)):
             creator.check(stack)
     built, unchanged = [], None
     for stack in stacks:
         try:
-            with _named(stack.root):
-                choice = await chooser.choose(stack)
+            choice = await chooser.choose(stack)
         except NothingChanged as error:
             if len(stacks) == 1:
                 raise
@@ -169,7 +154,7 @@ async def _build_all(stacks: tuple[Stack, ...], chooser: Chooser, creator: Creat
             unchanged = error
             continue
         _explain(stack, choice)
-        with _named(stack.root):
+        with told_of(_shown(stack.root)):
             created = await creator.create(stack, choice.release.metadata)
         for note in created.notes:
             output.note(f"  {note}")

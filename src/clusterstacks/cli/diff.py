@@ -9,6 +9,7 @@ import click
 
 from clusterstacks.cli import output
 from clusterstacks.cli.charts import chart_dependencies, dependency_options
+from clusterstacks.domain.errors import told_of
 
 if TYPE_CHECKING:
     from clusterstacks.authoring.comparing import Difference, Side
@@ -66,7 +67,8 @@ async def _difference(
         sides = []
         for directory in (before, after):
             source = opened(directory, newest, kubernetes=kubernetes, dependencies=charts)
-            sides.append(await _side(await resources.enter_async_context(source), renderer, roots))
+            with told_of(directory):
+                sides.append(await _side(await resources.enter_async_context(source), renderer, roots))
         return compare(*sides)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli import output
+from clusterstacks.domain.errors import told_of
 
 if TYPE_CHECKING:
     from clusterstacks.domain.hashes import Hashes
@@ -43,10 +44,11 @@ def _hashes(directory: Path) -> dict[str, Hashes]:
 
     found = {}
     for root in find_stacks(directory):
-        tree = read_tree(root)
-        minor = open_minor(tree)
-        # The patch is in no hash, so any will do.
-        patches = {minor: KubernetesVersion(minor.major, minor.minor, 0)} if minor else {}
-        for stack in stacks_of(root, tree, patches):
-            found[stack.settings.series] = stack.hashes
+        with told_of(root):
+            tree = read_tree(root)
+            minor = open_minor(tree)
+            # The patch is in no hash, so any will do.
+            patches = {minor: KubernetesVersion(minor.major, minor.minor, 0)} if minor else {}
+            for stack in stacks_of(root, tree, patches):
+                found[stack.settings.series] = stack.hashes
     return found

@@ -52,6 +52,14 @@ _WAYS_OUT = {
 }
 """What to do when the operating system refuses a file."""
 
+_EVIDENCE = {
+    "CredentialsRefused": (
+        "csctl takes those of registries from OCI_USERNAME and OCI_PASSWORD, or OCI_ACCESS_TOKEN, for the registry",
+        "OCI_REGISTRY, else from docker or podman login; that of GitHub from GIT_ACCESS_TOKEN",
+    )
+}
+"""Where csctl takes from what an error asks for, by the error's code: errors are also those of the operator."""
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What a terminal obeys instead of printing it, or cannot print; names and messages may come from anywhere."""
 
@@ -108,7 +116,7 @@ def show_error(error: ClusterStacksError) -> None:
     """Print an error: its first line says object, cause and way out, further lines are evidence."""
     first, *rest = error.message.splitlines() or [error.code]
     click.echo(f"{click.style('Error:', fg='red', bold=True)} {printable(first)}", err=True)
-    for line in rest:
+    for line in (*rest, *_EVIDENCE.get(error.code, ())):
         note(f"  {line}")
 
 

@@ -48,7 +48,7 @@ def push(directory: Path, reference: str | None, ca: Path | None, form: str, *, 
             }
         )
         return
-    what = "pushed" if published.new else "is there already with the same content:"
+    what = "pushed to" if published.new else "is there already with the same content:"
     output.say(f"{published.release} {what} {published.reference}")
     if signatures:
         output.say(f"{published.release} has its signatures beside it")

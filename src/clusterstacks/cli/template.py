@@ -10,6 +10,7 @@ import click
 
 from clusterstacks.cli import output
 from clusterstacks.cli.charts import chart_dependencies, dependency_options
+from clusterstacks.domain.errors import told_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,7 +64,8 @@ def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the 
         raise click.UsageError("--class, --values, --images and --sample exclude each other")
     if options.addons and (options.class_only or options.sample):
         raise click.UsageError("--addon belongs to the objects and values of addons")
-    output.print_text(asyncio.run(_printed(options)))
+    with told_of(options.directory):
+        output.print_text(asyncio.run(_printed(options)))
 
 
 async def _printed(options: Options) -> str:

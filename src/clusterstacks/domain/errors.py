@@ -11,9 +11,14 @@ Anything else that escapes a reconciler is a bug: it is logged with its trace, c
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from clusterstacks.domain.outcomes import Outcome, Stalled, Waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class ClusterStacksError(Exception):
@@ -41,6 +46,22 @@ class DependencyError(ClusterStacksError):
     """
 
     retry = timedelta(seconds=10)
+
+
+@contextmanager
+def told_of(place: object) -> Iterator[None]:
+    """Put a place in front of what is wrong with something in it, unless the message names it.
+
+    Raises:
+        ClusterStacksError: The error from inside, as :class:`SpecError` or :class:`DependencyError`.
+    """
+    try:
+        yield
+    except ClusterStacksError as error:
+        if str(place) in error.message:
+            raise
+        kind = DependencyError if isinstance(error, DependencyError) else SpecError
+        raise kind(error.code, f"{place}: {error.message}") from None
 
 
 def outcome_of(error: ClusterStacksError) -> Outcome:

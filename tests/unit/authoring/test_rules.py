@@ -156,6 +156,29 @@ def test_all_unknown_tags_of_a_file_are_found_at_once() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "slip",
+    [
+        "<< .ClusterClassVersion",
+        "<<.ClusterClassVersion>>",
+        "<< ClusterClassVersion >>",
+        "<< .ClusterClassVersion>>",
+        "<<  .NodeImageVersion >",
+    ],
+)
+def test_a_tag_with_a_slip_in_it_is_found(slip: str) -> None:
+    text = f"a: 1\nb: {slip}\nc: << .ClusterAddonVersion >>\n"
+    faults = [one.fault for one in found(tiny({"notes": text})) if one.rule == "unknown-tag"]
+
+    assert [(fault.line, fault.message) for fault in faults] == [(2, f"{slip} is no tag")]
+
+
+def test_what_only_looks_like_a_tag_is_left_alone() -> None:
+    text = "cat << EOF\nx <<.ClusterClassVersions>>\n<<-NodeImageVersion\n"
+
+    assert not [one for one in found(tiny({"notes": text})) if one.rule == "unknown-tag"]
+
+
 def test_rules_have_ids_of_their_own() -> None:
     assert len({rule.id for rule in RULES}) == len(RULES)
 

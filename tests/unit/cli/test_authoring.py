@@ -64,3 +64,13 @@ def test_a_command_line_that_makes_no_sense_is_refused(
     monkeypatch.chdir(tmp_path)
 
     assert run(*arguments) == output.MUST_CHANGE
+
+
+def test_of_two_directories_the_broken_one_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b"):
+        assert run("init", "local/mine/1-35", str(tmp_path / name)) == 0
+    (tmp_path / "b" / "cluster-class" / "Chart.yaml").unlink()
+    capsys.readouterr()
+
+    assert run("diff", str(tmp_path / "a"), str(tmp_path / "b"), "--offline") == output.MUST_CHANGE
+    assert capsys.readouterr().err.startswith(f"Error: {tmp_path / 'b'}: cluster-class/Chart.yaml is missing")

@@ -7,6 +7,7 @@ import pytest
 
 from clusterstacks.cli import output
 from clusterstacks.domain.errors import DependencyError, SpecError
+from clusterstacks.releases.errors import CredentialsRefused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,3 +97,11 @@ def test_a_program_gets_a_document_as_it_is(tmp_path: Path, capsys: pytest.Captu
     output.print_text("a: \u200e\n", tmp_path / "file")
 
     assert capsys.readouterr().out == (tmp_path / "file").read_text(encoding="utf-8") == "a: \u200e\n"
+
+
+def test_refused_credentials_come_with_the_places_they_are_taken_from(capsys: pytest.CaptureFixture[str]) -> None:
+    def command() -> None:
+        raise CredentialsRefused("r.example/a", 401)
+
+    assert output.run(command) == 1
+    assert "OCI_USERNAME" in capsys.readouterr().err

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from clusterstacks.authoring.stack import Stack
 
 _TAG = re.compile(r"line (\d+): (<< \.\w+ >>)")
+_MISSPELT = re.compile(rf"<<[ \t]*\.?(?:{'|'.join(TAGS)})\b[ \t]*(?:>>?)?".encode())
+"""A known name behind ``<<`` that is written in another way than a tag, or not closed."""
 
 
 def files(stack: Stack) -> Iterator[Fault]:
@@ -49,8 +51,15 @@ def tags(stack: Stack) -> Iterator[Fault]:
     """Every ``<< .Name >>`` is a tag that builds replace (INCUMBENT D47)."""
     known = ", ".join(f"<< .{tag} >>" for tag in TAGS)
     for path, content in stack.tree.items():
-        for line, tag in _unknown_tags(path, content):
+        for line, tag in (*_unknown_tags(path, content), *_misspelt_tags(content)):
             yield Fault(path, line, f"{tag} is no tag", f"write one of {known}")
+
+
+def _misspelt_tags(content: bytes) -> Iterator[tuple[int, str]]:
+    exact = {f"<< .{name} >>".encode() for name in TAGS}
+    for found in _MISSPELT.finditer(content):
+        if found[0] not in exact:
+            yield content.count(b"\n", 0, found.start()) + 1, found[0].decode().rstrip()
 
 
 def _unknown_tags(path: str, content: bytes) -> Iterator[tuple[int, str]]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def settings(stack: Stack) -> Iterator[Fault]:
     """The files that say which stack it is can be read, and their names can stand in a release's name."""
     if problem := stack.settings_problem:
-        yield fault_of(stack, problem, CSCTL, "name provider, stack and Kubernetes version as the formats say")
+        yield fault_of(stack, problem, CSCTL, "correct it; csctl init shows one")
 
 
 def addon_versions(stack: Stack) -> Iterator[Fault]:

@@ -86,7 +86,8 @@ class Chooser:
         written = written_metadata(stack.tree)
         if self._remote is None:
             before = built_predecessor(self._into, written, stack) if written else None
-            return _choice(releasing.stable_release(source, before), before)
+            notes = () if written else await self._uncounted(stack)
+            return _choice(releasing.stable_release(source, before), before, notes)
         listing = await self._listing(stack)
         version = listing.newest(STABLE)
         before = await self._fetched(stack, version)
@@ -108,6 +109,13 @@ class Chooser:
         written = written_metadata(stack.tree)
         own = [stack.settings.release(written.cluster_stack).release] if written else []
         return read_listing([*own, *await self._built()], name)
+
+    async def _uncounted(self, stack: Stack) -> tuple[str, ...]:
+        """Tell that nothing says which versions there were, where somebody might think that earlier builds do."""
+        name = stack.settings.release(StackVersion(0))
+        if read_listing(await self._built(), name).newest(STABLE) is None:
+            return ()
+        return ("the stack has no metadata.yaml that says what was released: --write-metadata keeps one",)
 
     async def _built(self) -> tuple[str, ...]:
         return await self._local().names() if self._into.is_dir() else ()

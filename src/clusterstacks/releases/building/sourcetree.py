@@ -21,6 +21,9 @@ TAGS = ("ClusterClassVersion", "ClusterAddonVersion", "NodeImageVersion")
 WHITEOUT = ".wh."
 """Prefix of a file that takes another away, as in the layers of container images."""
 
+MAX_TREE_BYTES = 256 * 1024 * 1024
+"""Largest stack directory (arbitrary: twice a release; it is held in memory)."""
+
 _TAG = re.compile(rb"<< \.([A-Za-z_][0-9A-Za-z_]*) >>")
 
 
@@ -28,12 +31,19 @@ def read_tree(root: Path) -> dict[str, bytes]:
     """Read every file below ``root``: path with ``/`` as separator, and content.
 
     Raises:
-        SourceBroken: The directory is missing, cannot be read, or holds a link or device.
+        SourceBroken: The directory is missing, cannot be read, is too large, or holds a link or device.
     """
+    tree, size = {}, 0
     try:
-        return {path.relative_to(root).as_posix(): path.read_bytes() for path in _walk(root)}
+        for path in _walk(root):
+            size += path.stat().st_size
+            if size > MAX_TREE_BYTES:
+                bound = f"{MAX_TREE_BYTES // 1024**2} MiB"
+                raise SourceBroken(path, f"makes the stack larger than {bound}: keep it outside of the stack directory")
+            tree[path.relative_to(root).as_posix()] = path.read_bytes()
     except OSError as error:
         raise SourceBroken(error.filename or root, f"cannot be read: {error.strerror}") from None
+    return tree
 
 
 def overlaid(base: Mapping[str, bytes], changes: Mapping[str, bytes]) -> dict[str, bytes]:

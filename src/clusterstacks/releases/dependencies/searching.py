@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ AT_ONCE = 4
 """Charts fetched at the same time (arbitrary)."""
 
 _ALIAS = ("alias:", "@")
+_CREDENTIALS = re.compile(r"([a-z0-9+.-]*://)[^/?#]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,10 @@ class Search:
         name, subject = requirement.repository, f"{label}: {requirement}"
         if not name:
             raise ChartRepositoryRefused(subject, "''", "is none", "put the chart into charts/, or name its repository")
+        if _CREDENTIALS.match(name):
+            problem = "has credentials in it, which every reader of the chart would know"
+            way_out = "take them out, and log in with 'docker login' or 'helm registry login'"
+            raise ChartRepositoryRefused(subject, _CREDENTIALS.sub(r"\1", name), problem, way_out)
         if name.startswith(_ALIAS):
             problem = "is a name on its author's machine"
             raise ChartRepositoryRefused(subject, name, problem, "write the repository's URL, and lock it again")

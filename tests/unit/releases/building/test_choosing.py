@@ -173,3 +173,12 @@ async def test_hash_and_custom_ask_nobody(tmp_path: Path) -> None:
 
     assert after(await Chooser(Mode.HASH, None, tmp_path).choose(stack)) == [f"v0-sha.{stack.hashes.short}"] * 3
     assert after(await Chooser(Mode.CUSTOM, None, tmp_path, given).choose(stack)) == ["v9", "v8", "v0-foo.3"]
+
+
+async def test_a_first_release_beside_an_earlier_build_says_what_would_count(tmp_path: Path) -> None:
+    author = Author(tmp_path, metadata=False)
+    assert (await author.choose(remote=False)).notes == ()
+
+    await author.build(versions("v1", "v1"))
+
+    assert "--write-metadata keeps one" in (await author.choose(remote=False)).notes[0]

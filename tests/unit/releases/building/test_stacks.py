@@ -7,7 +7,7 @@ import pytest
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.building.discovery import find_stacks
-from clusterstacks.releases.building.sourcetree import read_tree
+from clusterstacks.releases.building.sourcetree import MAX_TREE_BYTES, read_tree
 from clusterstacks.releases.building.stacks import Stack, read_stack, selected, stacks_of
 from clusterstacks.releases.errors import SourceBroken
 from tests.support.sources import REPOSITORY, directory_of
@@ -79,3 +79,11 @@ def test_only_the_addons_hash_differs_between_the_minors_of_one_directory() -> N
     older, newer = (one.hashes.document() for one in selected(everything(), "") if one.settings.stack == "several")
 
     assert {key for key in {*older, *newer} if older.get(key) != newer.get(key)} == {"clusterAddonPinned"}
+
+
+def test_a_directory_too_large_to_hold_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "image.qcow2").open("wb") as file:
+        file.truncate(MAX_TREE_BYTES + 1)
+
+    with pytest.raises(SourceBroken, match=r"image\.qcow2 makes the stack larger than 256 MiB"):
+        read_tree(tmp_path)

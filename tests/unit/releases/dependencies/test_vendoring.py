@@ -442,3 +442,12 @@ async def test_a_path_to_no_chart_of_the_stack_is_refused(charts: ChartDependenc
 async def test_a_neighbour_of_another_version_is_refused(charts: ChartDependencies) -> None:
     with pytest.raises(ChartBroken, match=r"common is the chart common 1\.4\.0, and .* needs common ~1\.5"):
         await charts.vendor(needing(("common", "~1.5", "file://../../common")), LABEL, tree=NEIGHBOUR)
+
+
+@pytest.mark.parametrize("url", ["https://me:s3cret@charts.example/x", "oci://me:s3cret@r.example/x", "http://me@h/"])
+async def test_credentials_in_the_url_of_a_repository_are_refused_and_not_repeated(
+    charts: ChartDependencies, url: str
+) -> None:
+    with pytest.raises(ChartRepositoryRefused, match="has credentials in it") as refused:
+        await charts.vendor(needing(("common", "~1.4", url)), LABEL, tree=NEIGHBOUR)
+    assert "s3cret" not in refused.value.message
