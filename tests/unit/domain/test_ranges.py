@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.domain.ranges import InvalidRange, Range
+from clusterstacks.domain.ranges import InvalidRange, Range, merged
 
 
 @pytest.mark.parametrize(
@@ -95,3 +95,30 @@ def test_a_range_is_the_union_of_the_intersections_of_its_bounds(
 def _numbers(text: str) -> tuple[int, int, int]:
     major, minor, patch = map(int, text.split("."))
     return major, minor, patch
+
+
+@pytest.mark.parametrize(
+    ("ranges", "text"),
+    [
+        ((">=1.30 <1.34", ">=1.30 <1.34"), ">=1.30 <1.34"),
+        ((">=1.32 <1.33", ">=1.33 <1.34", ">=1.30 <1.31"), ">=1.30 <1.31 || >=1.32 <1.34"),
+        ((">=1.30 <1.36", ">=1.31 <1.32"), ">=1.30 <1.36"),
+        ((">=1.30 <1.32 || >=1.32 <1.33",), ">=1.30 <1.33"),
+        ((">=1.25", ">=1.20 <1.21"), ">=1.20 <1.21 || >=1.25"),
+        ((), ""),
+    ],
+)
+def test_ranges_that_continue_one_another_are_written_as_one(ranges: tuple[str, ...], text: str) -> None:
+    assert merged(Range.parse(one) for one in ranges) == text
+
+
+SPANS = st.tuples(st.integers(20, 40), st.integers(1, 6)).map(lambda pair: f">=1.{pair[0]} <1.{sum(pair)}")
+
+
+@given(st.lists(SPANS, min_size=1, max_size=5))
+def test_a_merged_range_holds_what_any_of_its_parts_holds(texts: list[str]) -> None:
+    parts = [Range.parse(text) for text in texts]
+    whole = Range.parse(merged(parts))
+
+    for minor in range(15, 50):
+        assert whole.holds((1, minor, 3)) is any(part.holds((1, minor, 3)) for part in parts)
