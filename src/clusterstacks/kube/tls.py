@@ -37,9 +37,28 @@ def client_context(ca: bytes, certificate: bytes, key: bytes, *, verify: bool) -
     return context
 
 
+def server_context() -> ssl.SSLContext:
+    """Build the context of a server without a certificate; :func:`serve_with` gives it one."""
+    return ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+
+
+def serve_with(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Have connections that begin from now on see this certificate; those under way go on with the one they have.
+
+    Args:
+        context: Of the server, in use or not.
+        certificate: PEM chain.
+        key: Its PEM key, not encrypted.
+
+    Raises:
+        ssl.SSLError: These are no certificate and its key.
+    """
+    _load_pair(context, certificate, key)
+
+
 def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
     """Load a certificate and its key; ``ssl`` takes paths only, so they go through a file in memory."""
-    descriptor = os.memfd_create("client-certificate", os.MFD_CLOEXEC)
+    descriptor = os.memfd_create("certificate", os.MFD_CLOEXEC)
     try:
         with os.fdopen(descriptor, "wb", closefd=False) as memory:
             memory.write(certificate + b"\n" + key)

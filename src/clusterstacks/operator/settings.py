@@ -11,15 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from clusterstacks.api.source import DirectoryPlace, SourceSpec
 from clusterstacks.controllers.sources.choosing import NOTHING_ALLOWED
 from clusterstacks.domain.allowing import AllowedHosts
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.operator.sources import add_source_options, read_text, source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 DEPRECATED = {
     "leader-elect": "this version runs as one replica; start exactly one",
@@ -51,6 +53,9 @@ class Settings:
     watch_filter: str = ""
     metrics_address: tuple[str, int] = ("", 8080)
     probe_address: tuple[str, int] = ("", 9440)
+    webhook_port: int = 0
+    webhook_service: ObjectKey | None = None
+    webhook_url: str = ""
     class_kinds: frozenset[str] = frozenset()
     workers: dict[str, int] = field(default_factory=dict)
     log_level: str = "info"
@@ -80,6 +85,9 @@ def _settings(found: argparse.Namespace, environ: Mapping[str, str]) -> Settings
         watch_filter=found.watch_filter,
         metrics_address=found.metrics_bind_address,
         probe_address=found.health_probe_bind_address,
+        webhook_port=found.webhook_port,
+        webhook_service=found.webhook_service,
+        webhook_url=found.webhook_url,
         class_kinds=frozenset(kind for kind in found.class_kinds.split(",") if kind),
         workers={
             "clusterstack": found.clusterstack_concurrency,
@@ -87,12 +95,16 @@ def _settings(found: argparse.Namespace, environ: Mapping[str, str]) -> Settings
             "clusteraddon": found.clusteraddon_concurrency,
         },
         log_level=found.log_level,
-        notices=tuple(
-            f"--{name} has no effect: {instead}"
-            for name, instead in DEPRECATED.items()
-            if getattr(found, name.replace("-", "_")) is not None
-        ),
+        notices=tuple(_notices(found)),
     )
+
+
+def _notices(found: argparse.Namespace) -> Iterator[str]:
+    for name, instead in DEPRECATED.items():
+        if getattr(found, name.replace("-", "_")) is not None:
+            yield f"--{name} has no effect: {instead}"
+    if found.webhook_port and not found.webhook_service and not found.webhook_url:
+        yield "Nothing is validated at admission: --webhook-service says by which Service the API server calls"
 
 
 def option_parser() -> argparse.ArgumentParser:
@@ -128,6 +140,7 @@ def option_parser() -> argparse.ArgumentParser:
         metavar="HOST:PORT",
         help="/healthz and /readyz",
     )
+    _add_webhooks(parser)
     add(
         "--class-kinds",
         default="",
@@ -139,6 +152,28 @@ def option_parser() -> argparse.ArgumentParser:
     for name in DEPRECATED:
         add(f"--{name}", nargs="?", const="true", default=None, help=argparse.SUPPRESS)
     return parser
+
+
+def _add_webhooks(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--webhook-port", type=_port, default=9443, metavar="PORT", help="validating webhooks; 0 turns them off"
+    )
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument(
+        "--webhook-service",
+        type=_object_key,
+        default=None,
+        metavar="NAMESPACE/NAME",
+        help="the Service, with port 443, by which the API server calls the webhooks; their Secret lies beside it",
+    )
+    place.add_argument(
+        "--webhook-url",
+        type=_url,
+        default="",
+        metavar="https://HOST:PORT",
+        help="where the API server calls the webhooks when that is no Service; of a loopback address nothing else is "
+        "listened at",
+    )
 
 
 def _add_concurrency(parser: argparse.ArgumentParser) -> None:
@@ -155,6 +190,26 @@ def _address(text: str) -> tuple[str, int]:
     if not port.isdigit() or int(port) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, :PORT or 0")
     return host.strip("[]"), int(port)
+
+
+def _port(text: str) -> int:
+    if not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port")
+    return int(text)
+
+
+def _object_key(text: str) -> ObjectKey:
+    namespace, _, name = text.partition("/")
+    if not namespace or not name or "/" in name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAMESPACE/NAME")
+    return ObjectKey(namespace, name)
+
+
+def _url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme != "https" or not parts.hostname or parts.path not in ("", "/"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not https://HOST:PORT")
+    return text.rstrip("/")
 
 
 def _positive(text: str) -> int:

@@ -38,6 +38,7 @@ from clusterstacks.kube.transport import Pool
 from clusterstacks.operator.enqueuing import CLASS_INDEX, Wakers, class_key, class_namespace
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.supplying import Supplies
+from clusterstacks.operator.webhooks import Webhooks
 from clusterstacks.render.renderer import Renderer
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
@@ -111,6 +112,7 @@ class Operator:
         self._vigilance = Vigilance(supply=self._release_supply, clock=self._clock)
         self._hosts = self._build_hosts()
         self._wakers = self._build_wakers()
+        self._webhooks = self._build_webhooks()
         for name, informer in self._informers.items():
             self._probes.add_ready(f"{name} informer", partial(_sync_problem, informer))
 
@@ -127,6 +129,8 @@ class Operator:
         services |= {f"{name} controller": self._after_sync(host.run) for name, host in self._hosts.items()}
         services["release collection"] = self._after_sync(self._collect_releases)
         services["provider informers"] = self._run_provider_informers
+        if self._webhooks is not None:
+            services["webhooks"] = self._after_sync(self._webhooks.run)
         host, port = self._settings.probe_address
         if port:
             services["probes"] = ProbesServer(host, port, probes=self._probes).run
@@ -143,6 +147,8 @@ class Operator:
             stack.push_async_callback(self._workloads.close)
             stack.push_async_callback(self._renderer.close)
             stack.push_async_callback(self._supplies.close)
+            if self._webhooks is not None:
+                stack.push_async_callback(self._webhooks.close)
 
     def _informer(
         self, group: str, kind: str, indexes: Mapping[str, Callable[[Manifest], list[str]]] | None = None
@@ -261,6 +267,19 @@ class Operator:
         workers = self._settings.workers.get(name, self._settings.workers["clusterstackrelease"])
         return ReconcilerHost(name, reconcile, workers=workers, metrics=self._metrics)
 
+    def _build_webhooks(self) -> Webhooks | None:
+        settings = self._settings
+        if not settings.webhook_port or not (settings.webhook_service or settings.webhook_url):
+            return None
+        return Webhooks(
+            settings,
+            client=self._client,
+            informers=self._informers,
+            supply=self._supplies.supply(_wake_nobody),
+            events=self._events,
+            clock=self._clock,
+        )
+
     def _build_wakers(self) -> Wakers:
         wakers = Wakers(
             watch_filter=self._settings.watch_filter,
@@ -309,6 +328,10 @@ class Operator:
             while True:
                 informer = await self._provider_informers.get()
                 group.create_task(informer.run(), name=f"{informer} informer")
+
+
+def _wake_nobody(_: ObjectKey) -> None:
+    """Whoever asks the webhooks asks again."""
 
 
 def _sync_problem(informer: Informer) -> str:

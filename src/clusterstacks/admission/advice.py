@@ -1,0 +1,86 @@
+"""The way out of a refusal, found within a bound: the verdict does not wait for it, and none is no harm."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.domain.admission.wayout import Wish, classes_for, releases_with, way_to
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.planning.world import State, World
+
+if TYPE_CHECKING:
+    from clusterstacks.admission.offers import Offer
+    from clusterstacks.domain.admission.clusters import Decision, Write
+    from clusterstacks.domain.admission.ranged import Before
+    from clusterstacks.domain.objects import ObjectKey
+    from clusterstacks.domain.planning.compiling import Target
+    from clusterstacks.domain.planning.facts import Judges
+
+PATIENCE: Final = timedelta(seconds=1.5)
+"""How long a refusal waits for its way out, the wait behind others included. Arbitrary: a person waits, and the API
+server gives 5 s for everything."""
+
+log = logging.getLogger(__name__)
+
+
+class Adviser:
+    """Asks the planner, one question at a time: it computes, and the event loop needs its share."""
+
+    def __init__(self) -> None:
+        self._planner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
+
+    def close(self) -> None:
+        """Answer nothing more; a question under way ends by its budget."""
+        self._planner.shutdown(wait=False, cancel_futures=True)
+
+    async def way_out(self, cluster: ObjectKey, write: Write, decision: Decision, offer: Offer, judges: Judges) -> str:
+        """Say what to do instead; empty when that is not known in time."""
+        after, before = write.after, write.before
+        if before is None:
+            return classes_for(after, offer.candidates.values(), judges)
+        if all(one.under_way for one in decision.against):
+            return _wait_for(cluster, decision, write)
+        target = _target(write, before)
+        if target is None:
+            addon = next((one.addon for one in decision.against if one.addon), "")
+            return releases_with(addon, after, before, offer.candidates.values(), judges) if addon else ""
+        return await self._plan(Wish(cluster, _world(offer, judges), _state(before, judges), target))
+
+    async def _plan(self, wish: Wish) -> str:
+        asked = asyncio.get_running_loop().run_in_executor(self._planner, way_to, wish)
+        try:
+            return await asyncio.wait_for(asked, PATIENCE.total_seconds())
+        except TimeoutError:
+            return f"'csctl plan {wish.cluster} --to {wish.target}' looks for a way"
+        except SpecError as error:
+            log.debug("No way out for %s: %s", wish.cluster, error)
+            return ""
+
+
+def _target(write: Write, before: Before) -> Target | None:
+    if write.after.kubernetes != before.asked.kubernetes:
+        return write.after.kubernetes
+    own = write.after.candidate.name
+    return own if own != before.asked.candidate.name else None
+
+
+def _world(offer: Offer, judges: Judges) -> World:
+    return World(tuple(offer.candidates.values()), judges.rules, judges.upstream)
+
+
+def _state(before: Before, judges: Judges) -> State:
+    has = before.delivered
+    addons = None if has.candidate.is_bundle else {addon: has.version(addon) for addon in has.addons}
+    return State(has.kubernetes, has.kubernetes, has.candidate.name, addons, judges.labels, judges.variables)
+
+
+def _wait_for(cluster: ObjectKey, decision: Decision, write: Write) -> str:
+    awaited = [
+        f"{addon} {write.after.version(addon)}" if addon in write.after.addons else f"the removal of {addon}"
+        for addon in dict.fromkeys(one.addon for one in decision.against)
+    ]
+    return f"wait until {', '.join(awaited)} is delivered to Cluster {cluster}, then try again"

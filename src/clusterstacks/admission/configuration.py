@@ -1,0 +1,177 @@
+"""What the API server is told about the webhooks: a ValidatingWebhookConfiguration that the operator applies itself."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from clusterstacks.admission.server import PATH
+from clusterstacks.api.names import CLUSTER_API_GROUP, GROUP, WATCH_FILTER_LABEL
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest, ObjectKey
+
+NAME: Final = "cluster-stack-operator"
+PORT: Final = 443
+"""Of the Service; the one the API server takes unless it is told another."""
+
+CLUSTER_SECONDS: Final = 5
+OWN_SECONDS: Final = 10
+"""How long the API server waits: little for Clusters, which it then lets through, its own default for our kinds."""
+
+# The regular expression is that of domain.names.parse_class; a Cluster of any other class never gets here.
+_CLASS: Final = "^[a-z0-9]+-[a-z0-9]+-[0-9]+-[0-9]+-v[0-9]+(-[0-9A-Za-z_]+[.][0-9A-Za-z_]+)?$"
+_ADDON: Final = "clusterstack.x-k8s.io/addon"
+"""How every annotation about addons begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the API server finds the webhooks: a Service in the cluster, or an address outside of it.
+
+    Args:
+        service: Namespace and name; None for an address.
+        url: ``https://host:port``; empty for a Service.
+    """
+
+    service: ObjectKey | None = None
+    url: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The host names the certificate must have: the one by which the API server calls."""
+        if self.service is not None:
+            return (f"{self.service.name}.{self.service.namespace}.svc",)
+        return (urlsplit(self.url).hostname or "",)
+
+    def client_config(self, bundle: bytes) -> Manifest:
+        """Give the ``clientConfig`` of a webhook."""
+        trust = {"caBundle": base64.b64encode(bundle).decode()}
+        if self.service is None:
+            return {"url": f"{self.url}{PATH}", **trust}
+        name, namespace = self.service.name, self.service.namespace
+        return {"service": {"name": name, "namespace": namespace, "path": PATH, "port": PORT}, **trust}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which objects are asked about: those the operator handles.
+
+    Args:
+        namespace: The only one; empty for all.
+        watch_filter: Value of the label its objects have; empty for all objects.
+    """
+
+    namespace: str = ""
+    watch_filter: str = ""
+
+    @property
+    def name(self) -> str:
+        """The configuration's name: an operator for one namespace has its own."""
+        return f"{NAME}-{self.namespace}" if self.namespace else NAME
+
+    def selectors(self) -> Manifest:
+        """Give the selectors of a webhook."""
+        found: Manifest = {}
+        if self.namespace:
+            found["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}}
+        if self.watch_filter:
+            found["objectSelector"] = {"matchLabels": {WATCH_FILTER_LABEL: self.watch_filter}}
+        return found
+
+
+def configuration(endpoint: Endpoint, scope: Scope, bundle: bytes) -> Manifest:
+    """Give the whole configuration.
+
+    Args:
+        endpoint: Where the webhooks are.
+        scope: For which objects.
+        bundle: PEM certificates of the authorities to trust.
+    """
+    common = {
+        "clientConfig": endpoint.client_config(bundle),
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "NoneOnDryRun",
+        "matchPolicy": "Equivalent",
+        **scope.selectors(),
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": scope.name},
+        "webhooks": [{**common, **one} for one in (*_own_kinds(), _clusters())],
+    }
+
+
+def _own_kinds() -> list[Manifest]:
+    spec = "request.operation != 'UPDATE' || object.spec != oldObject.spec"
+    reference = "request.operation != 'UPDATE' || object.spec.clusterRef != oldObject.spec.clusterRef"
+    return [
+        _own("clusterstacks", ["CREATE", "UPDATE", "DELETE"], spec),
+        _own("clusterstackreleases", ["DELETE"]),
+        _own("clusteraddons", ["CREATE", "UPDATE"], reference),
+        _own("compatibilityrules", ["CREATE", "UPDATE"], spec),
+    ]
+
+
+def _own(plural: str, operations: list[str], changed: str = "") -> Manifest:
+    """Without what it protects the webhook refuses; what changes nothing that is looked at does not need it."""
+    conditions = [{"name": "changed", "expression": changed}] if changed else []
+    return {
+        "name": f"{plural}.{GROUP}",
+        "rules": [_rule(GROUP, plural, operations)],
+        "failurePolicy": "Fail",
+        "timeoutSeconds": OWN_SECONDS,
+        **({"matchConditions": conditions} if conditions else {}),
+    }
+
+
+def _clusters() -> Manifest:
+    return {
+        "name": f"clusters.{GROUP}",
+        "rules": [_rule(CLUSTER_API_GROUP, "clusters", ["CREATE", "UPDATE"])],
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": CLUSTER_SECONDS,
+        "matchConditions": [
+            {"name": "topology", "expression": "has(object.spec) && has(object.spec.topology)"},
+            {"name": "class", "expression": f"{_class('object')}.matches('{_CLASS}')"},
+            {"name": "changed", "expression": _changed()},
+        ],
+    }
+
+
+def _rule(group: str, plural: str, operations: list[str]) -> dict[str, Any]:
+    return {"apiGroups": [group], "apiVersions": ["*"], "resources": [plural], "operations": operations, "scope": "*"}
+
+
+def _class(cluster: str) -> str:
+    """Name the class in CEL: v1beta2 has ``classRef.name``, v1beta1 ``class``."""
+    topology = f"{cluster}.spec.topology"
+    return (
+        f"(has({topology}.classRef) && has({topology}.classRef.name) ? {topology}.classRef.name : "
+        f"has({topology}.class) ? {topology}.class : '')"
+    )
+
+
+def _changed() -> str:
+    """Say in CEL that class, version or annotations about addons are others than before."""
+    fields = [
+        f"{_optional('object', field)} != {_optional('oldObject', field)}"
+        for field in ("classRef", "class", "classNamespace", "version")
+    ]
+    annotations = [f"!({_same_annotations(*pair)})" for pair in (("object", "oldObject"), ("oldObject", "object"))]
+    had_none = "oldObject == null || !has(oldObject.spec) || !has(oldObject.spec.topology)"
+    return " || ".join([had_none, *fields, *annotations])
+
+
+def _optional(cluster: str, field: str) -> str:
+    place = f"{cluster}.spec.topology.{field}"
+    return f"(has({place}) ? dyn({place}) : dyn(''))"
+
+
+def _same_annotations(one: str, other: str) -> str:
+    mine, theirs = f"{one}.metadata.annotations", f"{other}.metadata.annotations"
+    same = f"has({theirs}) && key in {theirs} && {theirs}[key] == {mine}[key]"
+    return f"!has({mine}) || {mine}.all(key, !key.startsWith('{_ADDON}') || ({same}))"

@@ -1,0 +1,57 @@
+"""What admission has to know of releases: the port that the operator's wiring fills."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from clusterstacks.domain.admission.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import ObjectKey
+    from clusterstacks.domain.planning.world import Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the ClusterStack of a class can serve.
+
+    Args:
+        made_for: The Kubernetes version the class's release states in its status.
+        policy: ``spec.compatibility``.
+        candidates: Releases of the class's provider and stack whose facts are known, by name.
+        lacking: Releases that were asked for and cannot be served, or not yet, and why.
+    """
+
+    made_for: str
+    policy: Policy = Policy.RANGE
+    candidates: Mapping[ReleaseName, Candidate] = field(default_factory=dict)
+    lacking: Mapping[ReleaseName, str] = field(default_factory=dict)
+
+
+class Offers(Protocol):
+    """Who knows the releases."""
+
+    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> Offer | None:
+        """Return what can be served to a Cluster; None where the release is unknown or nothing is known of it yet.
+
+        Args:
+            namespace: Of the class.
+            release: Of the class.
+            wanted: Further releases the Cluster asks for or has.
+
+        Raises:
+            ClusterStacksError: The API server does not answer.
+        """
+        ...
+
+    async def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
+        """Return, by addon, the release of what a cluster has; empty where that is not known yet.
+
+        Raises:
+            ClusterStacksError: The API server does not answer.
+        """
+        ...

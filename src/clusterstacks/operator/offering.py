@@ -1,0 +1,149 @@
+"""What admission knows of releases: those of the ClusterStackReleases, and on demand those their source has besides."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from clusterstacks.admission.offers import Offer
+from clusterstacks.api.clusterstack import ClusterStack
+from clusterstacks.api.names import GROUP, Kind
+from clusterstacks.api.reading import mappings, text
+from clusterstacks.controllers.clusteraddon.creation import addon_name
+from clusterstacks.controllers.owners import leading_stack
+from clusterstacks.controllers.sources.pins import Pins
+from clusterstacks.domain.admission.policy import Policy
+from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.domain.names import InvalidName, ReleaseName, parse_release
+from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.domain.planning.world import Candidate
+from clusterstacks.domain.upstream import UpstreamFacts, with_upstream_upgrades
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from clusterstacks.controllers.sources.supply import Supply
+    from clusterstacks.kube.client import Client
+    from clusterstacks.releases.release import Release
+    from clusterstacks.runtime.store import Store
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseOffers:
+    """Answers admission from what the informers and the disk have; a source is asked for what nobody has only.
+
+    Args:
+        client: The management cluster: classes may come from a namespace nobody watches here.
+        releases: The ClusterStackReleases.
+        supply: Brings releases that have no ClusterStackRelease.
+        facts: What upstream projects state about upgrades.
+    """
+
+    client: Client
+    releases: Store
+    supply: Supply
+    facts: UpstreamFacts
+    _known: dict[tuple[ReleaseName, str], Candidate] = field(default_factory=dict)
+
+    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> Offer | None:
+        """Return what can be served; see :class:`~clusterstacks.admission.offers.Offers`."""
+        own = await self._find(ObjectKey(namespace, release.release))
+        made_for = text(own, "status", "kubernetesVersion") if own is not None else ""
+        if own is None or not made_for:
+            return None
+        manifests = {release: own, **self._siblings(namespace, release)}
+        candidates: dict[ReleaseName, Candidate] = {}
+        for name, manifest in manifests.items():
+            found = await self._candidate(name, manifest)
+            if found is not None:
+                candidates[name] = found
+        lacking: dict[ReleaseName, str] = {}
+        for name in sorted(set(wanted) - candidates.keys()):
+            brought = await self._bring(name, own)
+            if isinstance(brought, Candidate):
+                candidates[name] = brought
+            else:
+                lacking[name] = brought
+        return Offer(made_for, await self._policy(own), candidates, lacking)
+
+    async def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
+        """Return, by addon, where what a cluster has comes from."""
+        resource = await self.client.resource(GROUP, Kind.CLUSTER_ADDON)
+        addon = await self.client.find(resource, addon_name(cluster.name), cluster.namespace) or {}
+        entries = mappings(addon, "status", "addons") or mappings(addon, "spec", "addons")
+        named = {text(one, "name"): _parsed(text(one, "release")) for one in entries}
+        return {name: release for name, release in named.items() if release is not None}
+
+    def _siblings(self, namespace: str, release: ReleaseName) -> dict[ReleaseName, Manifest]:
+        """Return the other releases of the stack in the namespace, whatever their minor."""
+        found: dict[ReleaseName, Manifest] = {}
+        for manifest in self.releases.all():
+            name = _parsed(text(manifest, "metadata", "name"))
+            if name is None or text(manifest, "metadata", "namespace") != namespace or name == release:
+                continue
+            if (name.provider, name.stack) == (release.provider, release.stack):
+                found[name] = manifest
+        return found
+
+    async def _find(self, key: ObjectKey) -> Manifest | None:
+        known = self.releases.get(key)
+        if known is not None:
+            return known
+        return await self.client.find(await self.client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE), *reversed(key))
+
+    async def _candidate(self, name: ReleaseName, manifest: Manifest) -> Candidate | None:
+        """Return what is known of a ClusterStackRelease; None until this process has it on disk."""
+        try:
+            pins = Pins.of(manifest)
+            if not pins.digest:
+                return None
+            key = (name, pins.digest)
+            if key not in self._known:
+                release = await self.supply.store.open(name, pins.digest, pins.charts)
+                if release is None:
+                    return None
+                self._known[key] = self._of(release)
+        except ClusterStacksError as error:
+            log.debug("Release %s says nothing to admission: %s", name, error)
+            return None
+        return self._known[key]
+
+    async def _bring(self, name: ReleaseName, own: Manifest) -> Candidate | str:
+        """Fetch a release from where that of the class comes from, as if it had a ClusterStackRelease beside it."""
+        metadata = {**own["metadata"], "name": name.release, "annotations": {}}
+        known = self.releases.get(ObjectKey(metadata["namespace"], name.release))
+        manifest = known or {**own, "metadata": metadata}
+        try:
+            obtained = await self.supply.obtain(ObjectKey(metadata["namespace"], name.release), manifest, name)
+        except ClusterStacksError as error:
+            return error.message
+        if obtained is None:
+            return "it is being fetched for the first time, try again in a few seconds"
+        return self._of(obtained.release)
+
+    def _of(self, release: Release) -> Candidate:
+        stated = release.compatibility
+        return Candidate(
+            release.name,
+            release.metadata.kubernetes,
+            with_upstream_upgrades(stated, self.facts) if stated is not None else None,
+        )
+
+    async def _policy(self, release: Manifest) -> Policy:
+        stack = await leading_stack(release, self.supply.stacks, self.client)
+        try:
+            return ClusterStack.parse(stack).spec.compatibility if stack is not None else Policy.RANGE
+        except SpecError:
+            return Policy.RANGE
+
+
+@lru_cache(maxsize=4096)
+def _parsed(name: str) -> ReleaseName | None:
+    try:
+        return parse_release(name)
+    except InvalidName:
+        return None
