@@ -37,6 +37,13 @@ class ClusterReference(ObjectReference):
     )
 
 
+class AddonOrigin(Model):
+    """Where an addon comes from."""
+
+    name: Name = Field(description="Name of the addon.")
+    release: Name = Field(description="Release it comes from.")
+
+
 class ClusterAddonSpec(Model):
     """Which cluster, and what it last got; the operator maintains it."""
 
@@ -46,6 +53,12 @@ class ClusterAddonSpec(Model):
     )
     version: Name = Field(default="", description="Version of the addons the cluster has; the operator sets it.")
     hook: Name = Field(default="", description="Hook of the stages under way; the operator sets it.")
+    addons: tuple[AddonOrigin, ...] = Field(
+        default=(),
+        max_length=LIST_LENGTH,
+        description="Where each addon the cluster has comes from; the operator sets it. To move an addon, annotate the "
+        "Cluster.",
+    )
     paused: StrictBool = Field(default=False, description="Whether to leave the addons of this cluster alone.")
 
 
@@ -66,7 +79,7 @@ class DeliveredAddon(Model):
 
     name: Name = Field(description="Name of the addon.")
     release: Name = Field(default="", description="Release it comes from.")
-    version: Name = Field(default="", description="Version of its chart.")
+    version: Name = Field(default="", description="Version of its software, where its release states it.")
     objects: int = Field(ge=0, description="Number of objects delivered.", json_schema_extra={"format": "int32"})
 
 

@@ -132,6 +132,11 @@ def cluster_view(manifest: Manifest) -> ClusterView:
     )
 
 
+def topology_variables(manifest: Manifest) -> dict[str, object]:
+    """Give the variables of a Cluster's topology, by name."""
+    return {text(one, "name"): one.get("value") for one in mappings(manifest, "spec", "topology", "variables")}
+
+
 def cluster_class_view(manifest: Manifest) -> ClusterClassView:
     """Read a ClusterClass: it is ready once its controller saw this generation and its variables are not refused."""
     name, namespace = text(manifest, "metadata", "name"), text(manifest, "metadata", "namespace")

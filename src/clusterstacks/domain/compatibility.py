@@ -12,7 +12,7 @@ from clusterstacks.domain.ranges import Range
 from clusterstacks.domain.semver import SemVer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 FILE = "compatibility.yaml"
 API_VERSION = "compatibility.clusterstack.x-k8s.io/v1alpha1"
@@ -153,6 +153,11 @@ class Compatibility:
     def addons(self) -> tuple[str, ...]:
         """Name the addons, sorted."""
         return tuple(sorted({component.addon for component in self.components if component.addon}))
+
+
+def leading(addon: str, components: Sequence[Component]) -> Component:
+    """Return the component whose version is the addon's: the one of its name, else the first."""
+    return next((one for one in components if one.name == addon), components[0])
 
 
 def parse_compatibility(document: object, *, file: str = FILE) -> Compatibility:

@@ -91,6 +91,18 @@ def read_wishes(annotations: Mapping[str, str], own: ReleaseName) -> AddonWishes
     return AddonWishes(release, addons)
 
 
+def releases_named(annotations: Mapping[str, str], own: ReleaseName) -> tuple[ReleaseName, ...]:
+    """Name every release whose addons a Cluster may have, the class's included; what cannot be read names none."""
+    named = {own}
+    for key, value in annotations.items():
+        if key == RELEASE_ANNOTATION or key.startswith(ADDON_ANNOTATION):
+            try:
+                named.add(_release(key, value, own))
+            except AddonReleaseRefused:
+                continue
+    return tuple(sorted(named))
+
+
 def combined_config(
     own: AddonConfig, sources: Mapping[str, ReleaseName], configs: Mapping[ReleaseName, AddonConfig], home: ReleaseName
 ) -> AddonConfig:

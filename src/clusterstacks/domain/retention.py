@@ -125,6 +125,7 @@ def decide(
     listed: Iterable[str] | None,
     existing: Iterable[ExistingRelease],
     classes_in_use: Iterable[str],
+    addons_in_use: Iterable[str] = (),
 ) -> Retention:
     """Decide which releases to create, keep and delete.
 
@@ -138,6 +139,8 @@ def decide(
             is deleted, as the latest one is unknown. Only read with ``auto_subscribe``.
         existing: The ClusterStackReleases the ClusterStack owns.
         classes_in_use: The class of every Cluster that may use this stack, one per Cluster; foreign ones are ignored.
+        addons_in_use: Releases that Clusters take addons from. One that neither exists nor is listed is not created:
+            whoever writes such an annotation is not who offers releases.
 
     Raises:
         InvalidName: Provider or stack cannot be part of a name.
@@ -148,6 +151,9 @@ def decide(
     latest = max((name for name in names if name.version.channel == subscription.channel), default=None)
     latest_ready = _last_ready(subscription, own)
     reasons = _reasons(subscription, latest, latest_ready, classes_in_use)
+    for name, clusters in _lent(subscription, addons_in_use).items():
+        if name in own or name in names:
+            reasons.setdefault(name, []).append(f"addons in use by {_counted(clusters)}")
     # Without a listing any release may be the latest: what exists and nothing else asks for stays all the same.
     spare = (UNKNOWN_SOURCE,) if following and listed is None else ()
     decisions = [_decision(name, own.get(name), reasons.get(name, []), spare) for name in sorted({*own, *reasons})]
@@ -210,8 +216,17 @@ def _reasons(
     for version in dict.fromkeys(subscription.versions):
         reasons.setdefault(subscription.release(version), []).append(WANTED)
     for name, clusters in _uses(subscription, classes_in_use).items():
-        reasons.setdefault(name, []).append(f"in use by {clusters} cluster{'s' if clusters > 1 else ''}")
+        reasons.setdefault(name, []).append(f"in use by {_counted(clusters)}")
     return reasons
+
+
+def _counted(clusters: int) -> str:
+    return f"{clusters} cluster{'s' if clusters > 1 else ''}"
+
+
+def _lent(subscription: Subscription, releases: Iterable[str]) -> Counter[ReleaseName]:
+    named = [_own(subscription, text) for text in releases]
+    return Counter(name for name in named if name is not None)
 
 
 def _uses(subscription: Subscription, classes: Iterable[str]) -> Counter[ReleaseName]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterapi import cluster_view, is_watched
-from clusterstacks.api.reading import at, text
-from clusterstacks.controllers.clusteraddon.creation import addon_name, release_of
+from clusterstacks.api.reading import at, mappings, text
+from clusterstacks.controllers.clusteraddon.creation import addon_name, releases_used
 from clusterstacks.controllers.clusteraddon.inputs import stable
 from clusterstacks.controllers.owners import STACK_INDEX, stacks_owning
 from clusterstacks.domain.names import InvalidName, parse_class, parse_release
@@ -28,15 +28,22 @@ _WATCHED_METADATA = ("generation", "labels", "annotations", "finalizers", "owner
 
 
 def class_key(cluster: Manifest) -> list[str]:
-    """Values of the index: the class a Cluster uses, none for one without topology."""
+    """Values of the index: the class a Cluster uses and those of the releases its addons come from."""
     view = cluster_view(cluster)
-    return [str(view.class_key)] if view.class_name else []
+    classes = {ObjectKey(key.namespace, parse_release(key.name).class_name) for key in releases_used(view)}
+    return sorted(str(key) for key in ({view.class_key} if view.class_name else set()) | classes)
 
 
 def class_namespace(cluster: Manifest) -> list[str]:
     """Values of an index: the namespace of the class a Cluster uses."""
     view = cluster_view(cluster)
     return [view.class_namespace] if view.class_name else []
+
+
+def _delivered(addon: Manifest) -> tuple[str, ...]:
+    """The class a ClusterAddon has delivered, and the releases its addons come from."""
+    releases = [text(one, "release") for one in mappings(addon, "spec", "addons")]
+    return text(addon, "spec", "clusterStack"), *releases
 
 
 def is_news(change: Change) -> bool:
@@ -109,7 +116,7 @@ class Wakers:
         cluster = ObjectKey(change.key.namespace, text(change.new or change.old or {}, "spec", "clusterRef", "name"))
         if change.new is None and cluster.name:
             self.creator_host.enqueue(cluster)
-        recorded = {text(manifest, "spec", "clusterStack") for manifest in (change.old, change.new) if manifest}
+        recorded = {_delivered(manifest) for manifest in (change.old, change.new) if manifest}
         using = self.clusters.get(cluster)
         if len(recorded) > 1 and using is not None:
             self._wake_release_of(using)
@@ -163,12 +170,11 @@ class Wakers:
 
     def _wake_release_of(self, cluster: Manifest) -> None:
         """Wake what may now be deleted, kept or created again."""
-        key = release_of(cluster_view(cluster))
-        if key is None:
-            return
-        self._enqueue_release(key)
+        keys = releases_used(cluster_view(cluster))
+        for key in keys:
+            self._enqueue_release(key)
         for stack in self.stacks:
-            if stack.namespace == key.namespace:
+            if stack.namespace in {key.namespace for key in keys}:
                 self._enqueue_stack(str(stack))
 
     def _wake_clusters_of(self, release: ObjectKey) -> None:

@@ -17,6 +17,7 @@ from clusterstacks.api.names import (
     Kind,
 )
 from clusterstacks.controllers.clusteraddon.offers import CLASS_NOT_OFFERED
+from clusterstacks.domain.decoupling import releases_named
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_class
 from clusterstacks.domain.objects import Manifest, ObjectKey
@@ -43,6 +44,15 @@ def release_of(cluster: ClusterView) -> ObjectKey | None:
         return ObjectKey(cluster.class_namespace, parse_class(cluster.class_name).release)
     except InvalidName:
         return None
+
+
+def releases_used(cluster: ClusterView) -> tuple[ObjectKey, ...]:
+    """The ClusterStackReleases a Cluster needs: that of its class, and those its annotations take addons from."""
+    try:
+        own = parse_class(cluster.class_name)
+    except InvalidName:
+        return ()
+    return tuple(ObjectKey(cluster.class_namespace, one.release) for one in releases_named(cluster.annotations, own))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

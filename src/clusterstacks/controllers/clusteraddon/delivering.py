@@ -11,6 +11,7 @@ from clusterstacks.api.names import AddonCondition, Reason, ResourceStatus
 from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.apply.explain import describe_conflicts
 from clusterstacks.controllers.clusteraddon.inputs import input_digest
+from clusterstacks.controllers.clusteraddon.overlays import overlaid
 from clusterstacks.domain.addonconfig import Action
 from clusterstacks.domain.delivery import DeliveryState, is_taken
 from clusterstacks.domain.outcomes import Outcome, Waiting
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
     from clusterstacks.apply.results import ObjectResult, PruneReport
     from clusterstacks.controllers.base import Draft
     from clusterstacks.controllers.clusteraddon.observing import Seen
+    from clusterstacks.controllers.clusteraddon.sourcing import Sourcing
     from clusterstacks.domain.addonconfig import Stage
     from clusterstacks.domain.delivery import DeliveryRecord
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.charts import AddonChart
-    from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
     from clusterstacks.runtime.metrics import Metrics
 
@@ -45,7 +46,7 @@ class Delivering:
     Args:
         draft: The ClusterAddon.
         seen: What was read.
-        release: The release its class comes from.
+        sources: The releases its addons come from.
         workload: The workload cluster.
         delivery: The workload cluster's records.
         renderer: Renders charts and values.
@@ -55,7 +56,7 @@ class Delivering:
 
     draft: Draft
     seen: Seen
-    release: Release
+    sources: Sourcing
     workload: Client
     delivery: Delivery
     renderer: Renderer
@@ -72,7 +73,7 @@ class Delivering:
 
     def label(self, addon: str) -> str:
         """How messages call an addon."""
-        return f"addon {addon} of {self.release.name}"
+        return f"addon {addon} of {self.sources.release_of(addon).name}"
 
     async def apply(self, addon: str) -> Outcome | None:
         """Deliver one addon; None when everything of it is in place.
@@ -82,7 +83,7 @@ class Delivering:
             DependencyError: The cluster or a render worker failed; time may heal it.
         """
         with self.draft.blaming(AddonCondition.CHART_FOUND, Reason.CHART_MISSING):
-            chart = self.release.addon(addon)
+            chart = self.sources.release_of(addon).addon(addon)
         self.draft.true(AddonCondition.CHART_FOUND)
         values = await self._values(chart)
         inputs = input_digest(str(self.seen.minor), chart.digest, values)
@@ -164,9 +165,10 @@ class Delivering:
     async def _values(self, chart: AddonChart) -> str:
         label = self.label(chart.name)
         with self.draft.blaming(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_OVERWRITE_FAILED):
-            return await addon_values(
+            values = await addon_values(
                 self.renderer, chart.values_template, self.seen.data, label=label, file=chart.values_name
             )
+            return overlaid(values, chart.name, self.seen.cluster.raw)
 
     async def _render(self, chart: AddonChart, values: str) -> list[Manifest]:
         label = self.label(chart.name)

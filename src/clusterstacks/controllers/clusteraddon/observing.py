@@ -17,12 +17,15 @@ from clusterstacks.api.names import (
     ReleaseCondition,
 )
 from clusterstacks.controllers.clusteraddon.creation import release_of
+from clusterstacks.domain.decoupling import AddonReleaseRefused, AddonWishes, read_wishes
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.rollout import ControlPlaneState
 from clusterstacks.domain.versions import InvalidVersion, KubernetesMinor, KubernetesVersion
 from clusterstacks.kube.errors import KindNotServed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.kube.client import Client
 
@@ -35,6 +38,10 @@ class Seen:
         cluster: The Cluster.
         release: Name of the release its class comes from.
         release_object: The ClusterStackRelease; None while there is none.
+        wishes: Where the addons are to come from.
+        refusal: Why the Cluster's annotations cannot be followed; None when they can.
+        lenders: By name, the ClusterStackReleases of other releases that addons come from; None for one that is
+            missing.
         control_plane: What the stages after an upgrade wait for.
         data: The roots of the templates.
     """
@@ -42,27 +49,49 @@ class Seen:
     cluster: ClusterView
     release: ReleaseName
     release_object: Manifest | None
+    wishes: AddonWishes
+    refusal: AddonReleaseRefused | None
+    lenders: Mapping[ReleaseName, Manifest | None]
     control_plane: ControlPlaneState
     data: dict[str, Manifest]
 
     @property
     def digest(self) -> str:
-        """The pinned digest of the release; empty while it was not downloaded."""
-        metadata = (self.release_object or {}).get("metadata") or {}
-        return str((metadata.get("annotations") or {}).get(DIGEST_ANNOTATION, ""))
+        """The pinned digests of all releases that addons come from, the class's first and alone in most clusters."""
+        others = [f"{name}={_digest(self.lenders[name])}" for name in sorted(self.lenders)]
+        return "+".join([_digest(self.release_object), *others])
+
+    @property
+    def objects(self) -> dict[ReleaseName, Manifest | None]:
+        """The ClusterStackReleases of all releases that addons come from."""
+        return {self.release: self.release_object, **self.lenders}
 
     @property
     def release_missing(self) -> str:
-        """Say that the release was not downloaded, and why as far as its object knows."""
-        why = condition_view(self.release_object or {}, "Ready").message
-        title = f"ClusterStackRelease {self.cluster.class_namespace}/{self.release}"
-        return f"{title}, which class {self.cluster.class_name} comes from, has not been downloaded{why and f': {why}'}"
+        """Say which release was not downloaded, and why as far as its object knows; empty when all were."""
+        missing = [(name, manifest) for name, manifest in self.objects.items() if not _digest(manifest)]
+        if not missing:
+            return ""
+        name, manifest = missing[0]
+        title = f"ClusterStackRelease {self.cluster.class_namespace}/{name}"
+        used = (
+            f"class {self.cluster.class_name} comes"
+            if name == self.release
+            else "the Cluster's annotations take addons"
+        )
+        if manifest is None:
+            return f"{title}, which {used} from, does not exist: is the release listed by the source of a ClusterStack?"
+        why = condition_view(manifest, "Ready").message
+        return f"{title}, which {used} from, has not been downloaded{why and f': {why}'}"
 
     @property
     def unsigned(self) -> str:
-        """Say that the release may not be used because no trusted key signed it; empty when it may."""
-        found = condition_view(self.release_object or {}, ReleaseCondition.SIGNATURE_VERIFIED)
-        return found.message if found.false and found.reason == Reason.SIGNATURE_REQUIRED else ""
+        """Say that a release may not be used because no trusted key signed it; empty when all may."""
+        for manifest in self.objects.values():
+            found = condition_view(manifest or {}, ReleaseCondition.SIGNATURE_VERIFIED)
+            if found.false and found.reason == Reason.SIGNATURE_REQUIRED:
+                return found.message
+        return ""
 
     @property
     def running(self) -> KubernetesVersion:
@@ -93,15 +122,37 @@ async def observe(client: Client, key: ObjectKey) -> Seen | None:
     if release_key is None:
         return None
     releases = await client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE)
+    name = parse_release(release_key.name)
+    wishes, refusal = _wishes(cluster, name)
     control_plane = await _referenced(client, cluster.control_plane_ref)
     infrastructure = await _referenced(client, cluster.infrastructure_ref)
     return Seen(
         cluster=cluster,
-        release=parse_release(release_key.name),
+        release=name,
         release_object=await client.find(releases, release_key.name, release_key.namespace),
+        wishes=wishes,
+        refusal=refusal,
+        lenders={
+            one: await client.find(releases, one.release, release_key.namespace)
+            for one in wishes.releases()
+            if one != name
+        },
         control_plane=_state(cluster, control_plane),
         data=template_data(manifest, control_plane, infrastructure),
     )
+
+
+def _wishes(cluster: ClusterView, own: ReleaseName) -> tuple[AddonWishes, AddonReleaseRefused | None]:
+    """Read the annotations; what is wrong with them must not keep a ClusterAddon from being deleted."""
+    try:
+        return read_wishes(cluster.annotations, own), None
+    except AddonReleaseRefused as error:
+        return AddonWishes(own, {}), error
+
+
+def _digest(release: Manifest | None) -> str:
+    metadata = (release or {}).get("metadata") or {}
+    return str((metadata.get("annotations") or {}).get(DIGEST_ANNOTATION, ""))
 
 
 async def _referenced(client: Client, reference: ObjectRef | None) -> Manifest | None:

@@ -13,6 +13,7 @@ from clusterstacks.controllers.clusteraddon.mirror import mirror, withdraw
 from clusterstacks.controllers.clusteraddon.observing import Seen, observe
 from clusterstacks.controllers.clusteraddon.offers import CLASS_NOT_OFFERED
 from clusterstacks.controllers.finalizers import hold, let_go
+from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError, outcome_of
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
@@ -97,6 +98,9 @@ class AddonReconciler:
         return Settled()
 
     async def _deliver(self, draft: Draft, addon: ClusterAddon, seen: Seen) -> Outcome:
+        if seen.refusal is not None:
+            draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, seen.refusal.message, Severity.ERROR)
+            raise seen.refusal
         recorded, wanted = addon.spec.cluster_stack, seen.cluster.class_name
         progress = read_progress(addon.status.target, draft.status.get("stages"))
         inputs = seen_digest(str(seen.minor), seen.digest, seen.data)
@@ -104,9 +108,9 @@ class AddonReconciler:
         draft.reconsider(AddonCondition)
         if recorded == wanted and not changed and progress == Progress():
             return Settled(RESYNC)
-        if recorded != wanted:
-            await self._check_offer(draft, seen)
-        if not seen.digest:
+        if recorded != wanted or seen.lenders:
+            await self._check_offers(draft, seen)
+        if seen.release_missing:
             draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, seen.release_missing)
             return Waiting(Reason.CHART_MISSING, seen.release_missing, GATE_RETRY)
         missing = _missing(seen.cluster)
@@ -120,11 +124,12 @@ class AddonReconciler:
         draft.status["ready"] = False
         return await self.rolling.roll(draft, seen, workload, recorded=recorded, inputs=inputs)
 
-    async def _check_offer(self, draft: Draft, seen: Seen) -> None:
-        refusal = await self.offers.refusal(seen.cluster, seen.release_object or {})
-        if refusal:
-            draft.false(AddonCondition.CLUSTER_READY, CLASS_NOT_OFFERED, refusal)
-            raise SpecError(CLASS_NOT_OFFERED, refusal)
+    async def _check_offers(self, draft: Draft, seen: Seen) -> None:
+        for release in filter(None, seen.objects.values()):
+            refusal = await self.offers.refusal(seen.cluster, release)
+            if refusal:
+                draft.false(AddonCondition.CLUSTER_READY, CLASS_NOT_OFFERED, refusal)
+                raise SpecError(CLASS_NOT_OFFERED, refusal)
         if seen.unsigned:
             draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, seen.unsigned)
             raise ReleaseUnsigned(seen.unsigned)

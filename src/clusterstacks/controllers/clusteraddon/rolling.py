@@ -11,8 +11,10 @@ from clusterstacks.api.clusteraddon import DeliveredAddon
 from clusterstacks.api.names import GROUP, AddonCondition, Kind, Reason
 from clusterstacks.apply.delivery import Delivery
 from clusterstacks.controllers.clusteraddon.delivering import Delivering
+from clusterstacks.controllers.clusteraddon.sourcing import sourcing
 from clusterstacks.controllers.clusteraddon.stages import StageRun
 from clusterstacks.domain.addonconfig import InvalidAddonConfig
+from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from clusterstacks.controllers.base import Draft
     from clusterstacks.controllers.clusteraddon.observing import Seen
     from clusterstacks.controllers.sources.supply import Supply
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
@@ -63,16 +67,18 @@ class Rolling:
             recorded: The class whose addons the cluster has completely.
             inputs: Digest of what the addons depend on now.
         """
-        release = await self._open(draft, seen)
-        if release is None:
-            return Waiting(Reason.CHART_MISSING, f"release {seen.release} is being downloaded again", RESYNC)
+        opened = await self._open(draft, seen)
+        if opened is None:
+            return Waiting(Reason.CHART_MISSING, "a release is being downloaded again", RESYNC)
+        with draft.blaming(AddonCondition.CHART_FOUND, Reason.CHART_MISSING):
+            sources = sourcing(opened.pop(seen.release), opened, seen.wishes)
         delivery = Delivery(workload)
         with draft.blaming(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
             records = await delivery.records()
         delivering = Delivering(
             draft=draft,
             seen=seen,
-            release=release,
+            sources=sources,
             workload=workload,
             delivery=delivery,
             renderer=self.renderer,
@@ -80,7 +86,7 @@ class Rolling:
             records=records,
         )
         rollout = plan_rollout(
-            release.config,
+            sources.config,
             recorded=recorded,
             wanted=seen.cluster.class_name,
             changed=draft.status.get("observedInputs", "") != inputs,
@@ -96,10 +102,19 @@ class Rolling:
             return Settled(CONFIRMATION) if rollout.resumed else outcome
         return outcome
 
-    async def _open(self, draft: Draft, seen: Seen) -> Release | None:
-        """Return the release; None while it is being downloaded, as this machine's disk was lost."""
+    async def _open(self, draft: Draft, seen: Seen) -> dict[ReleaseName, Release] | None:
+        """Return the releases; None while one is being downloaded, as this machine's disk was lost."""
+        opened: dict[ReleaseName, Release] = {}
+        for name, manifest in seen.objects.items():
+            release = await self._open_one(draft, name, manifest or {})
+            if release is None:
+                return None
+            opened[name] = release
+        return opened
+
+    async def _open_one(self, draft: Draft, name: ReleaseName, manifest: Manifest) -> Release | None:
         try:
-            obtained = await self.supply.obtain(draft.key, seen.release_object or {}, seen.release)
+            obtained = await self.supply.obtain(draft.key, manifest, name)
         except InvalidAddonConfig as error:
             draft.false(AddonCondition.CONFIG_VALIDATED, Reason.PARSING_CONFIG_FAILED, error.message, Severity.ERROR)
             raise
@@ -161,7 +176,7 @@ class Rolling:
             report = await delivering.delivery.prune(keep)
         kept = [f"{one.id}: {one.departure.reason}" for one in report.removals if one.departure.fate is Fate.KEPT]
         if kept:
-            message = f"no longer part of {delivering.release.name}, but kept: {'; '.join(kept)}"
+            message = f"no longer part of {delivering.sources.home.name}, but kept: {'; '.join(kept)}"
             await self.events.record(draft.manifest, "Normal", "ObjectsKept", message)
         if report.complete:
             draft.drop(AddonCondition.CHART_DELETED)
@@ -170,7 +185,9 @@ class Rolling:
 
     async def _record(self, delivering: Delivering, *, inputs: str) -> None:
         """Note that the cluster has everything: in spec, which outlives status, then in status."""
-        draft, release = delivering.draft, delivering.release
+        draft, sources = delivering.draft, delivering.sources
+        counts = delivering.counts()
+        origins = {addon: sources.release_of(addon) for addon in counts}
         if delivering.truncated:
             listed = ", ".join(sorted(delivering.truncated))
             message = (
@@ -181,8 +198,9 @@ class Rolling:
             draft.true(AddonCondition.CHART_APPLIED)
         spec = {
             "clusterStack": delivering.seen.cluster.class_name,
-            "version": release.metadata.cluster_addon.dot,
+            "version": sources.home.metadata.cluster_addon.dot,
             "hook": "",
+            "addons": [{"name": addon, "release": release.name.release} for addon, release in origins.items()],
         }
         before = draft.manifest.get("spec") or {}
         if any(before.get(key, "") != value for key, value in spec.items()):
@@ -195,9 +213,18 @@ class Rolling:
         draft.status["target"] = ""
         draft.status["stages"] = []
         draft.status["addons"] = [
-            DeliveredAddon(name=addon, release=release.name.release, objects=count).document()
-            for addon, count in delivering.counts().items()
+            DeliveredAddon(
+                name=addon, release=release.name.release, version=_version(release, addon), objects=counts[addon]
+            ).document()
+            for addon, release in origins.items()
         ]
+
+
+def _version(release: Release, addon: str) -> str:
+    """The version of an addon's software; empty where its release does not state it."""
+    stated = release.compatibility
+    components = stated.of_addon(addon) if stated is not None else ()
+    return leading(addon, components).text if components else ""
 
 
 def _save(draft: Draft, rollout: Rollout) -> None:

@@ -60,7 +60,7 @@ class StageRun:
 async def _check(check: Check | None, addon: str, delivering: Delivering, reason: Reason) -> Outcome | None:
     if check is None:
         return None
-    label = f"stage {addon} of {delivering.release.name}"
+    label = f"stage {addon} of {delivering.sources.release_of(addon).name}"
     with delivering.draft.blaming(AddonCondition.CEL_EVALUATED, reason):
         variables = {watched.key: await _read(watched, delivering) for watched in check.objects}
         missing = [watched for watched in check.objects if variables[watched.key] is None]

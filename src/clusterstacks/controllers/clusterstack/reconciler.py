@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.names import EventReason, Reason, StackCondition
-from clusterstacks.api.reading import text
-from clusterstacks.controllers.clusteraddon.creation import addon_name, release_of
+from clusterstacks.api.reading import mappings, text
+from clusterstacks.controllers.clusteraddon.creation import addon_name, release_of, releases_used
 from clusterstacks.controllers.clusterstack.provider import ensure_provider_object, provider_object, read_template
 from clusterstacks.controllers.clusterstack.summary import summarise
 from clusterstacks.domain.conditions import Severity
@@ -72,6 +72,7 @@ class StackReconciler:
             listed=listed.names,
             existing=self.releases.existing(stack),
             classes_in_use=self._classes_in_use(stack.key.namespace),
+            addons_in_use=self._addons_in_use(stack.key.namespace),
         )
         try:
             await self._provide(draft, stack, decision)
@@ -109,6 +110,19 @@ class StackReconciler:
             addon = self.addons.get(ObjectKey(view.namespace, addon_name(view.name))) or {}
             coming_from = text(addon, "spec", "clusterStack") if release_of(view) else ""
             used += {view.class_name, coming_from}
+        return used
+
+    def _addons_in_use(self, namespace: str) -> list[str]:
+        """Releases that annotations of Clusters name, and those whose addons are delivered and not replaced yet."""
+        used: list[str] = []
+        for cluster in self.clusters.by_index(CLASS_NAMESPACE_INDEX, namespace):
+            view = cluster_view(cluster)
+            own = release_of(view)
+            if own is None:
+                continue
+            addon = self.addons.get(ObjectKey(view.namespace, addon_name(view.name))) or {}
+            delivered = {text(one, "release") for one in mappings(addon, "spec", "addons")}
+            used += ({key.name for key in releases_used(view)} | delivered) - {own.name, ""}
         return used
 
     async def _provide(self, draft: Draft, stack: ClusterStack, decision: Retention) -> None:

@@ -16,9 +16,11 @@ from clusterstacks.api.names import (
     Reason,
     ReleaseCondition,
 )
+from clusterstacks.controllers.clusteraddon.creation import releases_used
 from clusterstacks.controllers.clusterstackrelease.objects import known_objects
 from clusterstacks.controllers.finalizers import let_go
 from clusterstacks.domain.names import InvalidName, parse_release
+from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 from clusterstacks.domain.pruning import Fate
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from clusterstacks.apply.engine import Applier
     from clusterstacks.controllers.base import Draft
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
+    from clusterstacks.domain.objects import Manifest, ObjectId
     from clusterstacks.kube.client import Client
 
 USERS_SHOWN = 3
@@ -59,12 +61,12 @@ async def delete_release(draft: Draft, client: Client, applier: Applier) -> Outc
 
 
 async def clusters_using(client: Client, name: ReleaseName, namespace: str) -> list[str]:
-    """Name the Clusters of all namespaces that use the release's class, as ``namespace/name``; read live."""
+    """Name the Clusters of all namespaces that use the release's class or addons, as ``namespace/name``; read live."""
     clusters = await client.list(await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND))
     return [
         f"{view.namespace}/{view.name}"
         for view in map(cluster_view, clusters.items)
-        if view.class_name == name.class_name and view.class_namespace == namespace
+        if ObjectKey(namespace, name.release) in releases_used(view)
     ]
 
 
@@ -102,4 +104,4 @@ def _in_use(name: ReleaseName, users: list[str]) -> str:
     shown = ", ".join(users[:USERS_SHOWN]) + (
         f" and {len(users) - USERS_SHOWN} more" if len(users) > USERS_SHOWN else ""
     )
-    return f"class {name.class_name} is still used by Cluster {shown}; the release goes when no Cluster uses its class"
+    return f"class or addons of {name} are still used by Cluster {shown}; the release goes when no Cluster uses them"

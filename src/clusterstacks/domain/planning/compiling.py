@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.compatibility import Component
+from clusterstacks.domain.compatibility import Component, leading
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.planning.binding import Binding, bind, groups
@@ -42,6 +42,7 @@ class Model:
         candidates: Releases of the cluster's stack, sorted by name.
         versions: Known Kubernetes versions from the cluster's to the target's, in order.
         groups: Addons that must be searched together.
+        alone: By group, each of its addons as if there were no facts about several.
         start: Where class and Kubernetes are.
         choices: By group, what is installed; ABSENT everywhere when the class is a bundle.
         goal_candidate: Index of the class to reach; None for any.
@@ -54,6 +55,7 @@ class Model:
     candidates: tuple[Candidate, ...]
     versions: tuple[KubernetesVersion, ...]
     groups: tuple[Group, ...]
+    alone: tuple[tuple[Group, ...], ...]
     start: Node
     choices: tuple[Choice, ...]
     goal_candidate: int | None
@@ -199,6 +201,13 @@ def compile_model(
         candidates=candidates,
         versions=versions,
         groups=grouped,
+        alone=tuple(
+            tuple(
+                Group((addon,), candidates, versions, judges, _concerned_only(addon.name, binding), group.follows_class)
+                for addon in group.addons
+            )
+            for group in grouped
+        ),
         start=Node(index[state.release], versions.index(state.kubernetes)),
         choices=tuple(
             tuple(_installed_option(addon, installed, state.release) for addon in one.addons) for one in grouped
@@ -254,11 +263,6 @@ def _installed(state: State, candidate: Candidate) -> dict[str, str]:
     if state.addons is not None:
         return dict(state.addons)
     return {addon: leading(addon, stated.of_addon(addon)).text for addon in stated.addons()}
-
-
-def leading(addon: str, components: Sequence[Component]) -> Component:
-    """Return the component whose version is the addon's: the one of its name, else the first."""
-    return next((one for one in components if one.name == addon), components[0])
 
 
 def _options(addon: str, candidates: Iterable[Candidate], installed: str | None) -> tuple[Option, ...]:
@@ -324,6 +328,10 @@ def _wanted(addon: Addon, goal: Candidate) -> frozenset[int]:
         return frozenset({ABSENT})
     version = leading(addon.name, components).text
     return frozenset(at for at, option in enumerate(addon.options) if _is(option, addon.name, version))
+
+
+def _concerned_only(name: str, binding: Binding) -> Callable[[Violation], bool]:
+    return lambda violation: binding.addons(violation) == {name}
 
 
 def _concerned(names: frozenset[str], binding: Binding) -> Callable[[Violation], bool]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.names import ReleaseName
-from clusterstacks.domain.planning.compiling import compile_model, leading
+from clusterstacks.domain.planning.compiling import compile_model
 from clusterstacks.domain.planning.facts import Judges
 from clusterstacks.domain.planning.patches import patches, taken_from
 from clusterstacks.domain.planning.planner import NoWay, Plan
