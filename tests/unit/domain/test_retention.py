@@ -151,3 +151,16 @@ def test_a_foreign_name_among_the_existing_is_never_deleted(foreign: str) -> Non
 def test_a_provider_that_makes_no_name_is_refused() -> None:
     with pytest.raises(InvalidName, match="open-stack"):
         decide(replace(STACK, provider="open-stack"), listed=[name("v1")], existing=[], classes_in_use=[])
+
+
+def test_a_release_whose_addons_are_in_use_is_kept_and_created_only_if_it_is_listed() -> None:
+    used = [name("v1"), name("v1"), name("v2"), name("v7"), "other-stack-1-35-v1", "nonsense"]
+    retention = decide(
+        STACK, listed=[name("v2"), name("v9")], existing=ready("v1", "v9"), classes_in_use=[], addons_in_use=used
+    )
+
+    assert decisions(retention) == {
+        name("v1"): ("keep", "addons in use by 2 clusters"),
+        name("v2"): ("create", "addons in use by 1 cluster"),
+        name("v9"): ("keep", "latest", "last ready"),
+    }
