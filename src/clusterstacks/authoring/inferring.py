@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from clusterstacks.releases.requirements import Requirement
 
 _IMAGE: Final = re.compile(r"(?<![a-z0-9-])([a-z0-9][a-z0-9-]*):v?([0-9]+\.[0-9]+\.[0-9]+)(?![0-9A-Za-z.-])")
-_NUMBERS: Final = re.compile(r"\d+(?:\.\d+){0,2}")
+_NUMBERS: Final = re.compile(r"[0-9]+(?:\.[0-9]+){0,2}")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _LIBRARY: Final = "library"
 
 
@@ -156,6 +157,8 @@ def _of_dependency(
 
 def _of_chart(addon: str, place: str, metadata: Mapping[str, object], facts: UpstreamFacts) -> Clue:
     name = str(metadata.get("name"))
+    if not _NAME.fullmatch(name):
+        name = addon  # Helm refuses the chart, so nothing is lost
     component, _ = _by_chart(name, facts)
     kubernetes = _wanted(metadata.get("kubeVersion"))
     for key, certain in (("appVersion", True), ("version", False)):
@@ -227,13 +230,13 @@ def _entry(clue: Clue, minor: KubernetesMinor, facts: UpstreamFacts) -> Iterator
         yield f"# evidence: {_line(_judged(clue, minor, facts).text)}; counts unless kubernetes is written here."
     else:
         yield "# Nobody states its range: add kubernetes with what you know, else its verdict is unknown."
-    yield f"- name: {json.dumps(clue.name)}"
+    yield f"- name: {_quoted(clue.name)}"
     if clue.addon:
-        yield f"  addon: {json.dumps(clue.addon)}"
-    yield f"  version: {json.dumps(clue.version)}"
+        yield f"  addon: {_quoted(clue.addon)}"
+    yield f"  version: {_quoted(clue.version)}"
     if own is not None:
         yield f'  kubernetes: "{own}"'
-        yield f"  source: {json.dumps(f'kubeVersion of chart {clue.chart}')}"
+        yield f"  source: {_quoted(f'kubeVersion of chart {clue.chart}')}"
 
 
 def _is_known(clue: Clue, facts: UpstreamFacts) -> bool:
@@ -252,6 +255,11 @@ def _is_version(text: str) -> bool:
     except InvalidVersion:
         return False
     return True
+
+
+def _quoted(text: str) -> str:
+    """Write a text in quotes; JSON is YAML, but for the pairs of escapes of characters beyond 16 bits."""
+    return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def _line(text: str) -> str:
