@@ -1,0 +1,7 @@
+"""The real operator with its webhooks, called by a real API server."""
+
+from __future__ import annotations
+
+from tests.support.operating import world
+
+__all__ = ["world"]
