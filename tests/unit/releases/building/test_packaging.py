@@ -73,6 +73,34 @@ def source(tmp_path: Path) -> Path:
     return write_source(tmp_path / "source", STAGED)
 
 
+RANGES = """\
+apiVersion: compatibility.clusterstack.x-k8s.io/v1alpha1
+kubernetes: "{}"
+components:
+- {{name: cilium, addon: cni, version: 1.19.4}}
+"""
+
+
+def test_what_a_stack_states_about_versions_is_a_file_of_its_release(tmp_path: Path) -> None:
+    source = write_source(tmp_path / "source", {**STAGED, "compatibility.yaml": RANGES.format(">=1.34 <1.37")})
+    name = build(source, tmp_path / "releases")
+    directory = tmp_path / "releases" / str(name)
+    release = open_release(survey(name, directory), ChartCache())
+
+    assert (directory / "compatibility.yaml").read_text() == RANGES.format(">=1.34 <1.37")
+    assert release.compatibility is not None
+    assert release.compatibility.addons() == ("cni",)
+
+
+@pytest.mark.parametrize("kubernetes", ["new", ">=1.36"])
+def test_a_stack_whose_ranges_cannot_be_used_is_not_built(tmp_path: Path, kubernetes: str) -> None:
+    source = write_source(tmp_path / "source", {**STAGED, "compatibility.yaml": RANGES.format(kubernetes)})
+
+    with pytest.raises(SpecError, match=r"compatibility\.yaml"):
+        build(source, tmp_path / "releases")
+    assert not list((tmp_path / "releases").iterdir())
+
+
 def test_a_stack_with_stages_becomes_a_release_that_opens(tmp_path: Path, source: Path) -> None:
     name = build(source, tmp_path / "out")
     directory = tmp_path / "out" / "local-tiny-1-35-v2"
