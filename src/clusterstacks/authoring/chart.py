@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.render.examined import Document, Repetition
 
-_PLAIN = re.compile(r"(?:charts/[^/]+/)?Chart\.yaml")
+_PLAIN = re.compile(r"charts/[^/]+/Chart\.yaml")
 _PACKED = re.compile(r"charts/[^/]+\.tgz")
 
 
@@ -75,12 +75,12 @@ class Chart:
 
     def wanted_kubernetes(self) -> Iterator[tuple[str, str]]:
         """Name the chart and those it directly depends on that say which Kubernetes they want, and what they say."""
-        for metadata in self.described():
+        for metadata in (self.metadata or {}, *self.held()):
             if isinstance(wanted := metadata.get("kubeVersion"), str):
                 yield str(metadata.get("name")), wanted
 
-    def described(self) -> Iterator[Mapping[str, object]]:
-        """Yield what Chart.yaml says of the chart, and of each that it holds and directly depends on."""
+    def held(self) -> Iterator[Mapping[str, object]]:
+        """Yield what Chart.yaml says of each chart that lies in this one and that it directly depends on."""
         for path, content in (self.complete or self.files).items():
             if metadata := _metadata(path, content):
                 yield metadata
@@ -101,7 +101,7 @@ class Chart:
 
 
 def _metadata(path: str, content: bytes) -> Mapping[str, object]:
-    """Read a Chart.yaml of a chart or of what lies in its ``charts/``; empty for any other file."""
+    """Read the Chart.yaml of a chart in ``charts/``; empty for any other file."""
     try:
         if _PACKED.fullmatch(path):
             content = read_chart(content, path)[CHART_FILE]

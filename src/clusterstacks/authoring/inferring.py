@@ -130,13 +130,13 @@ def _of_class(chart: Chart, facts: UpstreamFacts) -> Iterator[Clue]:
 
 
 def _of_addon(chart: Chart, facts: UpstreamFacts) -> Iterator[Clue]:
-    own, *held = chart.described()
-    by_name = {str(one.get("name")): one for one in held}
-    wanted = [one for one in locked(chart.files, chart.directory) if not _is_library(by_name.get(one.name, {}))]
+    listed = locked(chart.files, chart.directory)
+    held = {str(one.get("name")): one for one in chart.held()}
+    wanted = [one for one in listed if held.get(one.name, {}).get("type") != _LIBRARY]
     for requirement in wanted:
-        yield _of_dependency(chart, requirement, by_name.get(requirement.name), facts)
+        yield _of_dependency(chart, requirement, held.get(requirement.name), facts)
     if not wanted:
-        yield _of_chart(chart.addon, f"{chart.directory}/Chart.yaml", own, facts)
+        yield _of_chart(chart.addon, chart.chart_file, chart.metadata or {}, facts)
 
 
 def _of_dependency(
@@ -243,10 +243,6 @@ def _is_known(clue: Clue, facts: UpstreamFacts) -> bool:
     if clue.name not in facts.components:
         return False
     return any(one.kubernetes is not None for one in facts.components[clue.name].about(SemVer.parse(clue.version)))
-
-
-def _is_library(metadata: Mapping[str, object]) -> bool:
-    return metadata.get("type") == _LIBRARY
 
 
 def _is_version(text: str) -> bool:

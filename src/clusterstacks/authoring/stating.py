@@ -13,7 +13,7 @@ from clusterstacks.releases.building.discovery import find_stacks
 from clusterstacks.releases.building.sourcetree import read_tree
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.release import METADATA
-from clusterstacks.releases.statements import read_candidate
+from clusterstacks.releases.statements import read_candidate, read_candidates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 def stated_by(directory: Path) -> tuple[tuple[str, Candidate], ...]:
-    """Read one release, or every stack at or below a directory, once for each Kubernetes version it is for.
+    """Read one release, all releases in a directory, or every stack at or below it.
+
+    A stack is read once for each Kubernetes version it is for.
 
     Returns:
         What to call each, and what it states.
@@ -38,6 +40,8 @@ def stated_by(directory: Path) -> tuple[tuple[str, Candidate], ...]:
     name = _release_name(whole)
     if name is not None:
         return ((str(name), read_candidate(name, whole)),)
+    if releases := read_candidates(directory):
+        return tuple((str(one.name), one) for one in releases)
     return tuple(one for root in find_stacks(directory) for one in _of_stack(root))
 
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from clusterstacks.cli import output
+from clusterstacks.cli.upstream import facts_in_force, installed_facts
 
 if TYPE_CHECKING:
     from clusterstacks.domain.planning.world import Candidate
-    from clusterstacks.domain.upstream import UpstreamFacts
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
-INSTALLED = Path("cluster-stacks", "compatibility")
-"""Below the user's data directory (XDG base directory specification)."""
 
 directories_argument = click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=DIRECTORY)
 form_option = click.option(
@@ -41,7 +38,7 @@ def show(component: str | None, form: str) -> None:
     """List the components facts are known about, or show what is known about one."""
     from clusterstacks.cli import factsheets
 
-    known = _facts().components
+    known = facts_in_force().components
     if component is None:
         factsheets.print_list([known[name] for name in known], form)
     elif component in known:
@@ -66,7 +63,7 @@ def check(directories: tuple[Path, ...], kubernetes: str, form: str) -> int:
     from clusterstacks.domain.versions import KubernetesVersion
 
     wanted = KubernetesVersion.parse(kubernetes) if kubernetes else None
-    upstream, labelled = _facts(), _labelled(directories)
+    upstream, labelled = facts_in_force(), _labelled(directories)
     checked = []
     for label, candidate in labelled:
         version = wanted or candidate.kubernetes
@@ -88,7 +85,7 @@ def matrix(directories: tuple[Path, ...], form: str) -> None:
     from clusterstacks.cli.verdicts import print_matrix
     from clusterstacks.domain.matrices import matrix as tabulate
 
-    print_matrix(tabulate(_labelled(directories), known_minors(), _facts()), form)
+    print_matrix(tabulate(_labelled(directories), known_minors(), facts_in_force()), form)
 
 
 @compat.command(short_help="Install newer facts on a component.")
@@ -104,7 +101,7 @@ def update(file: Path) -> None:
     from clusterstacks.api.compatibility.installing import install
     from clusterstacks.api.compatibility.library import facts
 
-    found, built_in = install(file, _installed(), datetime.now(UTC).date()), facts().components
+    found, built_in = install(file, installed_facts(), datetime.now(UTC).date()), facts().components
     output.say(f"{found.name}: facts of {found.read}, {found.origin}")
     if found.name in built_in and found.read < built_in[found.name].read:
         output.note(f"the built-in facts are newer, of {built_in[found.name].read}")
@@ -118,19 +115,9 @@ def infer(directory: Path, *, force: bool) -> None:
     from clusterstacks.api.compatibility.kubernetes import known_minors
     from clusterstacks.authoring.inferring import infer_file
 
-    place = infer_file(directory, _facts(), known_minors(), force=force)
+    place = infer_file(directory, facts_in_force(), known_minors(), force=force)
     output.say(str(place))
     output.note(f"next: read its comments, then {output.program()} lint {directory}")
-
-
-def _installed() -> Path:
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / INSTALLED
-
-
-def _facts() -> UpstreamFacts:
-    from clusterstacks.api.compatibility.library import facts
-
-    return facts(_installed())
 
 
 def _labelled(directories: tuple[Path, ...]) -> list[tuple[str, Candidate]]:

@@ -220,6 +220,26 @@ def test_of_a_release_two_files_are_enough(tmp_path: Path) -> None:
     assert candidate.compatibility is not None
 
 
+def test_all_releases_of_a_directory_are_read(tmp_path: Path) -> None:
+    for version in ("v10", "v2"):
+        files = {"metadata.yaml": METADATA.format(version=version).encode(), "compatibility.yaml": STATED.encode()}
+        write_release(tmp_path / f"local-tiny-1-35-{version}", files)
+
+    assert sorted(label for label, _ in stated_by(tmp_path)) == ["local-tiny-1-35-v10", "local-tiny-1-35-v2"]
+
+
+def test_a_chart_that_wraps_one_of_its_own_name_is_what_that_brings() -> None:
+    wrapper = needing("cilium 1.19.4").replace("name: net", "name: cilium")
+    _, stated = inferred({NET: wrapper, HELD.format("cilium"): chart("cilium", "1.19.4", appVersion="1.19.5")})
+
+    assert [(one.name, one.text) for one in stated.components] == [("cilium", "1.19.5")]
+
+
+def test_a_chart_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(SpecError, match=r"cluster-addon/net: Chart\.yaml"):
+        inferred({NET: "["})
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
