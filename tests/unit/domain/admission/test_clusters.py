@@ -71,7 +71,7 @@ def judged(
     before: Before | None = None,
     policy: Policy = Policy.RANGE,
     rules: tuple[Rule, ...] = (),
-    **annotations: str,
+    reason: str = "",
 ) -> Decision:
     old = before.asked if before is not None else None
     write = Write(
@@ -79,7 +79,7 @@ def judged(
         before,
         old.candidate.name if old is not None else None,
         old.kubernetes.text if old is not None else "",
-        {key.replace("__", "/"): value for key, value in annotations.items()},
+        {ESCAPE_ANNOTATION: reason} if reason else {},
     )
     return decide(write, policy, Judges(rules))
 
@@ -260,15 +260,15 @@ def test_rules_deny_warn_and_allow_and_the_provider_has_the_last_word() -> None:
 
 
 def test_the_escape_annotation_lets_facts_through_and_is_told() -> None:
-    decision = judged(setup(OLD, "v1.36.1"), AT_35, **{ESCAPE_ANNOTATION.replace("/", "__"): "drill of today"})
+    decision = judged(setup(OLD, "v1.36.1"), AT_35, reason="drill of today")
 
     assert decision.answer.allowed
     assert "drill of today" in decision.answer.warnings[0]
     assert any("cilium 1.17.2" in one for one in decision.answer.warnings)
     assert "cilium 1.17.2" in decision.answer.excused
-    laws = judged(setup(OLD, "v1.34.1"), AT_35, **{ESCAPE_ANNOTATION.replace("/", "__"): "drill"})
+    laws = judged(setup(OLD, "v1.34.1"), AT_35, reason="drill")
     assert not laws.answer.allowed
-    assert not judged(setup(OLD, "v1.36.1"), AT_35, **{ESCAPE_ANNOTATION.replace("/", "__"): " "}).answer.allowed
+    assert not judged(setup(OLD, "v1.36.1"), AT_35, reason=" ").answer.allowed
 
 
 def test_addons_come_from_releases_that_have_them_and_are_no_bundles() -> None:
