@@ -3,61 +3,29 @@
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
+from clusterstacks.authoring.clues import clues
 from clusterstacks.authoring.loading import load
 from clusterstacks.domain.compatibility import API_VERSION, FILE, parse_compatibility
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.kubeversions import kubernetes_range
-from clusterstacks.domain.semver import Constraint, InvalidConstraint, SemVer
+from clusterstacks.domain.semver import SemVer
 from clusterstacks.domain.verdicts import Verdict
-from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
+from clusterstacks.domain.versions import KubernetesVersion
 from clusterstacks.releases.building.sourcetree import read_tree
 from clusterstacks.releases.errors import SourceBroken
-from clusterstacks.releases.requirements import locked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from clusterstacks.authoring.chart import Chart
+    from clusterstacks.authoring.clues import Clue
     from clusterstacks.authoring.stack import Stack
-    from clusterstacks.domain.ranges import Range
     from clusterstacks.domain.upstream import UpstreamFacts
     from clusterstacks.domain.verdicts import Judgement
     from clusterstacks.domain.versions import KubernetesMinor
-    from clusterstacks.releases.requirements import Requirement
-
-_IMAGE: Final = re.compile(r"(?<![a-z0-9-])([a-z0-9][a-z0-9-]*):v?([0-9]+\.[0-9]+\.[0-9]+)(?![0-9A-Za-z.-])")
-_NUMBERS: Final = re.compile(r"[0-9]+(?:\.[0-9]+){0,2}")
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_LIBRARY: Final = "library"
-
-
-@dataclass(frozen=True, slots=True)
-class Clue:
-    """A component that a stack seems to hold.
-
-    Args:
-        name: Of the component.
-        version: Of its software.
-        addon: That brings it; empty for the class.
-        told: Where name and version are from.
-        certain: Whether that is evidence rather than a guess.
-        kubernetes: What its chart asks for; None where it does not.
-        chart: Name of the chart that asks.
-    """
-
-    name: str
-    version: str
-    addon: str
-    told: str
-    certain: bool
-    kubernetes: Range | None = None
-    chart: str = ""
 
 
 def infer_file(directory: Path, facts: UpstreamFacts, known: Sequence[KubernetesMinor], *, force: bool) -> Path:
@@ -74,13 +42,12 @@ def infer_file(directory: Path, facts: UpstreamFacts, known: Sequence[Kubernetes
         OSError: The directory cannot be read or written.
     """
     place = directory / FILE
-    if place.exists() and not force:
-        raise SpecError("FileExists", f"{place} is there already: give --force to write over it")
-    stacks = load(read_tree(directory), str(directory))
-    text = infer(stacks, facts, known)
-    hidden = place.with_name(f".{place.name}")
-    hidden.write_text(text, encoding="utf-8")
-    hidden.replace(place)
+    text = infer(load(read_tree(directory), str(directory)), facts, known)
+    try:
+        with place.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise SpecError("FileExists", f"{place} is there already: give --force to write over it") from None
     return place
 
 
@@ -95,11 +62,8 @@ def infer(stacks: Sequence[Stack], facts: UpstreamFacts, known: Iterable[Kuberne
     Raises:
         SpecError: The stack cannot be read, or a chart's dependencies cannot.
     """
-    for stack in stacks:
-        if stack.settings is None:
-            raise SourceBroken(stack.directory, f"is no stack that can be read: {stack.settings_problem}")
-    minors = sorted(stack.settings.kubernetes.series for stack in stacks if stack.settings is not None)
-    newest = max(stacks, key=lambda stack: stack.settings.kubernetes if stack.settings else _OLDEST)
+    versions = [_version(stack) for stack in stacks]
+    minors, newest = sorted(one.series for one in versions), stacks[versions.index(max(versions))]
     found = tuple(_distinct(clues(newest, facts)))
     working = [minor for minor in known if found and all(_works(clue, minor, facts) for clue in found)]
     entries = [line for clue in found for line in _entry(clue, minors[-1], facts)]
@@ -108,93 +72,20 @@ def infer(stacks: Sequence[Stack], facts: UpstreamFacts, known: Iterable[Kuberne
     return text
 
 
-_OLDEST: Final = KubernetesVersion(0, 0, 0)
+def _version(stack: Stack) -> KubernetesVersion:
+    if stack.settings is None:
+        raise SourceBroken(stack.directory, f"is no stack that can be read: {stack.settings_problem}")
+    return stack.settings.kubernetes
 
 
-def clues(stack: Stack, facts: UpstreamFacts) -> Iterator[Clue]:
-    """Find the components of a stack.
-
-    Raises:
-        SpecError: The dependencies of a chart cannot be read.
-    """
-    for chart in stack.charts:
-        yield from _of_addon(chart, facts) if chart.addon else _of_class(chart, facts)
-
-
-def _of_class(chart: Chart, facts: UpstreamFacts) -> Iterator[Clue]:
-    """Find images of known components in the text of the class; more of it nobody can tell."""
-    for path, content in sorted(chart.files.items()):
-        for found in _IMAGE.finditer(content.decode(errors="replace")):
-            if found[1] in facts.components:
-                yield Clue(found[1], found[2], "", f"image in {chart.directory}/{path}", certain=True)
-
-
-def _of_addon(chart: Chart, facts: UpstreamFacts) -> Iterator[Clue]:
-    listed = locked(chart.files, chart.directory)
-    held = {str(one.get("name")): one for one in chart.held()}
-    wanted = [one for one in listed if held.get(one.name, {}).get("type") != _LIBRARY]
-    for requirement in wanted:
-        yield _of_dependency(chart, requirement, held.get(requirement.name), facts)
-    if not wanted:
-        yield _of_chart(chart.addon, chart.chart_file, chart.metadata or {}, facts)
-
-
-def _of_dependency(
-    chart: Chart, requirement: Requirement, held: Mapping[str, object] | None, facts: UpstreamFacts
-) -> Clue:
-    if held is not None:
-        return _of_chart(chart.addon, f"chart {requirement.name} in {chart.directory}/charts", held, facts)
-    component, versions = _by_chart(requirement.name, facts)
-    numbers = _NUMBERS.search(requirement.constraint.text)
-    version = (requirement.exact or (numbers[0] if numbers else "0.0.0")).removeprefix("v")
-    place = f"dependency {requirement} in {chart.chart_file}"
-    if component and requirement.exact and (not versions or version in versions):
-        told = f"{place}" if not versions else f"{place}, which brings {component} {versions[version]}"
-        return Clue(component, versions.get(version, version), chart.addon, told, certain=True)
-    told = f"{place}: this is the version of the chart; write that of the software"
-    return Clue(component or requirement.name, version, chart.addon, told, certain=False)
-
-
-def _of_chart(addon: str, place: str, metadata: Mapping[str, object], facts: UpstreamFacts) -> Clue:
-    name = str(metadata.get("name"))
-    if not _NAME.fullmatch(name):
-        name = addon  # Helm refuses the chart, so nothing is lost
-    component, _ = _by_chart(name, facts)
-    kubernetes = _wanted(metadata.get("kubeVersion"))
-    for key, certain in (("appVersion", True), ("version", False)):
-        version = str(metadata.get(key) or "").removeprefix("v")
-        if _is_version(version):
-            told = f"{key} of {place}" if certain else f"version of {place}: write that of the software"
-            return Clue(component or name, version, addon, told, certain, kubernetes, name)
-    return Clue(
-        component or name, "0.0.0", addon, f"{place} names no version", certain=False, kubernetes=kubernetes, chart=name
-    )
-
-
-def _by_chart(chart: str, facts: UpstreamFacts) -> tuple[str, Mapping[str, str]]:
-    """Find the component a chart brings, and its versions by those of the chart."""
-    for name, component in facts.components.items():
-        for one in component.charts:
-            if one.name == chart:
-                return name, one.versions
-    return (chart, {}) if chart in facts.components else ("", {})
-
-
-def _wanted(kube_version: object) -> Range | None:
-    try:
-        return kubernetes_range(Constraint.parse(kube_version))
-    except InvalidConstraint:
-        return None
-
-
-def _distinct(clues: Iterable[Clue]) -> Iterator[Clue]:
+def _distinct(found: Iterable[Clue]) -> Iterator[Clue]:
     """Give every component a name of its own, as the file must; what is said twice of one addon is said once."""
     seen: dict[str, Clue] = {}
-    for clue in clues:
+    for clue in found:
         name = clue.name if clue.name not in seen else f"{clue.name}-{clue.addon or 'class'}"
         if name not in seen:
             seen[name] = clue
-            yield Clue(name, clue.version, clue.addon, clue.told, clue.certain, clue.kubernetes, clue.chart)
+            yield replace(clue, name=name)
 
 
 def _head(minors: Sequence[KubernetesMinor], working: Sequence[KubernetesMinor]) -> Iterator[str]:
@@ -227,7 +118,9 @@ def _entry(clue: Clue, minor: KubernetesMinor, facts: UpstreamFacts) -> Iterator
     if own is not None:
         yield "# evidence: Helm refuses the chart outside of the range; nobody says that all of it was tried."
     elif _is_known(clue, facts):
-        yield f"# evidence: {_line(_judged(clue, minor, facts).text)}; counts unless kubernetes is written here."
+        judgement = _judged(clue, minor, facts)
+        known = f"{judgement.verdict} with Kubernetes {minor}, as {judgement.text}"
+        yield f"# evidence: {_line(known)}; this counts as long as no kubernetes is written here."
     else:
         yield "# Nobody states its range: add kubernetes with what you know, else its verdict is unknown."
     yield f"- name: {_quoted(clue.name)}"
@@ -243,14 +136,6 @@ def _is_known(clue: Clue, facts: UpstreamFacts) -> bool:
     if clue.name not in facts.components:
         return False
     return any(one.kubernetes is not None for one in facts.components[clue.name].about(SemVer.parse(clue.version)))
-
-
-def _is_version(text: str) -> bool:
-    try:
-        SemVer.parse(text)
-    except InvalidVersion:
-        return False
-    return True
 
 
 def _quoted(text: str) -> str:

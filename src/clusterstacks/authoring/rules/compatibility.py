@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.compatibility.library import facts
+from clusterstacks.authoring.clues import clues
 from clusterstacks.authoring.findings import Fault, Rule, Severity
-from clusterstacks.authoring.inferring import clues
 from clusterstacks.authoring.lines import line_of_field
 from clusterstacks.authoring.rules.complaints import fault_of
 from clusterstacks.authoring.stating import stated_in
