@@ -34,6 +34,7 @@ def plan(state: Path, releases: Path, target: str, form: str) -> int:
 
     Exits with 0 when there is a plan, 3 when there is none, and 4 when the search gave up undecided.
     """
+    from clusterstacks.cli.upstream import facts_in_force
     from clusterstacks.domain.planning.document import plan_document
     from clusterstacks.domain.planning.planner import Plan, Undecided, find_plan
     from clusterstacks.domain.planning.statefile import parse_target
@@ -41,7 +42,7 @@ def plan(state: Path, releases: Path, target: str, form: str) -> int:
     from clusterstacks.releases.statements import read_candidates
 
     start, goal = _read_state(state), parse_target(target)
-    world = World(read_candidates(releases))
+    world = World(read_candidates(releases), upstream=facts_in_force())
     answer = find_plan(world, start, goal)
     if isinstance(answer, Undecided):
         message = f"the search for a plan looked at {answer.budget} combinations and gave up undecided"

@@ -103,3 +103,14 @@ def test_giving_up_is_exit_code_4_and_no_verdict(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "gave up undecided" in captured.err
+
+
+def test_what_upstream_states_counts_where_a_release_is_silent(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stated = (
+        "apiVersion: compatibility.clusterstack.x-k8s.io/v1alpha1\n"
+        "kubernetes: '>=1.35 <1.37'\n"
+        "components: [{name: metrics-server, addon: metrics, version: 0.3.7}]\n"
+    )
+    (world / "releases/p-s-1-35-v1/compatibility.yaml").write_text(stated)
+    assert run(world, "--to", "v1.35.1") == 0
+    assert "the cluster is outside what is allowed already: metrics-server 0.3.7" in capsys.readouterr().err

@@ -68,7 +68,7 @@ def warnings(start: Situation, steps: Sequence[Step], judges: Judges) -> list[st
             if judgement.verdict is Verdict.UNTESTED:
                 found.append(f"untested: {judgement.text}, and the plan passes {where}")
             elif judgement.verdict is Verdict.UNKNOWN:
-                found.append(f"unknown: {judgement.text}")
+                found.append(f"unknown: {judgement.text}, and the plan passes {where}")
     return list(dict.fromkeys(found))
 
 
