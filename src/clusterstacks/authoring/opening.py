@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeAlias
 
-from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.errors import SpecError, told_of
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion, StackVersion
 from clusterstacks.releases.building.creating import Creator
@@ -66,14 +66,15 @@ async def opened(
         async with _completed(await asyncio.to_thread(open_directory, directory), dependencies) as release:
             yield release
         return
-    tree = await asyncio.to_thread(read_tree, directory)
-    minor = open_minor(tree)
-    patches = {minor: await newest(minor)} if minor else {}
-    stack = _chosen(stacks_of(directory, tree, patches), kubernetes)
     with TemporaryDirectory(prefix="csctl-") as scratch:
-        creator = Creator(into=Path(scratch), dependencies=dependencies)
-        created = await creator.create(stack, _metadata(stack))
-        yield await asyncio.to_thread(open_directory, created.directory)
+        with told_of(directory):
+            tree = await asyncio.to_thread(read_tree, directory)
+            minor = open_minor(tree)
+            patches = {minor: await newest(minor)} if minor else {}
+            stack = _chosen(stacks_of(directory, tree, patches), kubernetes)
+            created = await Creator(into=Path(scratch), dependencies=dependencies).create(stack, _metadata(stack))
+            release = await asyncio.to_thread(open_directory, created.directory)
+        yield release
 
 
 @asynccontextmanager

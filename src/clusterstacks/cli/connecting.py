@@ -41,7 +41,8 @@ class Trust:
         """Return connections; close them."""
         from clusterstacks.releases.web import Web
 
-        return Web(ca=self.ca.read_text(errors="replace") if self.ca else "", plain_http=self.plain_http)
+        ca = self.ca.read_text(errors="replace") if self.ca else ""
+        return Web(ca=ca, plain_http=self.plain_http, report=output.progress())
 
 
 def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -25,7 +25,6 @@ from clusterstacks.releases.building.discovery import find_stacks
 from clusterstacks.releases.building.kubernetes import newest_patch
 from clusterstacks.releases.building.settings import open_minor
 from clusterstacks.releases.building.stacks import read_stack, selected, stacks_of
-from clusterstacks.releases.web import Web
 
 if TYPE_CHECKING:
     from clusterstacks.domain.releasing import Move
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from clusterstacks.releases.building.choosing import Choice
     from clusterstacks.releases.building.remotes import Publisher
     from clusterstacks.releases.building.stacks import Stack
+    from clusterstacks.releases.web import Web
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ async def _interruptible(options: Options) -> None:
 
 async def _create(options: Options) -> None:
     async with AsyncExitStack() as resources:
-        web = await resources.enter_async_context(Web())
+        web = await resources.enter_async_context(Trust().web())
         into = options.into.absolute()
         stacks = await _stacks(options, into, web)
         if options.write_metadata and len({stack.root for stack in stacks}) < len(stacks):

@@ -9,6 +9,7 @@ import click
 
 from clusterstacks.cli import output
 from clusterstacks.cli.charts import chart_dependencies, dependency_options
+from clusterstacks.cli.connecting import Trust
 from clusterstacks.domain.errors import told_of
 
 if TYPE_CHECKING:
@@ -54,12 +55,11 @@ async def _difference(
     from clusterstacks.authoring.opening import opened
     from clusterstacks.authoring.sample import read_roots
     from clusterstacks.releases.building.kubernetes import newest_patch
-    from clusterstacks.releases.web import Web
     from clusterstacks.render.renderer import Renderer
 
     async with AsyncExitStack() as resources:
         roots = read_roots(await asyncio.to_thread(cluster.read_bytes), str(cluster)) if cluster else None
-        web = await resources.enter_async_context(Web())
+        web = await resources.enter_async_context(Trust().web())
         newest = partial(newest_patch, web)
         charts = chart_dependencies(web, dependencies, offline=offline)
         renderer = Renderer()

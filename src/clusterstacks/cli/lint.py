@@ -11,6 +11,7 @@ import click
 
 from clusterstacks.cli import output
 from clusterstacks.cli.charts import chart_dependencies, dependency_options
+from clusterstacks.cli.connecting import Trust
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -73,7 +74,6 @@ async def _reports(options: Options) -> list[Report]:
     from clusterstacks.domain.versions import KubernetesMinor
     from clusterstacks.releases.building.discovery import find_stacks
     from clusterstacks.releases.building.sourcetree import read_tree
-    from clusterstacks.releases.web import Web
     from clusterstacks.render.renderer import Renderer
 
     minor = KubernetesMinor.parse(options.kubernetes.replace("-", ".")) if options.kubernetes else None
@@ -82,7 +82,7 @@ async def _reports(options: Options) -> list[Report]:
         roots = read_roots(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
         renderer = Renderer()
         resources.push_async_callback(renderer.close)
-        web = await resources.enter_async_context(Web())
+        web = await resources.enter_async_context(Trust().web())
         charts = chart_dependencies(web, options.dependencies, offline=options.offline)
         client = None if options.against is None else await resources.enter_async_context(_connected(options.against))
         linter = Linter(Means(renderer, roots, charts), minor, client)

@@ -10,7 +10,7 @@ import click
 
 from clusterstacks.cli import output
 from clusterstacks.cli.charts import chart_dependencies, dependency_options
-from clusterstacks.domain.errors import told_of
+from clusterstacks.cli.connecting import Trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,8 +64,7 @@ def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the 
         raise click.UsageError("--class, --values, --images and --sample exclude each other")
     if options.addons and (options.class_only or options.sample):
         raise click.UsageError("--addon belongs to the objects and values of addons")
-    with told_of(options.directory):
-        output.print_text(asyncio.run(_printed(options)))
+    output.print_text(asyncio.run(_printed(options)))
 
 
 async def _printed(options: Options) -> str:
@@ -76,13 +75,12 @@ async def _printed(options: Options) -> str:
     from clusterstacks.authoring.opening import opened
     from clusterstacks.authoring.sample import read_roots
     from clusterstacks.releases.building.kubernetes import newest_patch
-    from clusterstacks.releases.web import Web
     from clusterstacks.render.renderer import Renderer
 
     async with AsyncExitStack() as resources:
         file = options.cluster
         roots = read_roots(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
-        web = await resources.enter_async_context(Web())
+        web = await resources.enter_async_context(Trust().web())
         newest = partial(newest_patch, web)
         dependencies = chart_dependencies(web, options.dependencies, offline=options.offline)
         source = opened(options.directory, newest, kubernetes=options.kubernetes, dependencies=dependencies)

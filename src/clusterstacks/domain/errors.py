@@ -11,6 +11,7 @@ Anything else that escapes a reconciler is a bug: it is logged with its trace, c
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -58,7 +59,7 @@ def told_of(place: object) -> Iterator[None]:
     try:
         yield
     except ClusterStacksError as error:
-        if str(place) in error.message:
+        if re.search(rf"(?<![\w./-]){re.escape(str(place))}(?![\w-])", error.message):
             raise
         kind = DependencyError if isinstance(error, DependencyError) else SpecError
         raise kind(error.code, f"{place}: {error.message}") from None

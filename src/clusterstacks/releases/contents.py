@@ -90,9 +90,11 @@ def _read(release: ReleaseName, root: Path, name: str) -> bytes:
 def _open(release: ReleaseName, root: Path, name: str) -> BufferedReader:
     if not name.isprintable():
         raise ReleaseBroken(release, repr(name), "has an invisible character in its name: rename it")
+    if (root / name).is_symlink():
+        raise ReleaseBroken(release, name, "is a link: put the file itself there")
     handle = os.open(root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     status = os.fstat(handle)
     if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
         os.close(handle)
-        raise ReleaseBroken(release, name, f"is no file of at most {MAX_FILE_BYTES} bytes")
+        raise ReleaseBroken(release, name, f"is no file of at most {MAX_FILE_BYTES} bytes: take it out")
     return os.fdopen(handle, "rb")

@@ -164,6 +164,8 @@ class DirectorySource:
 
 
 def _read_signature(name: ReleaseName, file: Path) -> bytes:
+    if file.is_symlink():
+        raise ReleaseBroken(name, file.name, "is a link or device: put the file itself there")
     handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as reader:
         if not stat.S_ISREG(os.fstat(handle).st_mode):

@@ -78,6 +78,7 @@ class Web:
         plain_http: Whether ``http://`` is allowed for any host; this machine itself is always reached so.
         patience: How often and how long a request is tried again.
         environ: Where the proxies are named.
+        report: Called with a line before a request is tried again.
 
     Raises:
         SpecError: ``ca`` holds no certificates.
@@ -90,11 +91,13 @@ class Web:
         plain_http: bool = False,
         patience: Patience | None = None,
         environ: Mapping[str, str] = os.environ,
+        report: Callable[[str], None] | None = None,
     ) -> None:
         self._context = _trust(ca) if ca else None
         self._plain_http = plain_http
         self._patience = patience or Patience()
         self._environ = environ
+        self._report = report
         self._connections: Connections | None = None
 
     async def close(self) -> None:
@@ -180,6 +183,7 @@ class Web:
             except Broken as error:
                 if last or not _may_repeat(request, error):
                     raise ServerUnavailable(place(request.url), str(error)) from None
+                cause = str(error)
             else:
                 if not self._passes(request, response):
                     try:
@@ -191,7 +195,9 @@ class Web:
                 asked = asked_pause(response.headers)
                 if last or asked > self._patience.longest:
                     raise failure(response, asked)
-                pause = max(pause, asked)
+                pause, cause = max(pause, asked), f"it answers with status {response.status}"
+            if self._report is not None:
+                self._report(f"{place(request.url)}: {cause}; trying again")
             await asyncio.sleep(pause.total_seconds())
             pause *= 2
 

@@ -266,6 +266,14 @@ def test_something_that_is_no_file_is_refused(tmp_path: Path) -> None:
         survey(STAGED, directory)
 
 
+def test_a_link_in_a_release_is_refused_as_one(tmp_path: Path) -> None:
+    directory = write_release(tmp_path / "r", staged_release())
+    (directory / "more").symlink_to("/etc/passwd")
+
+    with pytest.raises(ReleaseBroken, match="more is a link: put the file itself there"):
+        survey(STAGED, directory)
+
+
 def test_names_that_could_forge_a_digest_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ReleaseBroken, match="invisible character"):
         survey(STAGED, write_release(tmp_path / "r", {"a\nb": b""}))

@@ -90,6 +90,14 @@ async def test_a_server_that_stays_down_is_named_with_the_cause(server: Scripted
     assert len(server.requests) == QUICK.attempts
 
 
+async def test_whoever_waits_is_told_why(server: ScriptedServer) -> None:
+    server.plays(says("", 503), hangs_up, says("there"))
+    told: list[str] = []
+    async with Web(patience=QUICK, environ={}, report=told.append) as client:
+        await client.read(f"{server.url}/x?signature=secret", limit=100)
+    assert [line.startswith(f"{server.url}/x: ") and line.endswith("; trying again") for line in told] == [True] * 2
+
+
 async def test_a_server_that_asks_for_a_long_pause_gets_it(server: ScriptedServer, client: Web) -> None:
     server.plays(says("", 429, **{"Retry-After": "3600"}))
     with pytest.raises(RateLimited, match="again in 1:00:00") as limited:

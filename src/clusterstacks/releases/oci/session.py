@@ -91,7 +91,7 @@ class Session:
             AnswerRefused: It asks for what cannot be given.
         """
         root, authorization = await self._resolve()
-        url = target if isinstance(target, URL) else await self.url(target)
+        url = target if isinstance(target, URL) else self._below(root, target)
         own = _origin(url) == _origin(root)
         scope = self._scope(access)
         for again in (True, False):
@@ -130,6 +130,9 @@ class Session:
     async def url(self, path: str) -> URL:
         """Return the URL of a path below the repository."""
         root, _ = await self._resolve()
+        return self._below(root, path)
+
+    def _below(self, root: URL, path: str) -> URL:
         return URL(f"{root}/v2/{self.reference.repository}/{path}", encoded=True)
 
     def location(self, base: str, location: str) -> URL:
