@@ -118,7 +118,8 @@ class Answer:
 
 def place(url: URL | str) -> str:
     """Write a URL without what may be secret in it: credentials and query."""
-    return str(URL(url).with_user(None).with_query(None).with_fragment(None))
+    bare = URL(url).with_query(None).with_fragment(None)
+    return str(bare.with_user(None) if bare.host else bare)
 
 
 def refusal(answer: Answer) -> NotThere | CredentialsRefused | AnswerRefused:

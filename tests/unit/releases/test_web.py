@@ -189,6 +189,8 @@ async def test_a_circle_of_redirects_ends(server: ScriptedServer, client: Web) -
         "http://[::ffff:169.254.169.254]/",
         "http://0xa9fea9fe/",
         "ftp://127.0.0.1/",
+        "file:///etc/passwd",
+        "mailto:somebody",
         "http://",
         "gopher://127.0.0.1/",
         "http://a..b/",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.contents import content_digest
 from clusterstacks.releases.errors import ReleaseBroken, UnsafeArchive
@@ -128,7 +129,7 @@ def files_of(manifest: Manifest, release: object) -> dict[str, Descriptor]:
     for layer in manifest.layers:
         if not _is_plain(names, layer.title):
             problem = f"of layer {layer.digest} is no name of a file of its own: publish the release again"
-            raise ReleaseBroken(release, f"the title {layer.title!r}", problem)
+            raise ReleaseBroken(release, f"the title {shown(layer.title)}", problem)
         if layer.size > MAX_FILE_BYTES:
             raise ReleaseBroken(release, layer.title, f"is larger than {MAX_FILE_BYTES} bytes")
         files[layer.title] = layer
