@@ -62,6 +62,9 @@ _VERBS: Final[Mapping[str, str]] = {
 _STRICTNESS: Final = (Verdict.INCOMPATIBLE, Verdict.UNTESTED, Verdict.UNKNOWN)
 _STRENGTH: Final = (TESTED, "supported", "recommended", "documented", "bundled", SKEW)
 
+REMEMBERED: Final = 10_000
+"""Judgements kept (arbitrary: 15 components of 12 releases with 8 minors are 1,440 pairs)."""
+
 MANAGEMENT: Final = "management"
 """Role of a statement about the cluster that Cluster API runs in."""
 
@@ -222,12 +225,21 @@ class UpstreamFacts:
     """
 
     components: Mapping[str, ComponentFacts]
+    _judged: dict[tuple[str, str, KubernetesVersion], Judgement] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def judge(self, name: str, version: SemVer, kubernetes: KubernetesVersion) -> Judgement:
-        """Judge a component with a Kubernetes version."""
+        """Judge a component with a Kubernetes version; a plan asks for the same pair very often."""
         if name not in self.components:
             return Judgement(Verdict.UNKNOWN, f"nothing is known about {name}")
-        return self.components[name].judge(version, kubernetes)
+        key = name, str(version), kubernetes
+        judgement = self._judged.get(key)
+        if judgement is None:
+            if len(self._judged) >= REMEMBERED:
+                self._judged.clear()
+            judgement = self._judged[key] = self.components[name].judge(version, kubernetes)
+        return judgement
 
     def upgrade_rule(self, name: str, version: SemVer) -> UpgradeRule | None:
         """Return the rule by which a component's project wants a version moved to; None where it states none."""
