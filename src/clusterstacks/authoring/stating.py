@@ -61,15 +61,19 @@ def _of_stack(root: Path) -> Iterator[tuple[str, Candidate]]:
         if stack.settings is None or stack.name is None:
             raise SourceBroken(root, f"is no stack that can be read: {stack.settings_problem}")
         label = f"{root} for {stack.settings.kubernetes.series}" if len(stacks) > 1 else str(root)
-        yield label, Candidate(stack.name, stack.settings.kubernetes, stated_in(stack))
+        yield label, Candidate(stack.name, stack.settings.kubernetes, stated_in(stack, str(root / FILE)))
 
 
-def stated_in(stack: Stack) -> Compatibility | None:
+def stated_in(stack: Stack, file: str = FILE) -> Compatibility | None:
     """Read the compatibility.yaml of a stack; None where it has none.
+
+    Args:
+        stack: As it was loaded.
+        file: How messages call the file.
 
     Raises:
         SpecError: It cannot be read.
     """
     if FILE not in stack.tree:
         return None
-    return parse_compatibility(yaml.load(stack.content(FILE), name=FILE))
+    return parse_compatibility(yaml.load(stack.content(FILE), name=file), file=file)

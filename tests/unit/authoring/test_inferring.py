@@ -243,7 +243,8 @@ def test_a_chart_that_cannot_be_read_is_named() -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"compatibility.yaml": "["}, r"compatibility\.yaml, line"),
+        ({"compatibility.yaml": "["}, r"/1-35/compatibility\.yaml, line"),
+        ({"compatibility.yaml": "a: 1"}, r"/1-35/compatibility\.yaml has the unknown field a"),
         ({"csctl.yaml": "config: 1\n"}, r"is no stack that can be read: csctl\.yaml"),
     ],
 )

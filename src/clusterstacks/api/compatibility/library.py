@@ -84,7 +84,10 @@ class _Shelf(Mapping[str, ComponentFacts]):
             file = self._built_in[name]
             return read_facts(file.read_bytes(), f"facts/{file.name}")
         path = self._installed[name]
-        found = read_facts(_content(path), str(path), str(path))
+        try:
+            found = read_facts(_content(path), str(path), str(path))
+        except SpecError as error:
+            raise SpecError(error.code, f"{error.message}; correct the file, or remove it") from None
         if found.name != name:
             problem = f"is about {found.name}: install it with csctl compat update, or remove it"
             raise SpecError("FactsMisnamed", f"{path} {problem}")
@@ -101,4 +104,4 @@ def _content(path: Path) -> bytes:
         with path.open("rb") as reader:
             return reader.read(MAX_BYTES + 1)
     except OSError as error:
-        raise SpecError("FactsUnreadable", f"{path} cannot be read: {error.strerror}; mend or remove it") from None
+        raise SpecError("FactsUnreadable", f"{path} cannot be read: {error.strerror}") from None
