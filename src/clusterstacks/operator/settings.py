@@ -207,7 +207,7 @@ def _object_key(text: str) -> ObjectKey:
 
 def _url(text: str) -> str:
     parts = urlsplit(text)
-    if parts.scheme != "https" or not parts.hostname or parts.path not in ("", "/"):
+    if text and (parts.scheme != "https" or not parts.hostname or parts.path not in ("", "/")):
         raise argparse.ArgumentTypeError(f"{text!r} is not https://HOST:PORT")
     return text.rstrip("/")
 
