@@ -232,7 +232,7 @@ class UpstreamFacts:
     def judge(self, name: str, version: SemVer, kubernetes: KubernetesVersion) -> Judgement:
         """Judge a component with a Kubernetes version; a plan asks for the same pair very often."""
         if name not in self.components:
-            return Judgement(Verdict.UNKNOWN, f"nothing is known about {name}")
+            return Judgement(Verdict.UNKNOWN, f"nothing is known about {name} {version}")
         key = name, str(version), kubernetes
         judgement = self._judged.get(key)
         if judgement is None:
