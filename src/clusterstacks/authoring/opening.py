@@ -15,10 +15,11 @@ from clusterstacks.domain.errors import SpecError, told_of
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion, StackVersion
 from clusterstacks.releases.building.creating import Creator
-from clusterstacks.releases.building.settings import open_minor
+from clusterstacks.releases.building.settings import CSCTL, FORMER_CSCTL, STACK, is_stack, open_minor
 from clusterstacks.releases.building.sourcetree import read_tree
 from clusterstacks.releases.building.stacks import selected, stacks_of
 from clusterstacks.releases.directory import DirectorySource
+from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.opening import open_directory
 from clusterstacks.releases.release import METADATA
 from clusterstacks.releases.store import ReleaseStore
@@ -68,6 +69,7 @@ async def opened(
         return
     with TemporaryDirectory(prefix="csctl-") as scratch:
         with told_of(directory):
+            await asyncio.to_thread(_require_stack, directory)
             tree = await asyncio.to_thread(read_tree, directory)
             minor = open_minor(tree)
             patches = {minor: await newest(minor)} if minor else {}
@@ -91,6 +93,17 @@ async def _completed(release: Release, dependencies: ChartDependencies | None) -
 def _is_release(directory: Path) -> bool:
     # A stack may have a metadata.yaml, too: its last versions.
     return (directory / METADATA).is_file() and any(directory.glob("*-cluster-class-*.tgz"))
+
+
+def _require_stack(directory: Path) -> None:
+    """Refuse anything else before it is read, which may be a whole disk."""
+    names = {path.name for path in directory.iterdir()}
+    if not is_stack(names) and FORMER_CSCTL not in names:
+        raise SourceBroken(
+            directory,
+            f"is neither a release nor a stack: a stack has {CSCTL} or {STACK}, "
+            f"a release {METADATA} and the archive of its class",
+        )
 
 
 def _chosen(stacks: tuple[Stack, ...], kubernetes: str) -> Stack:

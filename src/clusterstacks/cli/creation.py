@@ -79,7 +79,7 @@ async def _interruptible(options: Options) -> None:
 async def _create(options: Options) -> None:
     async with AsyncExitStack() as resources:
         web = await resources.enter_async_context(Trust().web())
-        into = options.into.absolute()
+        into = options.into.resolve()
         stacks = await _stacks(options, into, web)
         if options.write_metadata and len({stack.root for stack in stacks}) < len(stacks):
             raise SpecError("MetadataAmbiguous", "metadata.yaml holds one version: choose a minor with --kubernetes")

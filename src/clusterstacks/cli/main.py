@@ -45,6 +45,18 @@ class Verbs(click.Group):
         command: click.Command = vars(module)[cmd_name]
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb; for one there is not, tell which was meant."""
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], VERBS)
+            meant = f"did you mean {' or '.join(close)}?" if close else "'csctl --help' lists them"
+            raise click.UsageError(f"there is no verb {args[0]!r}: {meant}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
         """Write the list of verbs."""
         with formatter.section("Commands"):

@@ -55,6 +55,8 @@ CASES = (
     Case("files", f"{NAMED}:1", {NAMED: None}),
     Case("files", "clusteraddon.yaml:1", {"clusteraddon.yaml": None}),
     Case("files", "cluster-addon/Chart.yaml:1", {"clusteraddon.yaml": None, "cluster-addon-values.yaml": ""}),
+    Case("file-names", "a\\b:1", {"a\\b": ""}),
+    Case("file-names", "cluster-class/a\x1bb:1", {"cluster-class/a\x1bb": ""}),
     Case("stale-values", "cluster-addon-values.yaml:1", {"cluster-addon-values.yaml": ""}),
     Case("unknown-tag", "a.sh:2", {"a.sh": "cat << EOF\n<< .ClusterStackVersion >>\n"}),
     Case("stages", "clusteraddon.yaml:5", {"clusteraddon.yaml": STAGES.replace("apply", "aply")}),

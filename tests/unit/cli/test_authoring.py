@@ -74,3 +74,19 @@ def test_of_two_directories_the_broken_one_is_named(tmp_path: Path, capsys: pyte
 
     assert run("diff", str(tmp_path / "a"), str(tmp_path / "b"), "--offline") == output.MUST_CHANGE
     assert capsys.readouterr().err.startswith(f"Error: {tmp_path / 'b'}: cluster-class/Chart.yaml is missing")
+
+
+def test_a_slip_in_a_verb_is_answered_with_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("lnit") == output.MUST_CHANGE
+    assert "did you mean" in capsys.readouterr().err
+    assert run("xyzzy") == output.MUST_CHANGE
+    assert "csctl --help" in capsys.readouterr().err
+
+
+def test_a_directory_that_is_neither_release_nor_stack_is_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "disk").symlink_to("/dev/full")
+
+    assert run("template", str(tmp_path), "--offline") == output.MUST_CHANGE
+    assert "is neither a release nor a stack" in capsys.readouterr().err

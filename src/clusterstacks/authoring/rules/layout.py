@@ -40,6 +40,13 @@ def files(stack: Stack) -> Iterator[Fault]:
         yield Fault(path, 1, f"is missing, though there is {ADDON_VALUES}", way_out)
 
 
+def names(stack: Stack) -> Iterator[Fault]:
+    """Every file has a name that archives may hold."""
+    for path in stack.tree:
+        if "\\" in path or not path.isprintable():
+            yield Fault(path, 1, "has a backslash or an invisible character in its name", "rename the file")
+
+
 def stale_values(stack: Stack) -> Iterator[Fault]:
     """No values file of the single-chart layout is left where it has no effect."""
     if stack.staged and ADDON_VALUES in stack.tree:
@@ -79,6 +86,7 @@ def _unknown_tags(path: str, content: bytes) -> Iterator[tuple[int, str]]:
 
 RULES = (
     Rule("files", Severity.ERROR, "The charts and files a release is made of are there.", files),
+    Rule("file-names", Severity.ERROR, "Names of files have no backslash and no invisible character.", names),
     Rule("stale-values", Severity.WARNING, "No file of the single-chart layout lies beside stages.", stale_values),
     Rule("unknown-tag", Severity.ERROR, "Every << .Name >> is one of the tags that a build replaces.", tags),
 )

@@ -115,7 +115,7 @@ class Chooser:
         name = stack.settings.release(StackVersion(0))
         if read_listing(await self._built(), name).newest(STABLE) is None:
             return ()
-        return ("the stack has no metadata.yaml that says what was released: --write-metadata keeps one",)
+        return ("earlier builds do not count, as no metadata.yaml says what was released: --write-metadata keeps one",)
 
     async def _built(self) -> tuple[str, ...]:
         return await self._local().names() if self._into.is_dir() else ()
