@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.admission.configuration import Scope
+from clusterstacks.admission.configuration import Endpoint, Scope
+from clusterstacks.admission.keeping import SECRET_NAME, CertificateKeeper
+from clusterstacks.admission.server import WebhookServer
 from clusterstacks.devcluster.ports import free_port
-from clusterstacks.kube.errors import ApiError, NotFound
+from clusterstacks.domain.admission.answers import ALLOWED
+from clusterstacks.domain.errors import ClusterStacksError
+from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.kube.errors import NotFound
+from clusterstacks.kube.tls import server_context
+from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from tests.support.stacks import TinyStack, config_map, templates
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from clusterstacks.admission.certificates import Times
+    from clusterstacks.admission.reviews import Review
+    from clusterstacks.admission.server import Judging
+    from clusterstacks.domain.admission.answers import Answer
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.operator.wiring import Operator
@@ -57,11 +69,69 @@ async def _asks(world: World) -> bool:
     return "clusterRef must name" in answer
 
 
+class Recorder:
+    """Answers as it is told, and notes what it was asked."""
+
+    def __init__(self, answer: Answer = ALLOWED) -> None:
+        self.answer = answer
+        self.asked: list[Review] = []
+
+    async def judge(self, review: Review) -> Answer:
+        self.asked.append(review)
+        return self.answer
+
+
+@asynccontextmanager
+async def replica(
+    world: World, judging: Judging, times: Times | None = None, *, port: int = 0, url: str = ""
+) -> AsyncIterator[tuple[WebhookServer, str]]:
+    """The webhooks of one replica alone: server and certificate, without the rest of an operator."""
+    port = port or free_port()
+    url = url or f"https://127.0.0.1:{port}"
+    context = server_context()
+    server = WebhookServer("127.0.0.1", port, context, judging)
+    keeper = CertificateKeeper(
+        client=world.client,
+        secret=ObjectKey(world.namespace, SECRET_NAME),
+        endpoint=Endpoint(url=url),
+        scope=Scope(world.namespace),
+        context=context,
+        listening=server.started,
+        clock=SYSTEM_CLOCK,
+        times=times,
+    )
+    tasks = [asyncio.create_task(keeper.run()), asyncio.create_task(_serve(keeper, server))]
+    try:
+        await server.started.wait()
+        yield server, url
+        assert not [task for task in tasks if task.done()]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _serve(keeper: CertificateKeeper, server: WebhookServer) -> None:
+    await keeper.served.wait()
+    await server.run()
+
+
+async def asked_about(world: World, recorder: Recorder) -> None:
+    """Wait until the API server asks."""
+
+    async def asks() -> bool:
+        await _asks(world)
+        return bool(recorder.asked)
+
+    await eventually(asks, seconds=20, about="a question")
+    recorder.asked.clear()
+
+
 async def refusal(write: Any) -> str:
     """What the API server says to a write; empty when it is done."""
     try:
         await write
-    except ApiError as error:
+    except ClusterStacksError as error:
         return error.message
     return ""
 

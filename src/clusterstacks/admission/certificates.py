@@ -62,10 +62,15 @@ class Serving:
     certificate: bytes
     key: bytes = field(repr=False)
 
-    def is_due(self, names: Sequence[str], now: datetime) -> bool:
-        """Tell whether another certificate is needed: soon, or because this one has other names."""
-        life = validity(self.certificate)
-        return not answers_to(self.certificate, names) or now >= life.until - (life.until - life.since) * RENEWAL
+    def is_due(self, names: Sequence[str], lifetime: timedelta, now: datetime) -> bool:
+        """Tell whether another certificate is needed: soon, or because this one has other names.
+
+        Args:
+            names: By which the webhooks are called.
+            lifetime: Of a certificate; what this one has from before its making, for clocks set back, is no part of it.
+            now: The time.
+        """
+        return not answers_to(self.certificate, names) or now >= validity(self.certificate).until - lifetime * RENEWAL
 
     def secret_data(self) -> dict[str, str]:
         """Give the ``data`` of the Secret."""

@@ -113,7 +113,7 @@ class CertificateKeeper:
         while True:
             secret = await self._client.find(resource, self._secret.name, self._secret.namespace)
             found = read_secret(secret) if secret is not None else None
-            if found is not None and not found.is_due(self._endpoint.names, self._clock.now()):
+            if found is not None and not found.is_due(self._endpoint.names, self._times.lifetime, self._clock.now()):
                 return found
             new = made(self._endpoint.names, self._times.lifetime, self._clock.now(), found)
             try:

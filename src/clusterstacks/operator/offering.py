@@ -12,6 +12,7 @@ from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.names import GROUP, Kind
 from clusterstacks.api.reading import mappings, text
 from clusterstacks.controllers.clusteraddon.creation import addon_name
+from clusterstacks.controllers.clusterstack.reconciler import subscription_of
 from clusterstacks.controllers.owners import leading_stack
 from clusterstacks.controllers.sources.pins import Pins
 from clusterstacks.domain.admission.policy import Policy
@@ -24,6 +25,7 @@ from clusterstacks.domain.upstream import UpstreamFacts, with_upstream_upgrades
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from clusterstacks.controllers.sources.listing import Listings
     from clusterstacks.controllers.sources.supply import Supply
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.release import Release
@@ -39,13 +41,15 @@ class ReleaseOffers:
     Args:
         client: The management cluster: classes may come from a namespace nobody watches here.
         releases: The ClusterStackReleases.
-        supply: Brings releases that have no ClusterStackRelease.
+        supply: Brings releases that are not on disk.
+        listings: What sources have.
         facts: What upstream projects state about upgrades.
     """
 
     client: Client
     releases: Store
     supply: Supply
+    listings: Listings
     facts: UpstreamFacts
     _known: dict[tuple[ReleaseName, str], Candidate] = field(default_factory=dict)
 
@@ -63,7 +67,7 @@ class ReleaseOffers:
                 candidates[name] = found
         lacking: dict[ReleaseName, str] = {}
         for name in sorted(set(wanted) - candidates.keys()):
-            brought = await self._bring(name, own)
+            brought = await self._bring(name, namespace)
             if isinstance(brought, Candidate):
                 candidates[name] = brought
             else:
@@ -112,18 +116,35 @@ class ReleaseOffers:
             return None
         return self._known[key]
 
-    async def _bring(self, name: ReleaseName, own: Manifest) -> Candidate | str:
-        """Fetch a release from where that of the class comes from, as if it had a ClusterStackRelease beside it."""
-        metadata = {**own["metadata"], "name": name.release, "annotations": {}}
-        known = self.releases.get(ObjectKey(metadata["namespace"], name.release))
-        manifest = known or {**own, "metadata": metadata}
+    async def _bring(self, name: ReleaseName, namespace: str) -> Candidate | str:
+        """Return what is known of a release that is not on disk; a text says why it cannot be served, or not yet."""
+        key = ObjectKey(namespace, name.release)
+        manifest = await self._find(key) or self._listed(key, name)
+        if manifest is None:
+            return (
+                f"no ClusterStack of namespace {namespace} for Kubernetes {name.kubernetes} offers it or follows a "
+                "source that has it; name another release"
+            )
         try:
-            obtained = await self.supply.obtain(ObjectKey(metadata["namespace"], name.release), manifest, name)
+            obtained = await self.supply.obtain(key, manifest, name)
         except ClusterStacksError as error:
             return error.message
         if obtained is None:
             return "it is being fetched for the first time, try again in a few seconds"
         return self._of(obtained.release)
+
+    def _listed(self, key: ObjectKey, name: ReleaseName) -> Manifest | None:
+        """Return the ClusterStackRelease a release would get; None where no ClusterStack would create one."""
+        for stack in self.supply.stacks.all():
+            metadata = stack["metadata"]
+            place = ObjectKey(metadata["namespace"], metadata["name"])
+            if place.namespace != key.namespace or key.name not in self.listings.known(place):
+                continue
+            # One that is listed for was read, so it can be.
+            if subscription_of(ClusterStack.parse(stack)).holds(name):
+                owner = {"apiVersion": stack["apiVersion"], "kind": stack["kind"], "name": place.name}
+                return {"metadata": {"name": key.name, "namespace": key.namespace, "ownerReferences": [owner]}}
+        return None
 
     def _of(self, release: Release) -> Candidate:
         stated = release.compatibility

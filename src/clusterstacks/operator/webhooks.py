@@ -25,9 +25,9 @@ from clusterstacks.runtime.informer import Informer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.controllers.sources.supply import Supply
     from clusterstacks.kube.client import Client
     from clusterstacks.operator.settings import Settings
+    from clusterstacks.operator.supplying import Supplies
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder
 
@@ -42,7 +42,7 @@ class Webhooks:
         settings: The command line, which says where the API server finds them.
         client: The management cluster.
         informers: Of ClusterStackReleases and Clusters, by the lower-case kind.
-        supply: Brings releases.
+        supplies: Where releases come from.
         events: Where it is told that an annotation let something through.
         clock: Time.
     """
@@ -53,7 +53,7 @@ class Webhooks:
         *,
         client: Client,
         informers: Mapping[str, Informer],
-        supply: Supply,
+        supplies: Supplies,
         events: EventRecorder,
         clock: Clock,
     ) -> None:
@@ -64,7 +64,13 @@ class Webhooks:
         self._rules = Informer(client, GROUP, Kind.COMPATIBILITY_RULE)
         self._rules.subscribe(rules.changed)
         clusters = ClusterJudge(
-            offers=ReleaseOffers(client=client, releases=releases, supply=supply, facts=upstream),
+            offers=ReleaseOffers(
+                client=client,
+                releases=releases,
+                supply=supplies.supply(_wake_nobody),
+                listings=supplies.listings,
+                facts=upstream,
+            ),
             rules=rules,
             upstream=upstream,
             adviser=self._adviser,
@@ -98,6 +104,10 @@ class Webhooks:
     async def _serve(self) -> None:
         await self._keeper.served.wait()
         await self.server.run()
+
+
+def _wake_nobody(_: ObjectKey) -> None:
+    """Whoever is told to try again does so by himself."""
 
 
 def _host(url: str) -> str:

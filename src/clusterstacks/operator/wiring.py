@@ -275,7 +275,7 @@ class Operator:
             settings,
             client=self._client,
             informers=self._informers,
-            supply=self._supplies.supply(_wake_nobody),
+            supplies=self._supplies,
             events=self._events,
             clock=self._clock,
         )
@@ -328,10 +328,6 @@ class Operator:
             while True:
                 informer = await self._provider_informers.get()
                 group.create_task(informer.run(), name=f"{informer} informer")
-
-
-def _wake_nobody(_: ObjectKey) -> None:
-    """Whoever asks the webhooks asks again."""
 
 
 def _sync_problem(informer: Informer) -> str:

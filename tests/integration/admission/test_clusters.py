@@ -11,6 +11,7 @@ from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.controllers.clusteraddon.creation import addon_name
 from tests.support.guarding import guarded, of_minor, ranged, refusal
 from tests.support.kubectl import Kubectl
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
@@ -83,3 +84,135 @@ async def test_an_upgrade_is_refused_with_the_way_out_and_allowed_after_it(world
         assert "annotated" in await kubectl(world, *command[1].split())
         await delivered(world, "cilium", second)
         assert await set_version(world, NEW) == ""
+
+
+async def test_one_write_with_everything_is_refused_while_the_old_addon_is_there(world: World) -> None:
+    async with guarded(world):
+        first, second = await two_releases(world)
+        await world.cluster("one", first.class_name)
+        await world.addons_ready("one", first.class_name)
+        cluster = await world.get(CLUSTER_KIND, "one")
+        everything = {"classRef": {"name": second.class_name}, "version": NEW}
+
+        told = await refusal(world.patch(cluster, {"spec": {"topology": everything}}))
+
+        assert "cilium 1.17.2 works with Kubernetes >=1.30 <1.36" in told
+        assert await annotate(world, addon__cilium=second.release) == ""
+        assert "wait until cilium 1.18.0 is delivered" in await set_version(world, NEW) or await has(world, second)
+        await delivered(world, "cilium", second)
+        assert await refusal(world.patch(cluster, {"spec": {"topology": everything}})) == ""
+
+
+async def has(world: World, release: ReleaseName) -> bool:
+    found = (await world.addon("one")).get("status") or {}
+    return any(one.get("release") == release.release for one in found.get("addons") or [])
+
+
+async def test_annotations_name_what_can_be_served(world: World) -> None:
+    async with guarded(world):
+        first, second = await two_releases(world)
+        await world.cluster("one", first.class_name)
+
+        assert "is no release" in await annotate(world, addon__cilium="nonsense")
+        assert "of another cluster stack" in await annotate(world, addon_release="openstack-scs-1-35-v1")
+        assert "has no addon csi" in await annotate(world, addon__csi=second.release)
+        missing = world.stack.release("v77")
+        told = await annotate(world, addon__cilium=missing.class_name)
+        assert f"release {missing}, which an annotation names, cannot be served" in told
+        assert await annotate(world, addon_release=second.class_name) == ""
+        await delivered(world, "cilium", second)
+        assert "cilium 1.17.2 may not be moved to from 1.18.0" in await annotate(world, addon_release=None)
+
+
+async def test_a_release_without_an_object_of_its_own_is_looked_at_when_an_annotation_names_it(world: World) -> None:
+    async with guarded(world):
+        first, _ = await two_releases(world)
+        third, files = ranged(world.stack, "v3", OLD, ">=1.34 <1.37", cilium=("1.17.9", ">=1.30 <1.37"))
+        world.publish(third, files)
+        stack = await world.get(Kind.CLUSTER_STACK, world.stack.word)
+        await world.cluster("one", first.class_name)
+        await world.addons_ready("one", first.class_name)
+
+        assert "no ClusterStack of namespace" in await annotate(world, addon__cilium=third.release)
+        # It follows the custom releases of its source, and v3 is a stable one.
+        await world.patch(stack, {"spec": {"autoSubscribe": True}})
+
+        async def listed() -> bool:
+            return await annotate(world, addon__cilium=third.release) == ""
+
+        await eventually(listed, seconds=10, about="the release in the list of the source")
+        await delivered(world, "cilium", third)
+        assert await set_version(world, NEW) == ""
+
+
+async def test_the_escape_annotation_lets_through_and_is_told_as_an_event(world: World) -> None:
+    async with guarded(world):
+        first, _ = await two_releases(world)
+        await world.cluster("one", first.class_name)
+        escape = {"clusterstack.x-k8s.io/allow-incompatible": "drill of today"}
+        cluster = await world.patch(await world.get(CLUSTER_KIND, "one"), {"metadata": {"annotations": escape}})
+
+        patch = json.dumps({"spec": {"topology": {"version": NEW}}})
+        told = await kubectl(world, "patch", "cluster", "one", "--type=merge", "-p", patch)
+
+        assert "patched" in told
+        assert "Warning: allowed because of annotation" in told
+        assert "Warning: cilium 1.17.2 works with" in told
+
+        async def event() -> bool:
+            found = await world.events(cluster)
+            return any(one["reason"] == "IncompatibleAllowed" and "drill" in one["message"] for one in found)
+
+        await eventually(event, seconds=10, about="an event")
+
+
+async def test_a_rule_of_the_provider_counts_until_it_is_gone(world: World) -> None:
+    async with guarded(world):
+        first, _ = await two_releases(world)
+        await world.cluster("one", first.class_name)
+        rule = {
+            "apiVersion": "clusterstack.x-k8s.io/v1alpha1",
+            "kind": "CompatibilityRule",
+            "metadata": {"name": world.namespace},
+            "spec": {
+                "severity": "Deny",
+                "when": {"kubernetes": "=1.35.5", "components": {"cilium": "<1.18"}},
+                "message": "cilium below 1.18 loses packets with 1.35.5",
+                "way": "go to v1.35.6",
+                "stacks": [{"name": world.stack.word}],
+            },
+        }
+        useless = {**rule, "metadata": {"name": "useless"}, "spec": {**rule["spec"], "overrides": ["x"]}}  # type: ignore[dict-item]
+        assert "overrides" in await refusal(world.create(useless))
+        await world.create(rule)
+
+        assert await set_version(world, "v1.35.6") == ""
+        await world.cluster("two", first.class_name)
+
+        async def two_refused() -> bool:
+            return "loses packets" in await set_version(world, "v1.35.5", name="two")
+
+        await eventually(two_refused, seconds=10, about="a refusal by the rule")
+        await world.delete(rule)
+
+        async def allowed() -> bool:
+            return await set_version(world, "v1.35.5", name="two") == ""
+
+        await eventually(allowed, seconds=10, about="the end of the rule")
+
+
+async def test_a_strict_stack_refuses_another_patch_release(world: World) -> None:
+    async with guarded(world):
+        first, files = ranged(world.stack, "v1", OLD, ">=1.34 <1.37", cilium=("1.17.2", ">=1.30 <1.36"))
+        world.publish(first, files)
+        stack = await world.create(world.stack.manifest(world.namespace, "v1", compatibility="Strict"))
+        await world.release_ready(first)
+        await world.cluster("one", first.class_name)
+
+        assert "its stack is strict" in await set_version(world, "v1.35.5")
+        await world.patch(stack, {"spec": {"compatibility": "Range"}})
+
+        async def allowed() -> bool:
+            return await set_version(world, "v1.35.5") == ""
+
+        await eventually(allowed, seconds=10, about="the other policy")

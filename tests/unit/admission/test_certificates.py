@@ -17,17 +17,17 @@ def test_a_certificate_is_renewed_when_a_third_of_its_life_is_left() -> None:
     now = datetime.now(UTC)
     serving = made(NAMES, 90 * DAY, now)
 
-    assert not serving.is_due(NAMES, now)
-    assert not serving.is_due(NAMES, now + 59 * DAY)
-    assert serving.is_due(NAMES, now + 61 * DAY)
-    assert serving.is_due(NAMES, now + 91 * DAY)
+    assert not serving.is_due(NAMES, 90 * DAY, now)
+    assert not serving.is_due(NAMES, 90 * DAY, now + 59 * DAY)
+    assert serving.is_due(NAMES, 90 * DAY, now + 61 * DAY)
+    assert serving.is_due(NAMES, 90 * DAY, now + 91 * DAY)
 
 
 def test_another_name_needs_another_certificate() -> None:
     now = datetime.now(UTC)
 
-    assert made(NAMES, DAY, now).is_due(("127.0.0.1",), now)
-    assert not made(("127.0.0.1", "localhost", "::1"), DAY, now).is_due(("::1", "127.0.0.1"), now)
+    assert made(NAMES, DAY, now).is_due(("127.0.0.1",), DAY, now)
+    assert not made(("127.0.0.1", "localhost", "::1"), DAY, now).is_due(("::1", "127.0.0.1"), DAY, now)
 
 
 def test_authorities_are_kept_until_their_certificates_end() -> None:

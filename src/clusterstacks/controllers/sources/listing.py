@@ -59,6 +59,11 @@ class Listing:
             raise self._failure
         return self._names
 
+    @property
+    def last_names(self) -> frozenset[str]:
+        """The names it had when it was last read, however long ago."""
+        return self._names
+
     def found(self, names: Collection[str]) -> bool:
         """Note a list; tells whether it is news."""
         news = not self.is_read or self._failure is not None or self._names != frozenset(names)
@@ -110,6 +115,11 @@ class Listings:
         if not listing.followers:
             del self._listings[listing.terms]
             self._tasks.pop(listing.terms).cancel()
+
+    def known(self, stack: ObjectKey) -> frozenset[str]:
+        """Return the names a stack's source had when it was last read; none for a stack that follows no source."""
+        listing = self._followed.get(stack)
+        return listing.last_names if listing is not None else frozenset()
 
     async def close(self) -> None:
         """List nothing any more."""
