@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from clusterstacks.domain.names import parse_release
 from clusterstacks.releases.archives import write_archive
 from clusterstacks.releases.contents import content_digest
-from clusterstacks.releases.errors import ReleaseNotFound
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.releases.evidence import Evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
@@ -122,6 +122,14 @@ class FakeSource:
         if name not in self.releases:
             raise ReleaseNotFound(name, "the fake source")
         return Evidence()
+
+    async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
+        if name not in self.releases:
+            raise ReleaseNotFound(name, "the fake source")
+        there = self.releases[name]
+        if large := [file for file in files if len(there.get(file, b"")) > limit]:
+            raise ReleaseBroken(name, large[0], f"is larger than {limit} bytes")
+        return {file: there[file] for file in files if file in there}
 
     async def fetch(self, name: ReleaseName, into: Path) -> None:
         self.fetched.append(name)

@@ -7,6 +7,7 @@ import errno
 import os
 import stat
 import time
+from contextlib import suppress
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -18,7 +19,7 @@ from clusterstacks.releases.evidence import MAX_SIGNATURE_BYTES, SIGNATURE_SUFFI
 from clusterstacks.releases.sources import MAX_FILE_BYTES, MAX_FILES, MAX_RELEASE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from clusterstacks.domain.names import ReleaseName
 
@@ -68,6 +69,16 @@ class DirectorySource:
             await asyncio.sleep(left)
         await asyncio.to_thread(self._fetch, name, into)
 
+    async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
+        """Return the content of some files.
+
+        Raises:
+            ReleaseNotFound: No directory has the release's name.
+            ReleaseBroken: A file is larger than ``limit`` bytes, or is a link or device.
+            SourceUnavailable: One cannot be read.
+        """
+        return await asyncio.to_thread(self._read, name, files, limit)
+
     async def digest(self, name: ReleaseName) -> str:
         """Digest the files as they are now; empty while they still change.
 
@@ -99,12 +110,26 @@ class DirectorySource:
         file = f"{name}{SIGNATURE_SUFFIX}"
         for parent in (self._root, self._root / _NESTED):
             try:
-                return Evidence((_read_signature(name, parent / file),))
+                return Evidence((_content(name, parent / file, MAX_SIGNATURE_BYTES),))
             except FileNotFoundError:
                 continue
             except OSError as error:
                 raise _unavailable(parent / file, error) from None
         return Evidence()
+
+    def _read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        try:
+            directory = self._open(name)
+            try:
+                for file in files:
+                    with suppress(FileNotFoundError):
+                        found[file] = _content(name, Path(file), limit, directory)
+            finally:
+                os.close(directory)
+        except OSError as error:
+            raise _unavailable(self._root / name.release, error) from None
+        return found
 
     def _unsettled(self, name: ReleaseName) -> float:
         """Seconds until the release counts as complete; 0 when it does, or is not there.
@@ -163,16 +188,20 @@ class DirectorySource:
                 raise ReleaseBroken(name, file, f"makes the release larger than {MAX_RELEASE_BYTES} bytes")
 
 
-def _read_signature(name: ReleaseName, file: Path) -> bytes:
-    if file.is_symlink():
-        raise ReleaseBroken(name, file.name, "is a link or device: put the file itself there")
-    handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+def _content(name: ReleaseName, file: Path, limit: int, directory: int | None = None) -> bytes:
+    foreign = ReleaseBroken(name, file.name, "is a link or device: put the file itself there")
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # what O_NOFOLLOW makes of a link
+            raise foreign from None
+        raise
     with os.fdopen(handle, "rb") as reader:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ReleaseBroken(name, file.name, "is a link or device: put the file itself there")
-        content = reader.read(MAX_SIGNATURE_BYTES + 1)
-    if len(content) > MAX_SIGNATURE_BYTES:
-        raise ReleaseBroken(name, file.name, f"is larger than {MAX_SIGNATURE_BYTES} bytes")
+            raise foreign
+        content = reader.read(limit + 1)
+    if len(content) > limit:
+        raise ReleaseBroken(name, file.name, f"is larger than {limit} bytes")
     return content
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
@@ -48,6 +49,23 @@ class ReleaseSource(Protocol):
 
         Raises:
             ReleaseNotFound: The source has no such release.
+            SourceUnavailable: The source cannot be read now.
+        """
+        ...
+
+    async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
+        """Return the content of some files, by name, for a look at a release that is not fetched.
+
+        All are of the same state of the release, and each is verified by whatever digest the source states.
+
+        Args:
+            name: The release's.
+            files: Names; a file the release does not have is left out of the answer.
+            limit: Most bytes each may have.
+
+        Raises:
+            ReleaseNotFound: The source has no such release.
+            ReleaseBroken: A file is larger, or is none.
             SourceUnavailable: The source cannot be read now.
         """
         ...

@@ -1,4 +1,4 @@
-"""What releases state about versions, read from directories that need to hold nothing else."""
+"""What releases state about versions: two files of each are read, and nothing else needs to be there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from clusterstacks.releases.errors import ReleaseBroken, SourceBroken
 from clusterstacks.releases.release import METADATA
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from clusterstacks.releases.sources import ReleaseSource
 
 
 def read_candidates(root: Path) -> tuple[Candidate, ...]:
@@ -35,10 +38,27 @@ def read_candidates(root: Path) -> tuple[Candidate, ...]:
 
 def read_candidate(name: ReleaseName, directory: Path) -> Candidate:
     """Read one release; raises as :func:`read_candidates`."""
-    kubernetes = _kubernetes(name, directory)
-    if not (directory / FILE).exists():
+    files = [METADATA, *([FILE] if (directory / FILE).exists() else [])]
+    return _candidate(name, {file: _content(name, directory, file) for file in files})
+
+
+async def ask_candidate(source: ReleaseSource, name: ReleaseName) -> Candidate:
+    """Read one release where it is published, without fetching the rest of it.
+
+    Raises:
+        ClusterStacksError: The source does not give the files, or they say what cannot be used.
+    """
+    files = await source.read(name, (METADATA, FILE), MAX_DOCUMENT_BYTES)
+    if METADATA not in files:
+        raise ReleaseBroken(name, METADATA, "is missing: publish the release again")
+    return _candidate(name, files)
+
+
+def _candidate(name: ReleaseName, files: Mapping[str, bytes]) -> Candidate:
+    kubernetes = _kubernetes(name, files[METADATA])
+    if FILE not in files:
         return Candidate(name, kubernetes)
-    stated = parse_compatibility(_document(name, directory, FILE), file=_label(name, FILE))
+    stated = parse_compatibility(_document(name, FILE, files[FILE]), file=_label(name, FILE))
     return Candidate(name, kubernetes, stated)
 
 
@@ -49,8 +69,8 @@ def _name(text: str) -> ReleaseName | None:
         return None
 
 
-def _kubernetes(name: ReleaseName, directory: Path) -> KubernetesVersion:
-    node = Node(_document(name, directory, METADATA), _label(name, METADATA)).child("versions").child("kubernetes")
+def _kubernetes(name: ReleaseName, content: bytes) -> KubernetesVersion:
+    node = Node(_document(name, METADATA, content), _label(name, METADATA)).child("versions").child("kubernetes")
     try:
         version = KubernetesVersion.parse(node.value)
     except InvalidVersion:
@@ -61,12 +81,15 @@ def _kubernetes(name: ReleaseName, directory: Path) -> KubernetesVersion:
     return version
 
 
-def _document(name: ReleaseName, directory: Path, file: str) -> object:
+def _content(name: ReleaseName, directory: Path, file: str) -> bytes:
     try:
         with (directory / file).open("rb") as reader:
-            content = reader.read(MAX_DOCUMENT_BYTES + 1)
+            return reader.read(MAX_DOCUMENT_BYTES + 1)
     except OSError as error:
         raise ReleaseBroken(name, file, f"cannot be read: {error.strerror}") from None
+
+
+def _document(name: ReleaseName, file: str, content: bytes) -> object:
     return yaml.load(content, name=_label(name, file), max_bytes=MAX_DOCUMENT_BYTES)
 
 

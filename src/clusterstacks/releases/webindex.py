@@ -48,6 +48,8 @@ from clusterstacks.releases.revalidation import UNCHANGED, Revalidated
 from clusterstacks.releases.sources import MAX_RELEASE_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.web import Web
 
@@ -113,13 +115,21 @@ class HttpSource:
         if stated is None:
             return Evidence()
         file = StatedFile(f"{name}{SIGNATURE_SUFFIX}", _digest(name, "signature", stated))
-        url = f"{self._url}/{file.name}"
-        try:
-            document = await self._web.read(url, limit=MAX_SIGNATURE_BYTES, headers=self._headers)
-        except NotThere:
-            raise _missing(url) from None
-        check_content(place(url), file, document.body)
-        return Evidence((document.body,))
+        return Evidence((await self._content(f"{self._url}/{file.name}", file, MAX_SIGNATURE_BYTES),))
+
+    async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
+        """Return the content of some files, verified by the digests in the index.
+
+        Raises:
+            ReleaseNotFound: The index does not list the release.
+            ReleaseBroken: What it says of the release cannot be used.
+            AnswerRefused: A file is larger than ``limit`` bytes.
+            SourceUnavailable: As :meth:`list`; or a file is missing or being replaced.
+        """
+        wanted = [file for file in _files(name, await self._entry(name)) if file.name in files]
+        return {
+            file.name: await self._content(f"{self._url}/{name}/{quote(file.name)}", file, limit) for file in wanted
+        }
 
     async def fetch(self, name: ReleaseName, into: Path) -> None:
         """Download the files of a release and verify each.
@@ -138,6 +148,14 @@ class HttpSource:
                     error = refusal(answer)
                     raise _missing(url) if isinstance(error, NotThere) else error
                 room -= await receive(answer, file, into, release=name, room=room)
+
+    async def _content(self, url: str, file: StatedFile, limit: int) -> bytes:
+        try:
+            document = await self._web.read(url, limit=limit, headers=self._headers)
+        except NotThere:
+            raise _missing(url) from None
+        check_content(place(url), file, document.body)
+        return document.body
 
     async def _entries(self) -> Mapping[str, object]:
         try:

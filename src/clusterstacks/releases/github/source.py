@@ -15,7 +15,7 @@ from clusterstacks.releases.revalidation import Revalidated
 from clusterstacks.releases.sources import MAX_RELEASE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Collection
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -87,15 +87,18 @@ class GitHubSource:
             SourceUnavailable: As :meth:`list`.
         """
         asset = signature_of(name, await self.release(name))
-        if asset is None:
-            return Evidence()
-        if (asset.file.size or 0) > MAX_SIGNATURE_BYTES:
-            raise ReleaseBroken(name, asset.file.name, f"is larger than {MAX_SIGNATURE_BYTES} bytes")
-        async with self._download(asset) as answer:
-            _check_there(answer)
-            content = await answer.read(MAX_SIGNATURE_BYTES)
-            check_content(answer.place, asset.file, content)
-        return Evidence((content,))
+        return Evidence() if asset is None else Evidence((await self._content(name, asset, MAX_SIGNATURE_BYTES),))
+
+    async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
+        """Return the content of some assets; sizes and, where GitHub states them, digests are verified.
+
+        Raises:
+            ReleaseNotFound: No published release has this tag.
+            ReleaseBroken: An asset is larger than ``limit`` bytes, or the release has files that are none.
+            SourceUnavailable: As :meth:`list`; or an asset is being replaced.
+        """
+        wanted = [asset for asset in self._files(name, await self.release(name)) if asset.file.name in files]
+        return {asset.file.name: await self._content(name, asset, limit) for asset in wanted}
 
     async def fetch(self, name: ReleaseName, into: Path) -> None:
         """Download the assets; size and, where GitHub states it, digest of each are verified.
@@ -153,6 +156,15 @@ class GitHubSource:
                     self.repository.place, f"asset {asset.file.name} of release {name} is not uploaded whole: {way_out}"
                 )
         return files
+
+    async def _content(self, name: ReleaseName, asset: Asset, limit: int) -> bytes:
+        if (asset.file.size or 0) > limit:
+            raise ReleaseBroken(name, asset.file.name, f"is larger than {limit} bytes")
+        async with self._download(asset) as answer:
+            _check_there(answer)
+            content = await answer.read(limit)
+            check_content(answer.place, asset.file, content)
+        return content
 
     def _download(self, asset: Asset) -> AbstractAsyncContextManager[Answer]:
         url = self.repository.url(f"releases/assets/{asset.number}")

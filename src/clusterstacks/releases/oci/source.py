@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.releases.errors import NotThere, ReleaseNotFound
+from clusterstacks.releases.errors import NotThere, ReleaseBroken, ReleaseNotFound
 from clusterstacks.releases.evidence import Evidence
 from clusterstacks.releases.oci.artifact import digest_of_files, files_of
 from clusterstacks.releases.oci.signatures import cosign_signatures, envelopes
 from clusterstacks.releases.oci.transfers import side_by_side
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
@@ -52,6 +53,21 @@ class OCISource:
             ReleaseNotFound: There is no such tag.
         """
         return digest_of_files(files_of(await self._manifest(name), name))
+
+    async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
+        """Return the content of some layers, verified by their digests.
+
+        Raises:
+            ReleaseNotFound: There is no such tag.
+            ReleaseBroken: A layer is larger than ``limit`` bytes.
+            ContentCorrupt: The registry gave other bytes than the manifest says.
+        """
+        layers = files_of(await self._manifest(name), name)
+        wanted = {file: layers[file] for file in files if file in layers}
+        for file, layer in wanted.items():
+            if layer.size > limit:
+                raise ReleaseBroken(name, file, f"is larger than {limit} bytes")
+        return {file: await self._registry.small_blob(layer, limit) for file, layer in wanted.items()}
 
     async def fetch(self, name: ReleaseName, into: Path) -> None:
         """Write the release's files into an empty directory, each verified by digest and size.

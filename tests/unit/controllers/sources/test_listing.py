@@ -67,6 +67,9 @@ class Source:
     async def evidence(self, name: ReleaseName) -> Evidence:
         raise NotImplementedError
 
+    async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
+        raise NotImplementedError
+
     def pauses(self) -> Sequence[float]:
         return [after - before for before, after in zip(self.asked, self.asked[1:], strict=False)]
 
