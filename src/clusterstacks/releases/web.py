@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
-from yarl import URL
-
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.answers import (
     PIECE_BYTES,
@@ -25,12 +23,15 @@ from clusterstacks.releases.answers import (
     place,
     refusal,
 )
+from clusterstacks.releases.destinations import may_follow, read_url, resolve
 from clusterstacks.releases.errors import ServerUnavailable
-from clusterstacks.releases.proxies import address_of, is_loopback, proxy_for
+from clusterstacks.releases.proxies import is_loopback, proxy_for
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from types import TracebackType
+
+    from yarl import URL
 
     from clusterstacks.releases.answers import Response
     from clusterstacks.releases.connections import Connections
@@ -251,7 +252,7 @@ class Web:
 
     def _checked(self, text: str) -> URL:
         try:
-            url = _url(text)
+            url = read_url(text)
             if url.scheme in {"http", "https"} and url.host and url.user is None:
                 self._check_scheme(url)
                 return url
@@ -268,23 +269,13 @@ class Web:
 
     def _redirected(self, url: URL, location: str) -> URL:
         """Return where a redirect leads; a server must not lead into the network it does not belong to."""
-        try:
-            target = url.join(_url(location))
-        except ValueError:
-            raise ServerUnavailable(place(url), "it redirects to something that is no URL") from None
-        address = address_of(target)
-        # Link-local addresses are those of the metadata services of clouds, which give out credentials.
-        inward = (is_loopback(target) and not is_loopback(url)) or (address is not None and address.is_link_local)
-        weaker = url.scheme == "https" and target.scheme != "https"
-        if target.scheme not in {"http", "https"} or not target.host or weaker or inward:
+        target = resolve(url, location)
+        if target is None:
+            raise ServerUnavailable(place(url), "it redirects to something that is no URL")
+        if not may_follow(url, target):
             raise ServerUnavailable(place(url), f"it redirects to {place(target)}, which is not followed")
         self._check_scheme(target)
         return target
-
-
-def _url(text: str) -> URL:
-    """Read a URL as it is: writing it anew would break the signature that may be in it."""
-    return URL(text, encoded=text.isascii() and text.isprintable() and " " not in text)
 
 
 def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:

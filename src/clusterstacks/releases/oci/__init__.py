@@ -11,13 +11,13 @@
     session         requests to one repository
     descriptors     what a manifest says of a blob
     manifests       manifests, read and verified
-    destinations    where a registry may send its client
     pages           lists that come in pages
     tagging         manifests under tags and digests
     transfers       moving many bytes: progress, and when to give up
     downloads       blobs to disk, resumed and verified
     uploads         blobs to a registry, resumed
     referrers       what belongs to a manifest, with and without the registry's help
+    signatures      envelopes as referrers, and where cosign keeps its own
     registry        one repository: all of the above together
     artifact        a release directory as a manifest, and back
     source          a repository as a source of releases

@@ -14,9 +14,9 @@ import orjson
 from yarl import URL
 
 from clusterstacks.releases.answers import refusal
+from clusterstacks.releases.destinations import follow
 from clusterstacks.releases.errors import AnswerRefused
 from clusterstacks.releases.oci.challenges import parse_challenges
-from clusterstacks.releases.oci.destinations import follow
 from clusterstacks.releases.oci.dockerconfig import ANONYMOUS
 
 if TYPE_CHECKING:

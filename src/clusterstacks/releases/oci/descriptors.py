@@ -68,6 +68,11 @@ def digest_of(content: bytes) -> str:
     return f"sha256:{sha256(content).hexdigest()}"
 
 
+def digest_tag(digest: str) -> str:
+    """Name the tag under which is kept what belongs to a manifest (distribution-spec, "Referrers Tag Schema")."""
+    return digest.replace(":", "-", 1)
+
+
 def parse_descriptor(node: Node) -> Descriptor:
     """Read one.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseTaken
@@ -64,7 +64,7 @@ async def publish(directory: Path, registry: Registry, created: datetime) -> Pub
     if await registry.head(tag) is not None:
         there = await registry.manifest(tag)
         _compare(there, files, registry.reference.at(tag))
-        return Publication(release.name, _located(registry, tag, there.digest), new=False)
+        return Publication(release.name, replace(registry.reference, tag=tag, digest=there.digest), new=False)
     await registry.push_blob(EMPTY)  # alone: the others find a token ready
 
     async def push_file(layer: Descriptor) -> None:
@@ -73,7 +73,7 @@ async def publish(directory: Path, registry: Registry, created: datetime) -> Pub
 
     await side_by_side(push_file, {layer.digest: layer for layer in files.values()}.values())
     digest = await registry.push_manifest(artifact.raw, OCI_MANIFEST, tag)
-    return Publication(release.name, _located(registry, tag, digest), new=True)
+    return Publication(release.name, replace(registry.reference, tag=tag, digest=digest), new=True)
 
 
 def check_tag(reference: Reference, release: ReleaseName) -> None:
@@ -100,7 +100,3 @@ def _compare(there: Manifest, ours: Mapping[str, Descriptor], place: Reference) 
     if differing:
         more = f" and {len(differing) - _SHOWN_FILES} more" if len(differing) > _SHOWN_FILES else ""
         raise ReleaseTaken(place, f"other: {', '.join(differing[:_SHOWN_FILES])}{more}")
-
-
-def _located(registry: Registry, tag: str, digest: str) -> Reference:
-    return type(registry.reference)(registry.reference.registry, registry.reference.repository, tag, digest)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.documents import Node
 from clusterstacks.releases.errors import NotThere
-from clusterstacks.releases.oci.descriptors import parse_descriptor
+from clusterstacks.releases.oci.descriptors import digest_tag, parse_descriptor
 from clusterstacks.releases.oci.errors import ManifestInvalid
 from clusterstacks.releases.oci.manifests import MAX_BLOBS, MAX_MANIFEST_BYTES, OCI_INDEX, write_index
 from clusterstacks.releases.oci.pages import parse_page, read_pages
@@ -18,11 +18,6 @@ from clusterstacks.releases.oci.tagging import get_manifest, put_manifest
 if TYPE_CHECKING:
     from clusterstacks.releases.oci.descriptors import Descriptor
     from clusterstacks.releases.oci.session import Session
-
-
-def referrers_tag(digest: str) -> str:
-    """Name the tag of the index of a manifest's referrers."""
-    return digest.replace(":", "-", 1)
 
 
 async def list_referrers(session: Session, digest: str) -> tuple[Descriptor, ...] | None:
@@ -57,7 +52,7 @@ async def read_index(session: Session, digest: str) -> tuple[Descriptor, ...]:
         DependencyError: The registry fails.
     """
     try:
-        index = await get_manifest(session, referrers_tag(digest))
+        index = await get_manifest(session, digest_tag(digest))
     except NotThere:
         return ()
     return index.manifests if index.media_type == OCI_INDEX else ()
@@ -74,4 +69,4 @@ async def add_to_index(session: Session, digest: str, referrer: Descriptor) -> N
     """
     known = await read_index(session, digest)
     if referrer.digest not in {member.digest for member in known}:
-        await put_manifest(session, write_index((*known, referrer)), OCI_INDEX, referrers_tag(digest))
+        await put_manifest(session, write_index((*known, referrer)), OCI_INDEX, digest_tag(digest))

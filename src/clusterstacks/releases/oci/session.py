@@ -13,9 +13,9 @@ from yarl import URL
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError
 from clusterstacks.releases.answers import Document, place, refusal
+from clusterstacks.releases.destinations import follow
 from clusterstacks.releases.errors import AnswerRefused
 from clusterstacks.releases.oci.authorization import Authorization
-from clusterstacks.releases.oci.destinations import follow
 from clusterstacks.releases.proxies import is_loopback
 
 if TYPE_CHECKING:

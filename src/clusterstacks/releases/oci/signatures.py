@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.releases.errors import NotThere
 from clusterstacks.releases.evidence import MAX_SIGNATURE_BYTES, MAX_SIGNATURES, CosignSignature
-from clusterstacks.releases.oci.descriptors import EMPTY, EMPTY_TYPE, describe
+from clusterstacks.releases.oci.descriptors import EMPTY, EMPTY_TYPE, describe, digest_tag
 from clusterstacks.releases.oci.manifests import OCI_MANIFEST, write_manifest
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _COSIGN_PAYLOAD = "application/vnd.dev.cosign.simplesigning.v1+json"
 
 def cosign_tag(digest: str, kind: str = "sig") -> str:
     """Name the tag under which cosign keeps what belongs to a manifest (cosign ``specs/SIGNATURE_SPEC.md``)."""
-    return f"{digest.replace(':', '-', 1)}.{kind}"
+    return f"{digest_tag(digest)}.{kind}"
 
 
 async def attach(registry: Registry, manifest_digest: str, envelope: bytes) -> str:

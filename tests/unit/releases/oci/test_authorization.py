@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
+from clusterstacks.releases.destinations import follow
 from clusterstacks.releases.errors import AnswerRefused, CredentialsRefused
 from clusterstacks.releases.oci.authorization import Authorization
 from clusterstacks.releases.oci.challenges import Challenge, parse_challenges
-from clusterstacks.releases.oci.destinations import follow
 from clusterstacks.releases.oci.dockerconfig import ANONYMOUS, Credentials
 from clusterstacks.releases.oci.registry import Registry
 
