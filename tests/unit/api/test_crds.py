@@ -129,6 +129,7 @@ def test_no_field_is_required_that_the_go_operator_does_not_require() -> None:
     assert {path: fields for path, fields in stack.items() if not path.startswith(ours)} == REQUIRED
     assert addon == {
         ".spec": {"clusterRef"},
+        ".spec.addons.items": {"name", "release"},
         ".status.addons.items": {"name", "objects"},
         ".status.conditions.items": REQUIRED[".status.conditions.items"],
     }
