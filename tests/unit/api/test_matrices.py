@@ -1,7 +1,7 @@
 """Every pair of the three upstream matrices with which the wish for ranges began: Calico, Cilium, metrics-server.
 
-The tables say what the projects publish, written out: one row a series, one column a Kubernetes minor. They were not made
-with the code that reads the facts. ``o`` ok, ``.`` untested, ``x`` incompatible.
+The tables say what the projects publish, written out: one row a series, one column a Kubernetes minor. They were not
+made with the code that reads the facts. ``o`` ok, ``.`` untested, ``x`` incompatible.
 """
 
 from __future__ import annotations
