@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import ADDON_FINALIZER, API_VERSION, CLUSTER_API_GROUP, Kind
-from clusterstacks.controllers.clusteraddon.creation import addon_name
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import load_kubeconfig
 from clusterstacks.kube.transport import Pool

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.crds import all_crds
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, GROUP, Kind
 from clusterstacks.api.source import DirectoryPlace, SourceSpec
 from clusterstacks.apply.delivery import RECORD_NAMESPACE
 from clusterstacks.apply.recordstore import RECORD_LABEL, SECRETS
-from clusterstacks.controllers.clusteraddon.creation import addon_name
 from clusterstacks.domain.objects import split_api_version
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import ApiError, NotFound

@@ -109,3 +109,8 @@ class ClusterAddon(KubernetesObject):
     kind: Literal["ClusterAddon"] = "ClusterAddon"
     spec: ClusterAddonSpec = Field(description="Which cluster, and what it last got.")
     status: ClusterAddonStatus = Field(default=ClusterAddonStatus(), description="How far the addons are.")
+
+
+def addon_name(cluster: str) -> str:
+    """The name of a Cluster's ClusterAddon, as the Go operator builds it."""
+    return f"cluster-addon-{cluster}"

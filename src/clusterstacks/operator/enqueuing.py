@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterapi import cluster_view, is_watched
 from clusterstacks.api.reading import at, mappings, text
-from clusterstacks.controllers.clusteraddon.creation import addon_name, releases_used
+from clusterstacks.controllers.clusteraddon.creation import releases_used
 from clusterstacks.controllers.clusteraddon.inputs import stable
-from clusterstacks.controllers.owners import STACK_INDEX, stacks_owning
 from clusterstacks.domain.names import InvalidName, parse_class, parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.fleet.owners import STACK_INDEX, stacks_owning
 from clusterstacks.runtime.store import key_of
 
 if TYPE_CHECKING:

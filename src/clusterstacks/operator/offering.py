@@ -8,12 +8,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from clusterstacks.admission.offers import Offer
+from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.names import GROUP, Kind
 from clusterstacks.api.reading import mappings, text
-from clusterstacks.controllers.clusteraddon.creation import addon_name
 from clusterstacks.controllers.clusterstack.reconciler import subscription_of
-from clusterstacks.controllers.owners import leading_stack
 from clusterstacks.controllers.sources.pins import Pins
 from clusterstacks.domain.admission.policy import Policy
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
@@ -21,6 +20,7 @@ from clusterstacks.domain.names import InvalidName, ReleaseName, parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.planning.world import Candidate
 from clusterstacks.domain.upstream import UpstreamFacts, with_upstream_upgrades
+from clusterstacks.fleet.owners import leading_stack
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

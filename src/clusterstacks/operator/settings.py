@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from clusterstacks.api.source import DirectoryPlace, SourceSpec
-from clusterstacks.controllers.sources.choosing import NOTHING_ALLOWED
 from clusterstacks.domain.allowing import AllowedHosts
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.fleet.sources.choosing import NOTHING_ALLOWED
 from clusterstacks.operator.sources import add_source_options, read_text, source_of
 
 if TYPE_CHECKING:

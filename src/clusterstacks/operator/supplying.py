@@ -6,12 +6,12 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from clusterstacks.controllers.sources.charts import RepositoryCharts
-from clusterstacks.controllers.sources.choosing import SourceChoice, default_terms, trust_of
 from clusterstacks.controllers.sources.listing import Listings
-from clusterstacks.controllers.sources.opening import SourceOpener
 from clusterstacks.controllers.sources.registry import Sources
-from clusterstacks.controllers.sources.secrets import SecretReader
 from clusterstacks.controllers.sources.supply import Supply
+from clusterstacks.fleet.sources.choosing import SourceChoice, default_terms, trust_of
+from clusterstacks.fleet.sources.opening import SourceOpener
+from clusterstacks.fleet.sources.secrets import SecretReader
 from clusterstacks.releases.store import ReleaseStore
 from clusterstacks.releases.web import Web
 from clusterstacks.runtime.errands import Errands

@@ -28,10 +28,10 @@ from clusterstacks.controllers.clusterstack.reconciler import CLASS_NAMESPACE_IN
 from clusterstacks.controllers.clusterstack.releases import OwnedReleases
 from clusterstacks.controllers.clusterstackrelease.reconciler import ReleaseReconciler
 from clusterstacks.controllers.clusterstackrelease.vigilance import ADVISORY, Vigilance
-from clusterstacks.controllers.owners import STACK_INDEX, stacks_owning
 from clusterstacks.controllers.providers import ProviderObjects
 from clusterstacks.domain.classobjects import GroupKind
 from clusterstacks.domain.errors import ClusterStacksError
+from clusterstacks.fleet.owners import STACK_INDEX, stacks_owning
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import default_connection
 from clusterstacks.kube.transport import Pool

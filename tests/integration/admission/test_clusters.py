@@ -7,8 +7,8 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import CLUSTER_KIND, Kind
-from clusterstacks.controllers.clusteraddon.creation import addon_name
 from tests.support.guarding import guarded, of_minor, ranged, refusal
 from tests.support.kubectl import Kubectl
 from tests.support.waiting import eventually

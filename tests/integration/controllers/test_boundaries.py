@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import (
     DELETE_FOR_MOVE_ANNOTATION,
     PAUSED_ANNOTATION,
     WATCH_FILTER_LABEL,
     Kind,
 )
-from clusterstacks.controllers.clusteraddon.creation import addon_name
 from tests.support.operating import condition_of, is_unready
 from tests.support.stacks import config_map, templates
 from tests.support.waiting import eventually

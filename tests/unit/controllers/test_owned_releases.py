@@ -8,10 +8,10 @@ from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.meta import ObjectReference
 from clusterstacks.api.names import API_VERSION, GROUP, PAUSED_ANNOTATION, Kind
 from clusterstacks.controllers.clusterstack.releases import OwnedReleases
-from clusterstacks.controllers.owners import STACK_INDEX, stacks_owning
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.retention import Action, Retained
+from clusterstacks.fleet.owners import STACK_INDEX, stacks_owning
 from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.runtime.store import Store, key_of

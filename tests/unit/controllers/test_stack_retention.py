@@ -8,14 +8,14 @@ from clusterstacks.api.names import API_VERSION, GROUP, Kind
 from clusterstacks.controllers.base import Draft
 from clusterstacks.controllers.clusterstack.reconciler import CLASS_NAMESPACE_INDEX, StackReconciler
 from clusterstacks.controllers.clusterstack.releases import OwnedReleases
-from clusterstacks.controllers.owners import STACK_INDEX, stacks_owning
-from clusterstacks.controllers.sources.choosing import SourceChoice
 from clusterstacks.controllers.sources.listing import Listings
-from clusterstacks.controllers.sources.opening import SourceOpener
 from clusterstacks.controllers.sources.registry import Sources
-from clusterstacks.controllers.sources.secrets import SecretReader
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.sources import SourceAddress, SourceKind, SourceTerms
+from clusterstacks.fleet.owners import STACK_INDEX, stacks_owning
+from clusterstacks.fleet.sources.choosing import SourceChoice
+from clusterstacks.fleet.sources.opening import SourceOpener
+from clusterstacks.fleet.sources.secrets import SecretReader
 from clusterstacks.kube.resources import Resource
 from clusterstacks.operator.enqueuing import class_namespace
 from clusterstacks.runtime.clock import SystemClock

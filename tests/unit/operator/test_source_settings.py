@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.controllers.sources.choosing import default_terms
 from clusterstacks.domain.sources import SourceAddress, SourceKind
+from clusterstacks.fleet.sources.choosing import default_terms
 from clusterstacks.operator.settings import parse_settings
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterapi import ClusterView, cluster_view
 from clusterstacks.api.names import (
     API_VERSION,
@@ -31,11 +32,6 @@ if TYPE_CHECKING:
 
 REFUSED_RECHECK = timedelta(minutes=5)
 """Nothing tells when the labels of a namespace change, by which a ClusterStack may admit it. Arbitrary."""
-
-
-def addon_name(cluster: str) -> str:
-    """The name of a Cluster's ClusterAddon, as the Go operator builds it."""
-    return f"cluster-addon-{cluster}"
 
 
 def release_of(cluster: ClusterView) -> ObjectKey | None:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.names import EventReason, Reason, StackCondition
 from clusterstacks.api.reading import mappings, text
-from clusterstacks.controllers.clusteraddon.creation import addon_name, release_of, releases_used
+from clusterstacks.controllers.clusteraddon.creation import release_of, releases_used
 from clusterstacks.controllers.clusterstack.provider import ensure_provider_object, provider_object, read_template
 from clusterstacks.controllers.clusterstack.summary import summarise
 from clusterstacks.domain.conditions import Severity
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from clusterstacks.api.meta import ObjectReference
     from clusterstacks.controllers.base import Draft
     from clusterstacks.controllers.clusterstack.releases import OwnedReleases
-    from clusterstacks.controllers.sources.choosing import SourceChoice
     from clusterstacks.controllers.sources.listing import Listings
+    from clusterstacks.fleet.sources.choosing import SourceChoice
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.store import Store

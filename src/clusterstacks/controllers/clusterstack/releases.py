@@ -16,10 +16,10 @@ from clusterstacks.api.names import (
     Kind,
 )
 from clusterstacks.controllers.clusterstackrelease.deletion import clusters_using
-from clusterstacks.controllers.owners import STACK_INDEX, is_stack, stacks_owning
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.patches import contains
 from clusterstacks.domain.retention import ExistingRelease
+from clusterstacks.fleet.owners import STACK_INDEX, is_stack, stacks_owning
 from clusterstacks.kube.errors import AlreadyExists, NotFound
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from clusterstacks.releases.errors import RateLimited, SourceUnavailable
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.controllers.sources.opening import SourceOpener
     from clusterstacks.domain.sources import SourceAddress, SourceTerms
+    from clusterstacks.fleet.sources.opening import SourceOpener
     from clusterstacks.releases.sources import ReleaseSource
     from clusterstacks.releases.web import Web
     from clusterstacks.runtime.clock import Clock

@@ -8,20 +8,20 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.controllers.owners import leading_stack
 from clusterstacks.controllers.sources.charts import concerns_charts
 from clusterstacks.controllers.sources.pins import Pins
 from clusterstacks.controllers.sources.verifying import Unsigned, Verdict, judge, trusted_keys
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.fleet.owners import leading_stack
 from clusterstacks.releases.errors import DigestMismatch, ReleaseNotFound, SourceUnavailable
 
 if TYPE_CHECKING:
-    from clusterstacks.controllers.sources.choosing import SourceChoice
     from clusterstacks.controllers.sources.registry import LiveSource, Sources
-    from clusterstacks.controllers.sources.secrets import SecretReader
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.domain.sources import SourceTerms, Trust
+    from clusterstacks.fleet.sources.choosing import SourceChoice
+    from clusterstacks.fleet.sources.secrets import SecretReader
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.dependencies.vendoring import ChartDependencies
     from clusterstacks.releases.release import Release

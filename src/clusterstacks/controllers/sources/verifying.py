@@ -14,9 +14,9 @@ from clusterstacks.releases.signing.verifying import Policy, require, verify
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.controllers.sources.secrets import SecretReader
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.sources import Trust
+    from clusterstacks.fleet.sources.secrets import SecretReader
     from clusterstacks.releases.evidence import Evidence
 
 KEYS = "spec.source.verification"

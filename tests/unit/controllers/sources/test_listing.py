@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from clusterstacks.controllers.sources.listing import DEADLINE, Listings
-from clusterstacks.controllers.sources.opening import Access, SourceOpener
 from clusterstacks.controllers.sources.registry import Sources
-from clusterstacks.controllers.sources.secrets import SecretReader
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.sources import SourceAddress, SourceKind, SourceTerms
+from clusterstacks.fleet.sources.opening import Access, SourceOpener
+from clusterstacks.fleet.sources.secrets import SecretReader
 from clusterstacks.releases.errors import RateLimited
 from tests.support.fake_api import FakeApi
 from tests.support.virtual_time import VirtualClock, in_virtual_time

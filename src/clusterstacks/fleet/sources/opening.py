@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from clusterstacks.controllers.sources.secrets import DOCKER_CONFIG, SecretReader, SecretUnusable
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.sources import SourceAddress, SourceKind, SourceTerms
+from clusterstacks.fleet.sources.secrets import DOCKER_CONFIG, SecretReader, SecretUnusable
 from clusterstacks.releases.directory import DirectorySource
 from clusterstacks.releases.errors import SourceUnavailable
 from clusterstacks.releases.github.repository import API

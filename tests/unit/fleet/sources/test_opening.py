@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.controllers.sources.opening import Access, SourceOpener
-from clusterstacks.controllers.sources.secrets import SecretReader, SecretUnusable
 from clusterstacks.domain.sources import SourceAddress, SourceKind, SourceTerms
+from clusterstacks.fleet.sources.opening import Access, SourceOpener
+from clusterstacks.fleet.sources.secrets import SecretReader, SecretUnusable
 from clusterstacks.kube.resources import Resource
 from clusterstacks.releases.oci.dockerconfig import Credentials
 from tests.support.fake_api import FakeApi
