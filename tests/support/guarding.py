@@ -44,14 +44,15 @@ async def guarded(world: World, **settings: Any) -> AsyncIterator[Operator]:
             await eventually(lambda: _asks(world), seconds=20, about="a call of the webhooks")
             yield operator
     finally:
-        await forget(world)
+        await forget(world, settings.get("namespace", world.namespace))
 
 
-async def forget(world: World) -> None:
+async def forget(world: World, namespace: str | None = None) -> None:
     """Have the API server ask nobody any more; another test would wait for answers."""
     resource = await world.client.resource("admissionregistration.k8s.io", "ValidatingWebhookConfiguration")
+    scope = Scope(world.namespace if namespace is None else namespace)
     try:
-        await world.client.delete(resource, Scope(world.namespace).name)
+        await world.client.delete(resource, scope.name)
     except NotFound:
         return
 

@@ -10,6 +10,7 @@ from clusterstacks.api.clusterapi import cluster_view, topology_variables
 from clusterstacks.domain.admission.answers import ALLOWED, Answer, warned
 from clusterstacks.domain.admission.bundles import judge_bundle, judge_entry, judge_move_between
 from clusterstacks.domain.admission.clusters import Unservable, Write, decide, kubernetes_of, setup_of
+from clusterstacks.domain.admission.laws import other_stack
 from clusterstacks.domain.admission.ranged import Before, Setup
 from clusterstacks.domain.decoupling import AddonReleaseRefused, read_wishes
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class
@@ -63,6 +64,8 @@ class ClusterJudge:
         wanted = _named(new) | (_named(old) if old is not None else frozenset())
         offer = await self.offers.offer(new.view.class_namespace, new.release, wanted - {new.release})
         if offer is None or new.release not in offer.candidates:
+            if old is not None and (refusal := other_stack(old.release, new.release)):
+                return Answer(refusal)
             return warned(
                 f"nothing is known of release {new.release} of class {new.view.class_key} yet, so this Cluster is "
                 "let through without a look at its versions"

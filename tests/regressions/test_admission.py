@@ -1,0 +1,97 @@
+"""What the Go operator's webhooks let through, or broke on, as a real API server decides it now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.names import CLUSTER_KIND, Kind
+from tests.support.guarding import guarded, refusal
+from tests.support.operating import cluster_manifest
+from tests.support.stacks import KUBERNETES
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest
+    from tests.support.operating import World
+
+
+async def bundle(world: World, version: str) -> tuple[Manifest, ReleaseName]:
+    """A ClusterStack with one release, which is ready."""
+    name = world.stack.release(version)
+    world.publish(name, world.stack.files(version, {}))
+    stack = await world.create(world.stack.manifest(world.namespace, version))
+    await world.release_ready(name)
+    return stack, name
+
+
+async def foreign(world: World, name: str = "foreign") -> None:
+    await world.create(cluster_manifest(world.namespace, name, "quick-start"))
+
+
+async def test_d10_a_stack_stays_while_a_cluster_uses_a_release_of_any_channel(world: World) -> None:
+    async with guarded(world):
+        stack, name = await bundle(world, "v0-sha.abc1234")
+        cluster = await world.cluster("one", name.class_name)
+
+        told = await refusal(world.delete(stack))
+
+        assert f"is in use by Cluster {world.namespace}/one" in told
+        await world.delete(cluster)
+        await world.gone(CLUSTER_KIND, "one")
+        assert await refusal(world.delete(stack)) == ""
+
+
+async def test_d11_a_foreign_class_name_does_not_open_the_way(world: World) -> None:
+    async with guarded(world):
+        _, name = await bundle(world, "v1")
+        await foreign(world)
+        await world.cluster("one", name.class_name)
+
+        told = await refusal(world.delete(await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)))
+
+        assert f"ClusterStackRelease {world.namespace}/{name} is in use by Cluster {world.namespace}/one" in told
+
+
+async def test_d12_a_cluster_without_topology_is_admitted_and_judged_when_it_gains_one(world: World) -> None:
+    async with guarded(world):
+        _, name = await bundle(world, "v1")
+        manifest = cluster_manifest(world.namespace, "one", name.class_name)
+        topology = manifest["spec"].pop("topology")
+        cluster = await world.create(manifest)
+
+        told = await refusal(world.patch(cluster, {"spec": {"topology": {**topology, "version": "v1.34.0"}}}))
+
+        assert f"is for Kubernetes {KUBERNETES} exactly" in told
+        assert await refusal(world.patch(cluster, {"spec": {"topology": topology}})) == ""
+
+
+async def test_d28_a_class_of_another_namespace_is_validated_and_protected(world: World) -> None:
+    users = await world.other_namespace()
+    async with guarded(world, namespace=""):
+        stack, name = await bundle(world, "v1")
+        manifest = cluster_manifest(users, "one", name.class_name)
+        manifest["spec"]["topology"]["classRef"]["namespace"] = world.namespace
+        wrong = {**manifest["spec"]["topology"], "version": "v1.34.0"}
+
+        assert "exactly" in await refusal(world.create({**manifest, "spec": {"topology": wrong}}))
+        assert await refusal(world.create(manifest)) == ""
+        release = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
+        for one in (stack, release):
+            assert f"in use by Cluster {users}/one" in await refusal(world.delete(one))
+
+
+async def test_incumbent_1_5_bundles_behave_as_before(world: World) -> None:
+    async with guarded(world):
+        _, name = await bundle(world, "v1")
+        unknown = world.stack.release("v77")
+
+        assert "exactly" in await refusal(
+            world.create(cluster_manifest(world.namespace, "a", name.class_name, "v1.35.5"))
+        )
+        cluster = await world.create(cluster_manifest(world.namespace, "one", name.class_name))
+        # A class whose release is not there is no error: it may come with clusterctl move.
+        await world.create(cluster_manifest(world.namespace, "two", unknown.class_name, "v1.30.0"))
+        annotation = {"clusterstack.x-k8s.io/addon-release": name.release}
+        assert "has no place here" in await refusal(world.patch(cluster, {"metadata": {"annotations": annotation}}))
+        other = {"classRef": {"name": name.class_name.replace("local-", "docker-")}}
+        assert "stays with its provider and stack" in await refusal(world.patch(cluster, {"spec": {"topology": other}}))
