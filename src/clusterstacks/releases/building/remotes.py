@@ -64,7 +64,7 @@ def github_remote(web: Web, environ: Mapping[str, str], report: Callable[[str], 
             "or choose --remote oci, directory or none",
         )
     source = from_environment(environ, web)
-    place = f"github.com/{environ['GIT_ORG_NAME']}/{environ['GIT_REPOSITORY_NAME']}"
+    place = f"github://{environ['GIT_ORG_NAME']}/{environ['GIT_REPOSITORY_NAME']}"
     return Publisher(Remote(place, source), partial(publish_to_github, source=source, report=report))
 
 

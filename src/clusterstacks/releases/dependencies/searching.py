@@ -13,6 +13,7 @@ from clusterstacks.releases.dependencies.errors import ChartDigestMismatch, Char
 from clusterstacks.releases.dependencies.packages import FILE, check_package, pack_neighbour
 from clusterstacks.releases.dependencies.repositories import IndexRepository, RegistryRepository, Repository
 from clusterstacks.releases.oci.reference import SCHEME
+from clusterstacks.releases.oci.transfers import side_by_side
 from clusterstacks.releases.vendored import Resolved, pin_of
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from clusterstacks.releases.dependencies.downloading import Downloads
     from clusterstacks.releases.dependencies.shelf import Shelf
     from clusterstacks.releases.requirements import Requirement
-
-AT_ONCE = 4
-"""Charts fetched at the same time (arbitrary)."""
 
 _ALIAS = ("alias:", "@")
 _CREDENTIALS = re.compile(r"([a-z0-9+.-]*://)[^/?#]*@")
@@ -63,7 +61,6 @@ class Search:
         self._pinned = pinned
         self._tree = tree
         self._repositories: dict[str, Repository] = {}
-        self._places = asyncio.Semaphore(AT_ONCE)
 
     async def find_all(self, wanted: Iterable[tuple[str, Requirement]]) -> list[Found]:
         """Find everything, in the order given; the first failure ends all.
@@ -72,32 +69,25 @@ class Search:
             SpecError: As :meth:`ChartDependencies.vendor_all` says.
             DependencyError: Likewise.
         """
-        tasks = [asyncio.create_task(self._find(label, requirement)) for label, requirement in wanted]
-        try:
-            return [await task for task in tasks]
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        return await side_by_side(lambda one: self._find(*one), wanted)
 
     async def _find(self, label: str, requirement: Requirement) -> Found:
-        async with self._places:
-            pin = pin_of(label, requirement, self._pinned)
-            if requirement.repository.startswith(FILE):
-                identity, packed = await asyncio.to_thread(pack_neighbour, requirement, label, self._tree)
-                return self._verified(label, requirement, identity.version, packed, pin)
-            repository = self._repository(label, requirement)
-            wanted = Wanted(requirement.name, requirement.constraint, pin.version if pin else requirement.locked)
-            kept = await asyncio.to_thread(self._kept, requirement, wanted, pin)
-            if kept is None and self._offline:
-                raise ChartNotCached(f"{label}: {wanted}", requirement.repository)
-            version, packed = kept or await self._fetched(repository, wanted, requirement, pin)
-            found = self._verified(label, requirement, version, packed, pin)
-            place = f"chart {requirement.name} {version} of {requirement.repository}"
-            await asyncio.to_thread(check_package, packed, requirement.name, version, place)
-            if kept is None:
-                await asyncio.to_thread(self._shelf.keep, requirement.repository, requirement.name, version, packed)
-            return found
+        pin = pin_of(label, requirement, self._pinned)
+        if requirement.repository.startswith(FILE):
+            identity, packed = await asyncio.to_thread(pack_neighbour, requirement, label, self._tree)
+            return self._verified(label, requirement, identity.version, packed, pin)
+        repository = self._repository(label, requirement)
+        wanted = Wanted(requirement.name, requirement.constraint, pin.version if pin else requirement.locked)
+        kept = await asyncio.to_thread(self._kept, requirement, wanted, pin)
+        if kept is None and self._offline:
+            raise ChartNotCached(f"{label}: {wanted}", requirement.repository)
+        version, packed = kept or await self._fetched(repository, wanted, requirement, pin)
+        found = self._verified(label, requirement, version, packed, pin)
+        place = f"chart {requirement.name} {version} of {requirement.repository}"
+        await asyncio.to_thread(check_package, packed, requirement.name, version, place)
+        if kept is None:
+            await asyncio.to_thread(self._shelf.keep, requirement.repository, requirement.name, version, packed)
+        return found
 
     def _repository(self, label: str, requirement: Requirement) -> Repository:
         """Return what knows how to ask a repository; what may not be asked gives nothing from the cache either."""

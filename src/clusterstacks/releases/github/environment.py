@@ -37,6 +37,6 @@ def from_environment(environ: Mapping[str, str], web: Web) -> GitHubSource:
         web,
         environ["GIT_ORG_NAME"],
         environ["GIT_REPOSITORY_NAME"],
-        token=environ.get("GIT_ACCESS_TOKEN", ""),
+        token=environ.get("GIT_ACCESS_TOKEN", "").strip(),
         api=environ.get("GIT_API_URL") or API,
     )

@@ -5,6 +5,7 @@
     SpecError
     ├── InvalidReference       a text names nothing in a registry
     ├── DockerConfigInvalid    a file with credentials cannot be read
+    ├── ManifestInvalid        a manifest breaks the image-spec
     └── ManifestUnsupported    something else than a release is under a tag
     DependencyError
     ├── HelperFailed           a credential helper does not do its work
@@ -47,8 +48,8 @@ class ManifestInvalid(DocumentError):
 class HelperFailed(DependencyError):
     """A program that keeps credentials gave none; what it said may hold anything and is not repeated."""
 
-    def __init__(self, program: str, problem: str) -> None:
-        super().__init__("CredentialHelperFailed", f"the credential helper {program} {problem}: log in with it again")
+    def __init__(self, program: str, problem: str, way_out: str = "log in with it again") -> None:
+        super().__init__("CredentialHelperFailed", f"the credential helper {program} {problem}: {way_out}")
 
 
 class ContentCorrupt(DependencyError):

@@ -45,7 +45,9 @@ async def ask(
     program = f"docker-credential-{helper}"
     path = shutil.which(program, path=environ.get("PATH", os.defpath)) if _NAME.fullmatch(helper) else None
     if path is None or not os.path.isabs(path):  # noqa: PTH117 - never one out of the working directory
-        raise HelperFailed(program, "is not on PATH")
+        raise HelperFailed(
+            program, "is not on PATH", "install it, or take it out of the configuration that 'docker login' wrote"
+        )
     code, answer = await _run(program, path, server, environ, deadline)
     if code:
         if _NOT_FOUND in answer.lower():

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.releases.errors import ServerUnavailable
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 ATTEMPTS = 5
@@ -24,7 +25,6 @@ ATTEMPTS = 5
 
 PAUSE = timedelta(milliseconds=250)
 """Before the second of them; doubled each time (arbitrary)."""
-
 
 AT_ONCE = 4
 """Blobs moved at a time (arbitrary): small ones wait for answers most of the time, and registries count requests."""
@@ -64,20 +64,24 @@ class Persistence:
         await asyncio.sleep((PAUSE * 2 ** (self.failures - 1)).total_seconds())
 
 
-async def side_by_side(call: Callable[[T], Awaitable[object]], items: Iterable[T]) -> None:
-    """Await the call for all items, a few at a time; the first error ends the rest and is raised."""
+async def side_by_side(call: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:
+    """Await the call for all items, a few at a time; the first error ends the rest and is raised.
+
+    Returns:
+        The results, in the order of the items.
+    """
     turns = asyncio.Semaphore(AT_ONCE)
 
-    async def take_turn(item: T) -> None:
+    async def take_turn(item: S) -> T:
         async with turns:
-            await call(item)
+            return await call(item)
 
     try:
         async with asyncio.TaskGroup() as group:
-            for item in items:
-                group.create_task(take_turn(item))
+            tasks = [group.create_task(take_turn(item)) for item in items]
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
 
 
 async def read_pieces(path: Path, start: int, length: int) -> AsyncIterator[bytes]:
