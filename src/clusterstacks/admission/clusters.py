@@ -82,7 +82,7 @@ class ClusterJudge:
             after = _setup(new, kubernetes, offer)
         except (AddonReleaseRefused, Unservable) as error:
             return Answer(error.message)
-        before = await self._before(old, offer, new) if old is not None else None
+        before = self._before(old, offer) if old is not None else None
         write = Write(
             after,
             before,
@@ -98,7 +98,7 @@ class ClusterJudge:
         way_out = await self.adviser.way_out(new.view.key, write, decision, offer, judges)
         return decision.completed(way_out)
 
-    async def _before(self, old: Asked, offer: Offer, new: Asked) -> Before | None:
+    def _before(self, old: Asked, offer: Offer) -> Before | None:
         """Find out what the cluster was asked for and what it has; None where it had no readable version."""
         version = kubernetes_of(old.view.version)
         if version is None:
@@ -114,7 +114,7 @@ class ClusterJudge:
             # Written past the webhook: then the class's own addons are the best guess.
             asked = _setup(replace(old, view=replace(old.view, annotations={})), version, offer)
         has = dict(asked.addons)
-        for addon, release in (await self.offers.delivered(new.view.key)).items():
+        for addon, release in self.offers.delivered(old.view.key).items():
             stated = offer.candidates[release].compatibility if release in offer.candidates else None
             if stated is not None and (components := stated.of_addon(addon)):
                 has[addon] = components

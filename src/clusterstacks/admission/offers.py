@@ -48,10 +48,6 @@ class Offers(Protocol):
         """
         ...
 
-    async def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
-        """Return, by addon, the release of what a cluster has; empty where that is not known yet.
-
-        Raises:
-            ClusterStacksError: The API server does not answer.
-        """
+    def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
+        """Return, by addon, the release of what a cluster has completely; empty where nothing is complete yet."""
         ...

@@ -41,6 +41,7 @@ class ReleaseOffers:
     Args:
         client: The management cluster: classes may come from a namespace nobody watches here.
         releases: The ClusterStackReleases.
+        addons: The ClusterAddons.
         supply: Brings releases that are not on disk.
         listings: What sources have.
         facts: What upstream projects state about upgrades.
@@ -48,6 +49,7 @@ class ReleaseOffers:
 
     client: Client
     releases: Store
+    addons: Store
     supply: Supply
     listings: Listings
     facts: UpstreamFacts
@@ -74,12 +76,10 @@ class ReleaseOffers:
                 lacking[name] = brought
         return Offer(made_for, await self._policy(own), candidates, lacking)
 
-    async def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
+    def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
         """Return, by addon, where what a cluster has comes from."""
-        resource = await self.client.resource(GROUP, Kind.CLUSTER_ADDON)
-        addon = await self.client.find(resource, addon_name(cluster.name), cluster.namespace) or {}
-        entries = mappings(addon, "status", "addons") or mappings(addon, "spec", "addons")
-        named = {text(one, "name"): _parsed(text(one, "release")) for one in entries}
+        addon = self.addons.get(ObjectKey(cluster.namespace, addon_name(cluster.name))) or {}
+        named = {text(one, "name"): _parsed(text(one, "release")) for one in mappings(addon, "spec", "addons")}
         return {name: release for name, release in named.items() if release is not None}
 
     def _siblings(self, namespace: str, release: ReleaseName) -> dict[ReleaseName, Manifest]:

@@ -41,7 +41,7 @@ class Webhooks:
     Args:
         settings: The command line, which says where the API server finds them.
         client: The management cluster.
-        informers: Of ClusterStackReleases and Clusters, by the lower-case kind.
+        informers: Of ClusterStackReleases, ClusterAddons and Clusters, by the lower-case kind.
         supplies: Where releases come from.
         events: Where it is told that an annotation let something through.
         clock: Time.
@@ -67,6 +67,7 @@ class Webhooks:
             offers=ReleaseOffers(
                 client=client,
                 releases=releases,
+                addons=informers["clusteraddon"].store,
                 supply=supplies.supply(_wake_nobody),
                 listings=supplies.listings,
                 facts=upstream,

@@ -65,7 +65,7 @@ class Given:
         assert release not in wanted
         return Offer(known[release].kubernetes.text, candidates=known, lacking=self.lacking)
 
-    async def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
+    def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
         assert cluster == ObjectKey("users", "one")
         return self.has
 
