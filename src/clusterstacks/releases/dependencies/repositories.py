@@ -11,6 +11,7 @@ from yarl import URL
 from clusterstacks.releases.answers import place
 from clusterstacks.releases.dependencies.chartindex import MAX_INDEX_BYTES, Entry, read_entries
 from clusterstacks.releases.dependencies.errors import ChartBroken, ChartNotFound, ChartRepositoryRefused
+from clusterstacks.releases.destinations import may_follow
 from clusterstacks.releases.errors import NotThere
 from clusterstacks.releases.oci.reference import SCHEME, Reference
 from clusterstacks.releases.oci.registry import Registry
@@ -90,6 +91,7 @@ class IndexRepository:
         """Download the archive from where the index says; that may be a registry."""
         if offer.url.startswith(SCHEME):
             reference = Reference.parse(offer.url)
+            self._resolve(wanted, f"https://{reference.host}/")  # as far away as any other place it may name
             target = reference.digest or reference.tag or _tag(offer.version)
             return await _fetch_layer(await registry_at(self.downloads, wanted, reference), target)
         return await self.downloads.get(wanted, self._resolve(wanted, offer.url), MAX_CHART_BYTES)
@@ -98,11 +100,13 @@ class IndexRepository:
         try:
             base = URL(self.repository)
             target = base.with_path(f"{base.path.rstrip('/')}/").join(URL(path))
-            if target.scheme in ("http", "https") and target.host:
+            if may_follow(base, target):
                 return target if URL(path).host else target.update_query(base.query)
         except ValueError:
             pass
-        raise ChartRepositoryRefused(wanted, self.repository, "has or names a URL that is none", "correct it")
+        raise ChartRepositoryRefused(
+            wanted, self.repository, "has or names a URL that is none or leads astray", "correct it"
+        )
 
 
 @dataclass(frozen=True, slots=True)

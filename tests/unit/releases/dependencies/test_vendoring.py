@@ -8,7 +8,10 @@ import pytest
 
 from clusterstacks.domain.allowing import AllowedHosts
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.semver import Constraint
 from clusterstacks.releases.charts import read_chart
+from clusterstacks.releases.dependencies.choosing import Wanted
+from clusterstacks.releases.dependencies.downloading import Downloads
 from clusterstacks.releases.dependencies.errors import (
     ChartBroken,
     ChartDigestMismatch,
@@ -16,6 +19,7 @@ from clusterstacks.releases.dependencies.errors import (
     ChartNotFound,
     ChartRepositoryRefused,
 )
+from clusterstacks.releases.dependencies.repositories import IndexRepository, Offer
 from clusterstacks.releases.dependencies.vendoring import ChartDependencies
 from clusterstacks.releases.errors import NotThere, ServerUnavailable, UnsafeArchive
 from clusterstacks.releases.oci.dockerconfig import Credentials
@@ -451,3 +455,24 @@ async def test_credentials_in_the_url_of_a_repository_are_refused_and_not_repeat
     with pytest.raises(ChartRepositoryRefused, match="has credentials in it") as refused:
         await charts.vendor(needing(("common", "~1.4", url)), LABEL, tree=NEIGHBOUR)
     assert "s3cret" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:8001/api/x.tgz",
+        "https://localhost/x.tgz",
+        "https://169.254.169.254/x.tgz",
+        "oci://127.0.0.1:5000/x:1.0.0",
+        "http://charts.example/x.tgz",
+        "https://me:s3cret@charts.example/x.tgz",
+    ],
+)
+async def test_an_index_does_not_lead_into_the_network_of_who_reads_it(url: str) -> None:
+    async def nobody(reference: Reference) -> Credentials:
+        raise AssertionError(reference)
+
+    async with Web(environ={}) as web:
+        repository = IndexRepository(Downloads(web, None, nobody), "https://charts.example/stable")
+        with pytest.raises(ChartRepositoryRefused, match="leads astray"):
+            await repository.fetch(Wanted("x", Constraint.parse("1.0.0")), Offer("1.0.0", "", url))
