@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.planning.compiling import Target, compile_model
-from clusterstacks.domain.planning.search import BudgetReached, Search
+from clusterstacks.domain.planning.search import BudgetReached
+from clusterstacks.domain.planning.whole import cheapest_way
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -36,7 +37,7 @@ class Question:
         """Tell whether these facts and the laws are enough to forbid every way; False where nobody knows."""
         model = compile_model(self.world, self.state, self.target, frozenset(facts), bound_only=True)
         try:
-            return Search(model, self.budget).cheapest() is None
+            return cheapest_way(model, self.budget) is None
         except BudgetReached:
             return False
 

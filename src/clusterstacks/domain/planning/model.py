@@ -103,8 +103,12 @@ class Group:
         return not self.violated(node, choice)
 
     def contain(self, node: Node, choice: Choice) -> bool:
-        """Tell whether the range of every addon holds the Kubernetes version of a node."""
-        return not any(subject.endswith(KUBERNETES) for subject in self.violated(node, choice))
+        """Tell whether the range of every addon holds the Kubernetes version of a node; not those of the class."""
+        own_of_class = "/"  # a subject begins with the name of its addon
+        return not any(
+            subject.endswith(KUBERNETES) and not subject.startswith(own_of_class)
+            for subject in self.violated(node, choice)
+        )
 
     def neighbours(self, choice: Choice) -> Iterable[Choice]:
         """Yield the choices one addon step away."""

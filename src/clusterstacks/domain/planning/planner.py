@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.planning.compiling import Target, compile_model
 from clusterstacks.domain.planning.explaining import Question, obstacles
-from clusterstacks.domain.planning.search import BUDGET, NODE_COST, BudgetReached, Search
+from clusterstacks.domain.planning.search import BUDGET, NODE_COST, BudgetReached
 from clusterstacks.domain.planning.steps import Kind, Situation, Step, situation_of, steps_of
+from clusterstacks.domain.planning.whole import cheapest_way
 
 if TYPE_CHECKING:
     from clusterstacks.domain.planning.catalogue import Fact
@@ -70,7 +71,7 @@ def find_plan(world: World, state: State, target: Target, *, budget: int = BUDGE
     model = compile_model(world, state, target)
     start = situation_of(model)
     try:
-        way = Search(model, budget).cheapest()
+        way = cheapest_way(model, budget)
         if way is None:
             return NoWay(start, obstacles(Question(world, state, target, budget), model))
     except BudgetReached:

@@ -50,7 +50,7 @@ class Way:
 
     Args:
         node: Where it is.
-        cost: Of the node moves.
+        cost: Of the node moves, and of the addon steps before the class became a bundle's.
         costs: By group; None while the class is a bundle's.
         before: The way it extends; None at the start.
     """
@@ -86,7 +86,7 @@ class Search:
             BudgetReached: It is not known whether there is one.
         """
         model = self.model
-        remaining = self._node_distances()
+        remaining = node_distances(model)
         hops = self._addon_distances()
         ticket = count()
         heap: list[tuple[int, bool, tuple[Node, ...], int, Way]] = []
@@ -140,7 +140,9 @@ class Search:
         """Extend a way by a node move; None where the addons do not allow it."""
         cost = way.cost + NODE_COST
         if self.model.is_bundle(node):
-            return Way(node, cost, None, way)
+            # The steps that addons had to take until here stay in the plan.
+            left_behind = sum(min(costs.values()) for costs in way.costs or ())
+            return Way(node, cost + left_behind, None, way)
         costs = self._released(way, node) if way.costs is None else self._kept(way.costs, node)
         return None if costs is None else Way(node, cost, costs, way)
 
@@ -206,27 +208,13 @@ class Search:
             for group, costs in zip(hops, way.costs, strict=True)
         )
 
-    def _node_distances(self) -> dict[Node, int]:
-        """By node, the fewest node moves to a goal, where it can be reached at all."""
-        model = self.model
-        back: dict[Node, list[Node]] = {}
-        seen, queue = {model.start}, deque([model.start])
-        while queue:
-            here = queue.popleft()
-            for there in model.successors(here):
-                back.setdefault(there, []).append(here)
-                if there not in seen:
-                    seen.add(there)
-                    queue.append(there)
-        return _distances([node for node in seen if model.is_goal(node)], back)
-
     def _addon_distances(self) -> tuple[tuple[Mapping[int, int], ...], ...] | None:
         """By group, addon and option, the fewest steps to an option it may end with; None where any will do."""
         model = self.model
         if model.goals is None:
             return None
         return tuple(
-            tuple(_distances(wanted, _backwards(addon)) for addon, wanted in zip(group.addons, goals, strict=True))
+            tuple(_distances(wanted, backwards(addon)) for addon, wanted in zip(group.addons, goals, strict=True))
             for group, goals in zip(model.groups, model.goals, strict=True)
         )
 
@@ -234,6 +222,20 @@ class Search:
         self.budget -= 1
         if self.budget < 0:
             raise BudgetReached
+
+
+def node_distances(model: Model) -> dict[Node, int]:
+    """By node, the fewest node moves to a goal, where it can be reached at all."""
+    back: dict[Node, list[Node]] = {}
+    seen, queue = {model.start}, deque([model.start])
+    while queue:
+        here = queue.popleft()
+        for there in model.successors(here):
+            back.setdefault(there, []).append(here)
+            if there not in seen:
+                seen.add(there)
+                queue.append(there)
+    return _distances([node for node in seen if model.is_goal(node)], back)
 
 
 def _hop(distances: Mapping[int, int], option: int) -> int:
@@ -252,7 +254,8 @@ def _beats(one: Way, other: Way) -> bool:
     return one.cost + surplus <= other.cost
 
 
-def _backwards(addon: Addon) -> dict[int, list[int]]:
+def backwards(addon: Addon) -> dict[int, list[int]]:
+    """By option, those it is one step away from."""
     back: dict[int, list[int]] = {}
     for option in (*range(len(addon.options)), ABSENT):
         for there in addon.moves[option]:

@@ -7,7 +7,11 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterstacks.domain.planning.compiling import compile_model
 from clusterstacks.domain.planning.planner import NoWay, Plan, find_plan
+from clusterstacks.domain.planning.search import ADDON_COST, BUDGET, NODE_COST
+from clusterstacks.domain.planning.steps import Kind, steps_of
+from clusterstacks.domain.planning.whole import cheapest_way
 from clusterstacks.domain.planning.world import World
 from tests.support.planning import Oracle, random_question
 
@@ -25,6 +29,21 @@ def test_a_plan_is_the_cheapest_and_every_step_of_it_is_allowed(seed: int) -> No
         assert found.cost == oracle.cheapest()
     else:
         assert oracle.cheapest() is None
+
+
+@given(seeds)
+def test_a_search_over_whole_states_finds_plans_as_cheap(seed: int) -> None:
+    question = random_question(Random(seed))
+    if question is None:
+        return
+    oracle, model = Oracle(*question), compile_model(*question)
+    way = cheapest_way(model, BUDGET, most_choices=0)
+    if way is None:
+        assert oracle.cheapest() is None
+        return
+    steps = steps_of(model, way)
+    assert oracle.complaints(steps) == []
+    assert sum(ADDON_COST if step.kind is Kind.ADDON else NODE_COST for step in steps) == oracle.cheapest()
 
 
 @given(seeds)
