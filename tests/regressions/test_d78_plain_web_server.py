@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.devcluster.pki import Authority
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.kube.pki import Authority
 from clusterstacks.releases.errors import SourceUnavailable
 from clusterstacks.releases.store import ReleaseStore
 from clusterstacks.releases.web import Patience, Web

@@ -21,9 +21,9 @@ import pytest
 
 from clusterstacks.devcluster.binaries import cache_directory
 from clusterstacks.devcluster.files import write_private
-from clusterstacks.devcluster.pki import Authority
 from clusterstacks.devcluster.ports import LOOPBACK
 from clusterstacks.devcluster.processes import Command, Process, start_on_free_port
+from clusterstacks.kube.pki import Authority
 from tests.support import debian
 
 if TYPE_CHECKING:

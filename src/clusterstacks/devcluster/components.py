@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster.files import KeyFiles, key_files, private_directory
-from clusterstacks.devcluster.pki import Authority
 from clusterstacks.devcluster.ports import LOOPBACK, free_port
 from clusterstacks.devcluster.probes import answers_ok, client_context
 from clusterstacks.devcluster.processes import Command, Process
 from clusterstacks.devcluster.provider.kinds import CLUSTER, CONTROL_PLANE, GROUP
 from clusterstacks.devcluster.state import MARKER_VARIABLE
+from clusterstacks.kube.pki import Authority
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

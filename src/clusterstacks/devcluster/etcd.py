@@ -9,11 +9,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster.files import KeyFiles, key_files, private_directory
-from clusterstacks.devcluster.pki import Authority
 from clusterstacks.devcluster.ports import LOOPBACK, free_port
 from clusterstacks.devcluster.probes import answers_ok, client_context, request
 from clusterstacks.devcluster.processes import Command, Process
 from clusterstacks.domain.errors import DependencyError
+from clusterstacks.kube.pki import Authority
 
 if TYPE_CHECKING:
     import ssl

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.pki import Authority, KeyPair, signing_keys
+from clusterstacks.kube.pki import Authority, KeyPair, signing_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable

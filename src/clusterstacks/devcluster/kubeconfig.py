@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clusterstacks.devcluster.pki import KeyPair
+    from clusterstacks.kube.pki import KeyPair
 
 
 def kubeconfig(name: str, url: str, authority: bytes, client: KeyPair) -> dict[str, Any]:

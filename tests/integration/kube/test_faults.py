@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.devcluster.files import write_private
-from clusterstacks.devcluster.pki import Authority
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import Unreachable
 from clusterstacks.kube.kubeconfig import load_kubeconfig, parse_kubeconfig, parse_secret_kubeconfig
+from clusterstacks.kube.pki import Authority
 from clusterstacks.kube.resources import Resource
 from clusterstacks.kube.transport import GOODBYE_SECONDS, Patience, Pool
 

@@ -13,7 +13,6 @@ import orjson
 import pytest
 from aiohttp import web
 
-from clusterstacks.devcluster.pki import Authority
 from clusterstacks.kube import credentials as credentials_module
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection, ExecPlugin, Material, User
@@ -21,6 +20,7 @@ from clusterstacks.kube.credentials import Clocks, Credentials
 from clusterstacks.kube.errors import CredentialsFailed, Unauthorized
 from clusterstacks.kube.execplugin import Issued, issue
 from clusterstacks.kube.freshfile import LOOK_EVERY, READ_EVERY, FreshFile
+from clusterstacks.kube.pki import Authority
 from clusterstacks.kube.resources import Resource
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.devcluster.pki import Authority
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.kube.connection import Material
 from clusterstacks.kube.kubeconfig import (
@@ -21,6 +20,7 @@ from clusterstacks.kube.kubeconfig import (
     parse_kubeconfig,
     parse_secret_kubeconfig,
 )
+from clusterstacks.kube.pki import Authority
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest

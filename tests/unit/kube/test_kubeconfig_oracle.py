@@ -14,9 +14,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.devcluster.pki import Authority
 from clusterstacks.kube.credentials import Credentials
 from clusterstacks.kube.kubeconfig import load_kubeconfig
+from clusterstacks.kube.pki import Authority
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from clusterstacks.devcluster.pki import Authority
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.kube.pki import Authority
 from clusterstacks.releases import web as releases_web
 from clusterstacks.releases.answers import PIECE_BYTES
 from clusterstacks.releases.errors import (
