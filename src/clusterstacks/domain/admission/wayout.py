@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.domain.admission.ranged import Setup, judge_setup
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.planning.document import plan_document
-from clusterstacks.domain.planning.patches import patches, taken_from
+from clusterstacks.domain.planning.patches import annotated, patches, taken_from
 from clusterstacks.domain.planning.planner import Plan, Undecided, find_plan
 from clusterstacks.domain.planning.steps import Kind
 from clusterstacks.domain.verdicts import Verdict
@@ -66,7 +66,9 @@ def way_to(wish: Wish) -> str:
         return ""
     if answer.steps[0].kind is Kind.WORKERS:
         return "wait until the workers have reached the control plane's version, then try again"
-    (first, *_) = [patch for patch in patches(answer.start, answer.steps) if patch is not None]
+    (first, *_) = [
+        patch for patch in patches(answer.start, answer.steps, annotated(wish.world, wish.state)) if patch is not None
+    ]
     return f"{_told(steps, wish)}: {command(wish.cluster, first)}"
 
 

@@ -8,7 +8,7 @@ from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.planning.compiling import compile_model
 from clusterstacks.domain.planning.facts import Judges
-from clusterstacks.domain.planning.patches import patches, taken_from
+from clusterstacks.domain.planning.patches import annotated, patches, taken_from
 from clusterstacks.domain.planning.planner import NoWay, Plan
 from clusterstacks.domain.planning.steps import Kind
 from clusterstacks.domain.planning.wording import reasons, refusal, warnings
@@ -29,6 +29,9 @@ def plan_document(world: World, state: State, target: Target, answer: Plan | NoW
         state: Where the cluster is.
         target: Where it is to go.
         answer: What the planner found.
+
+    Raises:
+        AddonReleaseRefused: An annotation of the cluster names no release.
     """
     judges = Judges(world.rules, world.upstream, state.labels, state.variables)
     if isinstance(answer, NoWay):
@@ -42,7 +45,8 @@ def plan_document(world: World, state: State, target: Target, answer: Plan | NoW
             "warnings": warnings(answer.start, (), judges),
             "refused": {"message": worded.message, "facts": facts, "nearest": worded.nearest or None},
         }
-    told = zip(answer.steps, patches(answer.start, answer.steps), reasons(answer.steps, target, judges), strict=True)
+    written = patches(answer.start, answer.steps, annotated(world, state))
+    told = zip(answer.steps, written, reasons(answer.steps, target, judges), strict=True)
     return {
         "from": _place(answer.start),
         "to": _place(answer.end),

@@ -47,6 +47,7 @@ class State:
         addons: Version of the software of each addon that is installed; None for those of the class's release.
         labels: Of the Cluster.
         variables: Of its topology.
+        annotations: Of the Cluster; None where those about addons are what these addons need.
     """
 
     kubernetes: KubernetesVersion
@@ -55,6 +56,7 @@ class State:
     addons: Mapping[str, str] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, object] = field(default_factory=dict)
+    annotations: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
