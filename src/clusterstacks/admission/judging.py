@@ -9,7 +9,7 @@ from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Even
 from clusterstacks.domain.admission.answers import ALLOWED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from clusterstacks.admission.clusters import ClusterJudge
     from clusterstacks.admission.ours import OwnKinds
@@ -28,7 +28,7 @@ class Judge:
     """
 
     def __init__(self, own: OwnKinds, clusters: ClusterJudge, events: EventRecorder) -> None:
-        self._own: dict[tuple[str, str], Callable[[Review], Answer]] = {
+        self._own: dict[tuple[str, str], Callable[[Review], Awaitable[Answer]]] = {
             (GROUP, Kind.CLUSTER_STACK): own.stack,
             (GROUP, Kind.CLUSTER_STACK_RELEASE): own.release,
             (GROUP, Kind.CLUSTER_ADDON): own.addon,
@@ -50,7 +50,7 @@ class Judge:
                 self._tell(review, answer)
             return answer
         decide = self._own.get((review.group, review.kind))
-        return decide(review) if decide is not None else ALLOWED
+        return await decide(review) if decide is not None else ALLOWED
 
     async def close(self) -> None:
         """Wait for what is being told."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.admission.reviews import Operation
 from clusterstacks.api.clusterapi import cluster_view, is_moving
 from clusterstacks.api.compatibilityrule import CompatibilityRule
-from clusterstacks.api.names import GROUP, Kind
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
 from clusterstacks.api.reading import at, mapping, mappings, text
 from clusterstacks.domain.admission.answers import ALLOWED, Answer
 from clusterstacks.domain.admission.own import (
@@ -18,19 +18,25 @@ from clusterstacks.domain.admission.own import (
     changed_stack,
     created_addon,
     created_stack,
-    deleted_release,
-    deleted_stack,
+    deleted,
+    release_users,
+    stack_users,
     uses_of,
 )
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.objects import Manifest, ObjectKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from clusterstacks.admission.reviews import Review
     from clusterstacks.domain.admission.own import Use
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.kube.client import Client
     from clusterstacks.runtime.store import Store
+
+
+CONFIRMED = 10
+"""Most users that are looked up before a deletion is refused; so many cannot all have just gone. Arbitrary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +44,16 @@ class OwnKinds:
     """Judges our kinds.
 
     Args:
+        client: The management cluster, where a user of what is deleted is looked up once more.
         clusters: All Clusters.
         releases: All ClusterStackReleases.
     """
 
+    client: Client
     clusters: Store
     releases: Store
 
-    def stack(self, review: Review) -> Answer:
+    async def stack(self, review: Review) -> Answer:
         """Judge a ClusterStack."""
         match review.operation:
             case Operation.CREATE:
@@ -57,20 +65,18 @@ class OwnKinds:
                     _identity(review.old), _identity(review.new), _versions(review.old), _versions(review.new)
                 )
             case Operation.DELETE:
-                if is_moving(review.old):
-                    return ALLOWED
-                metadata = mapping(review.old, "metadata")
-                namespace, name = text(metadata, "namespace"), text(metadata, "name")
-                return deleted_stack(_identity(review.old), namespace, self._owners(namespace), name, self._uses())
+                key = _key(review.old)
+                owners = self._owners(key.namespace)
+                users = stack_users(_identity(review.old), key.namespace, owners, key.name, self._uses())
+                return await self._deleted(review, users)
 
-    def release(self, review: Review) -> Answer:
+    async def release(self, review: Review) -> Answer:
         """Judge a ClusterStackRelease."""
-        if review.operation is not Operation.DELETE or is_moving(review.old):
+        if review.operation is not Operation.DELETE:
             return ALLOWED
-        metadata = mapping(review.old, "metadata")
-        return deleted_release(text(metadata, "namespace"), text(metadata, "name"), self._uses())
+        return await self._deleted(review, release_users(*_key(review.old), self._uses()))
 
-    def addon(self, review: Review) -> Answer:
+    async def addon(self, review: Review) -> Answer:
         """Judge a ClusterAddon."""
         if review.operation is Operation.CREATE:
             return created_addon(_reference(review.new))
@@ -79,7 +85,7 @@ class OwnKinds:
         return ALLOWED
 
     @staticmethod
-    def rule(review: Review) -> Answer:
+    async def rule(review: Review) -> Answer:
         """Judge a CompatibilityRule: what cannot be read would never count."""
         if review.operation is Operation.DELETE:
             return ALLOWED
@@ -89,10 +95,22 @@ class OwnKinds:
             return Answer(error.message)
         return ALLOWED
 
+    async def _deleted(self, review: Review, users: Sequence[Use]) -> Answer:
+        """Refuse a deletion for Clusters that are there still: one that has just gone is not in the way."""
+        if is_moving(review.old):
+            return ALLOWED
+        if len(users) <= CONFIRMED:
+            users = [use for use in users if await self._holds(use)]
+        return deleted(f"{review.kind} {_key(review.old)}", users)
+
+    async def _holds(self, use: Use) -> bool:
+        resource = await self.client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
+        cluster = await self.client.find(resource, use.cluster.name, use.cluster.namespace)
+        return cluster is not None and use in _uses_of(cluster)
+
     def _uses(self) -> Iterator[Use]:
         for manifest in self.clusters.all():
-            view = cluster_view(manifest)
-            yield from uses_of(view.key, view.class_name, view.class_namespace, view.annotations)
+            yield from _uses_of(manifest)
 
     def _owners(self, namespace: str) -> dict[str, list[str]]:
         """Return, by release of a namespace, the ClusterStacks it belongs to."""
@@ -103,6 +121,15 @@ class OwnKinds:
                 stacks = [text(one, "name") for one in owners if _is_stack(one)]
                 found[text(release, "metadata", "name")] = stacks
         return found
+
+
+def _uses_of(cluster: Manifest) -> tuple[Use, ...]:
+    view = cluster_view(cluster)
+    return uses_of(view.key, view.class_name, view.class_namespace, view.annotations)
+
+
+def _key(manifest: Manifest) -> ObjectKey:
+    return ObjectKey(text(manifest, "metadata", "namespace"), text(manifest, "metadata", "name"))
 
 
 def _is_stack(owner: Manifest) -> bool:

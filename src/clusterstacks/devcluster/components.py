@@ -146,6 +146,7 @@ def provider(bench: Workbench, server: ApiServer, etcd_port: int) -> Process:
 def operator(bench: Workbench, server: ApiServer, port: int, releases: Path) -> Process:
     """Make our operator, with releases from a directory."""
     kinds = ",".join(f"{kind}Template.{GROUP}" for kind in (CLUSTER, CONTROL_PLANE))
+    webhooks = free_port()
     return Process(
         Command(
             name="operator",
@@ -158,6 +159,8 @@ def operator(bench: Workbench, server: ApiServer, port: int, releases: Path) -> 
                 f"--release-dir={releases}",
                 f"--cache-dir={private_directory(bench.state.root / 'operator-cache')}",
                 f"--class-kinds={kinds}",
+                f"--webhook-port={webhooks}",
+                f"--webhook-url=https://{LOOPBACK}:{webhooks}",
                 f"--metrics-bind-address={LOOPBACK}:{free_port()}",
                 f"--health-probe-bind-address={LOOPBACK}:{port}",
             ),

@@ -17,7 +17,9 @@ from clusterstacks.admission.rules import ProviderRules
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.verdicts import NOTHING_KNOWN
+from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.store import Change, Store
+from tests.support.fake_api import FakeApi
 from tests.support.planning import candidate
 
 if TYPE_CHECKING:
@@ -213,38 +215,56 @@ def stack(name: str = "scs", **spec: Any) -> Manifest:
     return {"metadata": {"name": name, "namespace": "stacks"}, "spec": {**plain, **spec}}
 
 
-def test_deletions_are_refused_while_clusters_elsewhere_use_the_class() -> None:
-    own = OwnKinds(stored(cluster()), stored(release("p-s-1-35-v1")))
-
-    assert "in use by Cluster users/one" in own.release(review({}, release("p-s-1-35-v1"))).refusal
-    assert "in use by Cluster users/one" in own.stack(review({}, stack())).refusal
-    assert own.release(review({}, release("p-s-1-35-v2"))).allowed
-    assert own.stack(review({}, stack(kubernetesVersion="1.36"))).allowed
+CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", namespaced=True)
 
 
-def test_clusterctl_move_takes_everything_along() -> None:
-    own = OwnKinds(stored(cluster()), stored())
+async def own_kinds(*releases: Manifest, seen: tuple[Manifest, ...] = (), there: tuple[Manifest, ...] = ()) -> OwnKinds:
+    """With Clusters as the informer has seen them, and as they are."""
+    api = FakeApi(CLUSTERS)
+    for manifest in there:
+        await api.create(CLUSTERS, manifest)
+    return OwnKinds(api, stored(*seen), stored(*releases))
+
+
+async def test_deletions_are_refused_while_clusters_elsewhere_use_the_class() -> None:
+    own = await own_kinds(release("p-s-1-35-v1"), seen=(cluster(),), there=(cluster(),))
+
+    assert "in use by Cluster users/one" in (await own.release(review({}, release("p-s-1-35-v1")))).refusal
+    assert "in use by Cluster users/one" in (await own.stack(review({}, stack()))).refusal
+    assert (await own.release(review({}, release("p-s-1-35-v2")))).allowed
+    assert (await own.stack(review({}, stack(kubernetesVersion="1.36")))).allowed
+
+
+async def test_a_cluster_that_has_just_gone_or_moved_is_in_nobodys_way() -> None:
+    for there in ((), (cluster("p-s-1-36-v2"),)):
+        own = await own_kinds(seen=(cluster(),), there=there)
+
+        assert (await own.release(review({}, release("p-s-1-35-v1")))).allowed
+
+
+async def test_clusterctl_move_takes_everything_along() -> None:
+    own = await own_kinds(seen=(cluster(),), there=(cluster(),))
     moving = {"annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}
     leaving = stack()
     leaving["metadata"] |= moving
 
-    assert own.release(review({}, release("p-s-1-35-v1", **moving))).allowed
-    assert own.stack(review({}, leaving)).allowed
+    assert (await own.release(review({}, release("p-s-1-35-v1", **moving)))).allowed
+    assert (await own.stack(review({}, leaving))).allowed
 
 
-def test_stacks_addons_and_rules_are_judged_by_their_operation() -> None:
-    own = OwnKinds(stored(), stored())
+async def test_stacks_addons_and_rules_are_judged_by_their_operation() -> None:
+    own = await own_kinds()
     addon = {"metadata": {"namespace": "users"}, "spec": {"clusterRef": {"kind": "Cluster", "name": "one"}}}
     other = {"metadata": {"namespace": "users"}, "spec": {"clusterRef": {"kind": "Cluster", "name": "two"}}}
     rule = {"metadata": {"name": "r"}, "spec": {"severity": "Allow", "message": "m"}}
 
-    assert own.stack(review(stack())).allowed
-    assert "providerRef" in own.stack(review(stack(noProvider=False))).refusal
-    assert "channel" in own.stack(review(stack(channel="custom"), stack())).refusal
-    assert own.addon(review(addon)).allowed
-    assert "clusterRef.name" in own.addon(review(other, addon)).refusal
-    assert "overrides" in own.rule(review(rule)).refusal
-    assert own.rule(review({}, rule)).allowed
+    assert (await own.stack(review(stack()))).allowed
+    assert "providerRef" in (await own.stack(review(stack(noProvider=False)))).refusal
+    assert "channel" in (await own.stack(review(stack(channel="custom"), stack()))).refusal
+    assert (await own.addon(review(addon))).allowed
+    assert "clusterRef.name" in (await own.addon(review(other, addon))).refusal
+    assert "overrides" in (await own.rule(review(rule))).refusal
+    assert (await own.rule(review({}, rule))).allowed
 
 
 def test_rules_come_go_and_expire() -> None:

@@ -93,10 +93,10 @@ def changed_stack(
     return _versions([version for version in new_versions if version not in old_versions])
 
 
-def deleted_stack(
+def stack_users(
     identity: StackIdentity, namespace: str, owners: Mapping[str, Collection[str]], name: str, uses: Iterable[Use]
-) -> Answer:
-    """Judge the end of a ClusterStack: refused while a Cluster uses one of its releases, on any channel (D10).
+) -> list[Use]:
+    """Find what is in the way of the end of a ClusterStack: uses of its releases, on any channel (D10).
 
     Args:
         identity: The stack.
@@ -106,22 +106,34 @@ def deleted_stack(
         name: Of the ClusterStack.
         uses: What Clusters use.
     """
-    users = [
+    return [
         use
         for use in uses
         if use.namespace == namespace and _is_of(use.release, identity) and _owns(identity, owners, name, use.release)
     ]
-    return _in_use(f"ClusterStack {namespace}/{name}", users)
 
 
-def deleted_release(namespace: str, name: str, uses: Iterable[Use]) -> Answer:
-    """Judge the end of a ClusterStackRelease: refused while a Cluster uses it, whatever classes others have (D11)."""
+def release_users(namespace: str, name: str, uses: Iterable[Use]) -> list[Use]:
+    """Find what is in the way of the end of a ClusterStackRelease, whatever classes other Clusters have (D11)."""
     try:
         release = parse_release(name)
     except InvalidName:
+        return []
+    return [use for use in uses if use.namespace == namespace and use.release == release]
+
+
+def deleted(what: str, users: Sequence[Use]) -> Answer:
+    """Judge the end of an object: refused while there are users."""
+    if not users:
         return ALLOWED
-    users = [use for use in uses if use.namespace == namespace and use.release == release]
-    return _in_use(f"ClusterStackRelease {namespace}/{name}", users)
+    clusters = sorted({str(use.cluster) for use in users})
+    named = ", ".join(clusters[:SHOWN_CLUSTERS])
+    more = f" and {len(clusters) - SHOWN_CLUSTERS} more" if len(clusters) > SHOWN_CLUSTERS else ""
+    releases = ", ".join(sorted({use.release.release for use in users})[:SHOWN_CLUSTERS])
+    return Answer(
+        f"{what} is in use by Cluster {named}{more} (release {releases}): "
+        "move these Clusters to another class, or delete them, first"
+    )
 
 
 def created_addon(reference: AddonReference) -> Answer:
@@ -168,16 +180,3 @@ def _owns(identity: StackIdentity, owners: Mapping[str, Collection[str]], name: 
     if owning:
         return name in owning
     return (release.version.channel == STABLE) == (identity.channel == STABLE)
-
-
-def _in_use(what: str, users: Sequence[Use]) -> Answer:
-    if not users:
-        return ALLOWED
-    clusters = sorted({str(use.cluster) for use in users})
-    named = ", ".join(clusters[:SHOWN_CLUSTERS])
-    more = f" and {len(clusters) - SHOWN_CLUSTERS} more" if len(clusters) > SHOWN_CLUSTERS else ""
-    releases = ", ".join(sorted({use.release.release for use in users})[:SHOWN_CLUSTERS])
-    return Answer(
-        f"{what} is in use by Cluster {named}{more} (release {releases}): "
-        "move these Clusters to another class, or delete them, first"
-    )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.planning.compiling import leading
+from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.planning.facts import KUBERNETES, Judges, cautions, upgrade_fact, violations
 from clusterstacks.domain.verdicts import Verdict, judge_kubernetes
 

@@ -12,8 +12,9 @@ from clusterstacks.domain.admission.own import (
     changed_stack,
     created_addon,
     created_stack,
-    deleted_release,
-    deleted_stack,
+    deleted,
+    release_users,
+    stack_users,
     uses_of,
 )
 from clusterstacks.domain.names import parse_release
@@ -81,28 +82,28 @@ def test_versions_are_looked_at_on_updates_too_but_never_one_that_is_there() -> 
 def test_a_stack_goes_when_no_cluster_uses_one_of_its_releases(
     identity: StackIdentity, release: str, owners: dict[str, list[str]], *, refused: bool
 ) -> None:
-    answer = deleted_stack(identity, "stacks", owners, "this", [use(release)])
+    users = stack_users(identity, "stacks", owners, "this", [use(release)])
 
-    assert answer.allowed is not refused
-    assert ("Cluster users/one" in answer.refusal) is refused
+    assert deleted("ClusterStack stacks/this", users).allowed is not refused
 
 
 def test_uses_in_another_namespace_of_classes_do_not_count() -> None:
     uses = [use("openstack-scs-1-35-v1", namespace="elsewhere")]
 
-    assert deleted_stack(STABLE, "stacks", {}, "this", uses).allowed
-    assert deleted_release("stacks", "openstack-scs-1-35-v1", uses).allowed
+    assert not stack_users(STABLE, "stacks", {}, "this", uses)
+    assert not release_users("stacks", "openstack-scs-1-35-v1", uses)
 
 
 def test_a_release_in_use_names_the_clusters_in_its_way() -> None:
     uses = [use("openstack-scs-1-35-v1", cluster=ObjectKey("users", name)) for name in "edcba"]
 
-    assert deleted_release("stacks", "openstack-scs-1-35-v1", uses).refusal == (
+    found = release_users("stacks", "openstack-scs-1-35-v1", uses)
+    assert deleted("ClusterStackRelease stacks/openstack-scs-1-35-v1", found).refusal == (
         "ClusterStackRelease stacks/openstack-scs-1-35-v1 is in use by Cluster users/a, users/b, users/c and 2 more "
         "(release openstack-scs-1-35-v1): move these Clusters to another class, or delete them, first"
     )
-    assert deleted_release("stacks", "openstack-scs-1-35-v2", uses).allowed
-    assert deleted_release("stacks", "foreign", uses).allowed
+    assert not release_users("stacks", "openstack-scs-1-35-v2", uses)
+    assert not release_users("stacks", "foreign", uses)
 
 
 def test_a_cluster_uses_the_release_of_its_class_and_those_its_annotations_name() -> None:
