@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli import output
+from clusterstacks.domain.errors import SpecError, told_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from clusterstacks.releases.web import Web
 
 CA_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+MAX_CA_BYTES = 4 * 1024 * 1024
+"""Largest file of CAs (arbitrary: those of systems have 0.3 MB)."""
 
 EVERY_SECONDS = 3.0
 """How often a line about a long transfer is printed (arbitrary)."""
@@ -41,8 +45,21 @@ class Trust:
         """Return connections; close them."""
         from clusterstacks.releases.web import Web
 
-        ca = self.ca.read_text(errors="replace") if self.ca else ""
-        return Web(ca=ca, plain_http=self.plain_http, report=output.progress())
+        if self.ca is None:
+            return Web(plain_http=self.plain_http, report=output.progress())
+        with told_of(self.ca):
+            return Web(ca=_read_ca(self.ca), plain_http=self.plain_http, report=output.progress())
+
+
+def _read_ca(path: Path) -> str:
+    with path.open("rb") as file:
+        text = file.read(MAX_CA_BYTES + 1)
+    if not text.strip():
+        # Without one the system's would be trusted.
+        raise SpecError("CaEmpty", "the file of the CA is empty: put the CA's certificate into it")
+    if len(text) > MAX_CA_BYTES:
+        raise SpecError("CaTooLarge", f"the file of the CA has more than {MAX_CA_BYTES} bytes: is it the right one?")
+    return text.decode(errors="replace")
 
 
 def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:

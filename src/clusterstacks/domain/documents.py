@@ -63,8 +63,14 @@ class Node:
     def refuse(self, way_out: str) -> DocumentError:
         """Build the error that names the place, the value found and the way out."""
         place = f"{self.file}: {self.field}" if self.field else f"{self.file}: the document"
-        found = "missing" if self.value is None else shown(self.value)
-        return self.error(f"{place} is {found}: {way_out}")
+        return self.error(f"{place} is {self._found}: {way_out}")
+
+    @property
+    def _found(self) -> str:
+        if self.value is None:
+            return "missing"
+        # A whole file that is one text is another file than was meant, a key perhaps, and is not repeated.
+        return "a text" if not self.field and isinstance(self.value, (str, bytes)) else shown(self.value)
 
     def child(self, key: str) -> Node:
         """Step into a field of a mapping; a field that is absent gives a node of None."""

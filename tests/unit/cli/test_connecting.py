@@ -1,8 +1,16 @@
-"""Lines about long transfers."""
+"""Trust in servers, and lines about long transfers."""
 
 from __future__ import annotations
 
-from clusterstacks.cli.connecting import Meter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.cli.connecting import MAX_CA_BYTES, Meter, Trust
+from clusterstacks.domain.errors import SpecError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_a_short_transfer_says_nothing() -> None:
@@ -34,3 +42,21 @@ def test_the_speed_is_that_of_one_transfer() -> None:
     meter("second", 50_000_000, 100_000_000)
 
     assert lines == ["second: 50 of 100 MB, 10.0 MB/s"]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "is empty"),
+        (b" \n", "is empty"),
+        (b"x" * (MAX_CA_BYTES + 1), "is it the right one"),
+        (b"no PEM", "holds no certificate"),
+    ],
+)
+def test_a_file_of_no_ca_is_refused_by_its_name_and_nobody_else_is_trusted(
+    tmp_path: Path, content: bytes, told: str
+) -> None:
+    (tmp_path / "ca.pem").write_bytes(content)
+
+    with pytest.raises(SpecError, match=rf"ca\.pem: .*{told}"):
+        Trust(tmp_path / "ca.pem").web()
