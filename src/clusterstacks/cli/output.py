@@ -149,7 +149,8 @@ def print_text(text: str, file: Path | None = None) -> None:
 
 def say(text: str, *, colour: str | None = None, bold: bool = False) -> None:
     """Print a line about what the command found or did."""
-    click.echo(click.style(printable(text), fg=colour, bold=bold or None))
+    plain = printable(text)
+    click.echo(click.style(plain, fg=colour, bold=bold or None) if colour or bold else plain)
 
 
 def note(text: str) -> None:
