@@ -93,11 +93,11 @@ async def _drain(answer: Answer, partial: _Partial, progress: Progress) -> None:
             buffer += piece
             if len(buffer) >= PIECE_BYTES:
                 # Digesting and writing a piece takes milliseconds, which belong to everybody else on the loop.
-                await asyncio.to_thread(partial.add, bytes(buffer))
-                buffer.clear()
+                full, buffer = buffer, bytearray()
+                await asyncio.to_thread(partial.add, full)
                 progress(partial.blob.title or partial.blob.digest, partial.size, partial.blob.size)
     finally:
-        partial.add(bytes(buffer))
+        partial.add(buffer)
     if not partial.complete:
         raise ServerUnavailable(answer.place, f"it gave {partial.size} of {partial.blob.size} bytes")
 
@@ -130,7 +130,7 @@ class _Partial:
         self._file.truncate()
         self.size, self._digest = 0, sha256()
 
-    def add(self, piece: bytes) -> None:
+    def add(self, piece: bytes | bytearray) -> None:
         if self.size + len(piece) > self.blob.size:
             raise AnswerRefused(self._place, f"has more than the {self.blob.size} bytes its manifest says")
         self._digest.update(piece)
