@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import deliveries, fleet, rendering
+from benchmarks import authoring, deliveries, fleet, planning, rendering, startup, transfers
 
-for bench in (rendering, deliveries, fleet):
+for bench in (startup, rendering, authoring, transfers, planning, deliveries, fleet):
     bench.main()
