@@ -102,7 +102,8 @@ def _exit_code(error: BaseException) -> int:
 
 def _file_error(error: OSError) -> SpecError:
     """Say what the disk refused; a write that failed does not tell the name of its file."""
-    place = f"{error.filename}: " if error.filename is not None else ""
+    file = error.filename2 or error.filename  # of two, the second is the one that is written
+    place = f"{file}: " if file is not None else ""
     way_out = _WAYS_OUT.get(error.errno or 0, "")
     return SpecError("FileFailed", f"{place}{error.strerror}{f': {way_out}' if way_out else ''}")
 

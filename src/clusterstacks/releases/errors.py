@@ -163,5 +163,5 @@ class StoreUnavailable(DependencyError):
     def __init__(self, root: object, cause: OSError) -> None:
         reason = cause.strerror or str(cause)
         super().__init__(
-            "StoreUnavailable", f"the release store in {root} cannot be used: {reason}; look at the operator's volume"
+            "StoreUnavailable", f"releases cannot be kept in {root}: {reason}; look at that disk or volume"
         )

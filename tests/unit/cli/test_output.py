@@ -25,6 +25,11 @@ if TYPE_CHECKING:
             1,
             "Error: /srv/x: Permission denied: ask for access to it, or choose another place\n",
         ),
+        (
+            OSError(17, "File exists", "a", None, "b"),
+            1,
+            "Error: b: File exists: move it away, or choose another place\n",
+        ),
         (OSError(28, "No space left on device"), 1, "Error: No space left on device: make room on that disk\n"),
         (SpecError("X", "a\x1b]0;title\x07b\u202ec\udcff"), 2, "Error: a\\x1b]0;title\\x07b\\u202ec\\udcff\n"),
         (

@@ -119,7 +119,7 @@ async def test_a_source_that_never_ends_is_given_up(root: Path, source: FakeSour
 async def test_a_disk_that_refuses_is_a_matter_of_time(tmp_path: Path, source: FakeSource) -> None:
     (tmp_path / "file").touch()
 
-    with pytest.raises(StoreUnavailable, match="cannot be used: Not a directory; look at"):
+    with pytest.raises(StoreUnavailable, match="store: Not a directory; look at that disk"):
         await ReleaseStore(tmp_path / "file" / "store").ensure(STAGED, source)
 
 
