@@ -164,7 +164,10 @@ def _archive(files: Mapping[str, bytes], directory: str) -> bytes:
 
 
 def _of_chart(files: Mapping[str, bytes], directory: str) -> dict[str, bytes]:
-    return chart_files(below(files, directory), directory)
+    try:
+        return chart_files(below(files, directory), directory)
+    except UnsafeArchive as error:
+        raise SourceBroken(f"{directory}{error.member}", f"{error.cause}: correct it") from None
 
 
 def _under(directory: str, files: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -192,6 +192,13 @@ def test_building_again_changes_nothing_and_another_content_takes_the_place(tmp_
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["local-tiny-1-35-v2"]
 
 
+def test_a_rule_nobody_can_read_is_named_in_the_source(source: Path, tmp_path: Path) -> None:
+    (source / "cluster-class" / ".helmignore").write_text("**x\n")
+
+    with pytest.raises(SourceBroken, match=r"^cluster-class/\.helmignore has a rule .*: correct it$"):
+        build(source, tmp_path / "out")
+
+
 def test_changes_replace_add_and_take_away(tmp_path: Path, source: Path) -> None:
     changes = write_source(
         tmp_path / "changes",
