@@ -21,7 +21,7 @@ from clusterstacks.fleet.sources.choosing import NOTHING_ALLOWED
 from clusterstacks.operator.sources import add_source_options, read_text, source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 DEPRECATED = {
     "leader-elect": "this version runs as one replica; start exactly one",
@@ -95,16 +95,12 @@ def _settings(found: argparse.Namespace, environ: Mapping[str, str]) -> Settings
             "clusteraddon": found.clusteraddon_concurrency,
         },
         log_level=found.log_level,
-        notices=tuple(_notices(found)),
+        notices=tuple(
+            f"--{name} has no effect: {instead}"
+            for name, instead in DEPRECATED.items()
+            if getattr(found, name.replace("-", "_")) is not None
+        ),
     )
-
-
-def _notices(found: argparse.Namespace) -> Iterator[str]:
-    for name, instead in DEPRECATED.items():
-        if getattr(found, name.replace("-", "_")) is not None:
-            yield f"--{name} has no effect: {instead}"
-    if found.webhook_port and not found.webhook_service and not found.webhook_url:
-        yield "Nothing is validated at admission: --webhook-service says by which Service the API server calls"
 
 
 def option_parser() -> argparse.ArgumentParser:

@@ -269,7 +269,10 @@ class Operator:
 
     def _build_webhooks(self) -> Webhooks | None:
         settings = self._settings
-        if not settings.webhook_port or not (settings.webhook_service or settings.webhook_url):
+        if not settings.webhook_port:
+            return None
+        if settings.webhook_service is None and not settings.webhook_url:
+            log.warning("Nothing is validated at admission: --webhook-service says how the API server calls")
             return None
         return Webhooks(
             settings,
