@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.domain.planning.steps import Situation, Step
-    from clusterstacks.domain.planning.world import Candidate, State, World
+    from clusterstacks.domain.planning.world import State, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def annotated(world: World, state: State) -> Annotated | None:
         return None
     wishes = read_wishes(state.annotations, state.release)
     home = wishes.release if RELEASE_ANNOTATION in state.annotations else None
-    offered = [addon for one in world.candidates if one.name == home for addon in _offered(one)]
+    offered = [addon for one in world.candidates if one.name == home for addon in one.addons]
     named = {addon: NO_RELEASE if one is None else one.release for addon, one in wishes.addons.items()}
     return Annotated(home, offered, named)
 
@@ -61,7 +61,7 @@ def patches(start: Situation, steps: Iterable[Step], written: Annotated | None =
         written: What its annotations say; None when they are what its addons need.
     """
     own = start.candidate
-    here = written if written is not None else Annotated(addons=_needed(start, own.name, _offered(own), {}))
+    here = written if written is not None else Annotated(addons=_needed(start, own.name, own.addons, {}))
     for step in steps:
         there = _annotated_after(step, here)
         yield _patch(step, _difference(here, there))
@@ -82,14 +82,14 @@ def _annotated_after(step: Step, here: Annotated) -> Annotated:
     if own.compatibility is None:
         return Annotated()
     base = Annotated() if step.kind is Kind.RELEASE else here
-    home, offered = (own.name, _offered(own)) if base.home is None else (base.home, base.offered)
+    home, offered = (own.name, own.addons) if base.home is None else (base.home, base.offered)
     if step.before.candidate != own:
         addons = _needed(step.after, home, offered, base.addons)
     elif step.addon:
         addons = _with_moved(step, home, offered, base.addons)
     else:
         return here
-    if base.home is not None and addons and not _needed(step.after, own.name, _offered(own), {}):
+    if base.home is not None and addons and not _needed(step.after, own.name, own.addons, {}):
         return Annotated()
     return Annotated(base.home, base.offered, addons)
 
@@ -126,10 +126,6 @@ def _needed(
         elif names:
             needed[addon] = names[-1]
     return needed
-
-
-def _offered(candidate: Candidate) -> tuple[str, ...]:
-    return tuple(candidate.compatibility.addons()) if candidate.compatibility is not None else ()
 
 
 def _difference(old: Annotated, new: Annotated) -> dict[str, str | None]:

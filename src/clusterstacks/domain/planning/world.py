@@ -35,6 +35,11 @@ class Candidate:
         """Whether it states no ranges."""
         return self.compatibility is None
 
+    @property
+    def addons(self) -> tuple[str, ...]:
+        """The addons whose versions it states; none for a bundle."""
+        return self.compatibility.addons() if self.compatibility is not None else ()
+
 
 @dataclass(frozen=True, slots=True)
 class State:

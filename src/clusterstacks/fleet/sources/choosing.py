@@ -53,20 +53,13 @@ class SourceChoice:
             SourceRefused: The stack may not name it.
             SpecError: The stack names none, or not one alone.
         """
-        if stack is None or stack.spec.source is None:
+        named = named_terms(stack) if stack is not None else None
+        if stack is None or named is None:
             return self.default
-        spec = stack.spec.source
-        address = _address(stack, spec)
+        address = named.address
         if not (address == self.default.address or address.kind is SourceKind.DIRECTORY or self._allows(address)):
             raise SourceRefused(stack.key, address)
-        return SourceTerms(
-            address=address,
-            namespace=stack.key.namespace if spec.credentials or spec.ca else "",
-            credentials=spec.credentials.secret_name if spec.credentials else "",
-            ca=spec.ca.secret_name if spec.ca else "",
-            ca_key=spec.ca.key if spec.ca else "",
-            interval=address.interval(spec.interval),
-        )
+        return named
 
     def trusted(self, stack: ClusterStack | None) -> Trust | None:
         """Return who must have signed the releases of a ClusterStack; None when nobody has to."""
@@ -76,6 +69,26 @@ class SourceChoice:
 
     def _allows(self, address: SourceAddress) -> bool:
         return self.allowed.allows(url_of(address))
+
+
+def named_terms(stack: ClusterStack) -> SourceTerms | None:
+    """Return the source a ClusterStack names, allowed or not; None when it leaves that to the operator.
+
+    Raises:
+        SpecError: It names none, or not one alone.
+    """
+    spec = stack.spec.source
+    if spec is None:
+        return None
+    address = _address(stack, spec)
+    return SourceTerms(
+        address=address,
+        namespace=stack.key.namespace if spec.credentials or spec.ca else "",
+        credentials=spec.credentials.secret_name if spec.credentials else "",
+        ca=spec.ca.secret_name if spec.ca else "",
+        ca_key=spec.ca.key if spec.ca else "",
+        interval=address.interval(spec.interval),
+    )
 
 
 def url_of(address: SourceAddress) -> str:

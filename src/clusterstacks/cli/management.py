@@ -1,0 +1,104 @@
+"""What the verbs share that ask a management cluster: options, the connection, the name of a Cluster, its outlook."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clusterstacks.cli.dev import DIRECTORY, FILE
+from clusterstacks.domain.objects import ObjectKey
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from clusterstacks.fleet.world import Outlook
+    from clusterstacks.kube.client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class Management:
+    """A management cluster and who asks it.
+
+    Args:
+        kubeconfig: A file; None to choose as kubectl does.
+        context: Of the kubeconfig; empty for its current one.
+    """
+
+    kubeconfig: Path | None = None
+    context: str = ""
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[Client]:
+        """Give a client of it.
+
+        Raises:
+            SpecError: There is no kubeconfig, or it is broken.
+        """
+        from clusterstacks.kube.client import Client
+        from clusterstacks.kube.kubeconfig import default_connection
+        from clusterstacks.kube.transport import Pool
+
+        connection = default_connection(os.environ, str(self.kubeconfig or ""), self.context)
+        async with Pool() as pool:
+            yield Client(connection, pool)
+
+    def kubectl(self, *arguments: str) -> str:
+        """Write a command that asks the same cluster."""
+        named = [f"--kubeconfig={self.kubeconfig}"] if self.kubeconfig else []
+        named += [f"--context={self.context}"] if self.context else []
+        return shlex.join(["kubectl", *named, *arguments])
+
+
+class ClusterName(click.ParamType[ObjectKey]):
+    """``NAMESPACE/CLUSTER``."""
+
+    name = "NAMESPACE/CLUSTER"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ObjectKey:  # noqa: ANN401 - click's signature
+        """Read the name of a Cluster."""
+        if isinstance(value, ObjectKey):
+            return value
+        namespace, slash, name = str(value).partition("/")
+        if not (namespace and slash and name) or "/" in name:
+            self.fail(f"{value!r} is no Cluster: write its namespace and its name, like team-a/prod", param, ctx)
+        return ObjectKey(namespace, name)
+
+
+def management_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --kubeconfig, --context and --releases."""
+    add_releases = click.option(
+        "--releases", type=DIRECTORY, help="Directory with releases, for those that no source gives."
+    )
+    add_context = click.option("--context", default="", help="Context of the kubeconfig.  [default: its current one]")
+    add_kubeconfig = click.option("--kubeconfig", type=FILE, help="Of the management cluster.  [default: as kubectl]")
+    return add_kubeconfig(add_context(add_releases(command)))
+
+
+async def outlook_of(client: Client, cluster: ObjectKey, releases: Path | None) -> Outlook:
+    """Read a Cluster and what it could become, as the user of this program sees it.
+
+    Raises:
+        ClusterStacksError: As :func:`~clusterstacks.fleet.world.read_outlook`; or a file below ``releases`` is broken.
+    """
+    from datetime import UTC, datetime
+
+    from clusterstacks.cli.upstream import facts_in_force
+    from clusterstacks.fleet.sources.opening import SourceOpener
+    from clusterstacks.fleet.sources.secrets import SecretReader
+    from clusterstacks.fleet.world import Surroundings, read_outlook
+    from clusterstacks.releases.statements import read_candidates
+
+    around = Surroundings(
+        # No source is a directory here: that would be one of the operator's.
+        opener=SourceOpener(secrets=SecretReader(client), release_dir=Path(os.devnull), environ=os.environ),
+        upstream=facts_in_force(),
+        given=read_candidates(releases) if releases is not None else (),
+        now=datetime.now(UTC),
+    )
+    return await read_outlook(client, cluster, around)

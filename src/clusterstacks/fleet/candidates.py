@@ -1,0 +1,134 @@
+"""The releases a Cluster could use, read where they are published; none of them needs a ClusterStackRelease."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.domain.names import InvalidName, ReleaseName, parse_release
+from clusterstacks.domain.sources import SourceKind
+from clusterstacks.fleet.sources.choosing import named_terms
+from clusterstacks.releases.errors import ReleaseNotFound, SourceUnavailable
+from clusterstacks.releases.statements import ask_candidate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from clusterstacks.api.clusterstack import ClusterStack
+    from clusterstacks.domain.planning.world import Candidate
+    from clusterstacks.domain.sources import SourceTerms
+    from clusterstacks.fleet.sources.opening import SourceOpener
+    from clusterstacks.releases.sources import ReleaseSource
+
+AT_ONCE: Final = 8
+"""Releases of one source that are read at a time. Arbitrary."""
+
+DEADLINE: Final = 120.0
+"""Seconds one source may take for everything. Arbitrary: somebody waits."""
+
+INSTEAD: Final = "give its releases with --releases DIR"
+
+
+async def published(
+    stacks: Iterable[ClusterStack], release: ReleaseName, opener: SourceOpener, notices: list[str]
+) -> dict[ReleaseName, Candidate]:
+    """Read what the releases of a stack state, in every source its ClusterStacks name.
+
+    Signatures are not looked at, as nothing is taken from a release but what it states; the operator does that.
+
+    Args:
+        stacks: The ClusterStacks.
+        release: Any of the stack.
+        opener: Opens sources.
+        notices: Gets which sources and releases could not be read.
+    """
+    found: dict[ReleaseName, Candidate] = {}
+    for terms, names in _terms(stacks, notices).items():
+        try:
+            async with asyncio.timeout(DEADLINE), _opened(opener, terms) as source:
+                await _read(source, terms, release, found, notices)
+        except TimeoutError:
+            notices.append(f"{terms.address} ({names}) is not read to its end within {DEADLINE:.0f} s: {INSTEAD}")
+        except ClusterStacksError as error:
+            notices.append(f"{terms.address} ({names}) is not read: {error.message}; {INSTEAD}")
+    return found
+
+
+def _terms(stacks: Iterable[ClusterStack], notices: list[str]) -> dict[SourceTerms, str]:
+    """Return each source once, with the ClusterStacks that name it."""
+    found: dict[SourceTerms, str] = {}
+    for stack in stacks:
+        place = f"spec.source of ClusterStack {stack.key}"
+        try:
+            terms = named_terms(stack)
+        except SpecError as error:
+            notices.append(error.message)
+            continue
+        if terms is None:
+            notices.append(f"ClusterStack {stack.key} names no spec.source, so only the operator knows it: {INSTEAD}")
+        elif terms.address.kind is SourceKind.DIRECTORY:
+            notices.append(f"{place} is a directory of the operator's, which only it can read: {INSTEAD}")
+        else:
+            found[terms] = f"{found[terms]}, {stack.key}" if terms in found else place
+    return found
+
+
+@asynccontextmanager
+async def _opened(opener: SourceOpener, terms: SourceTerms) -> AsyncIterator[ReleaseSource]:
+    source, web = await opener.open(terms.address, await opener.access(terms))
+    try:
+        yield source
+    finally:
+        if web is not None:
+            await web.close()
+
+
+async def _read(
+    source: ReleaseSource,
+    terms: SourceTerms,
+    release: ReleaseName,
+    found: dict[ReleaseName, Candidate],
+    notices: list[str],
+) -> None:
+    """Read all releases of the stack, the newest first; the first sign that the source gives no more ends it.
+
+    Raises:
+        ClusterStacksError: The source gives no list, or no more.
+    """
+    names = sorted(_of_stack(await source.list(), release) - found.keys(), reverse=True)
+    # GitHub asks its clients for one request after the other.
+    turns = asyncio.Semaphore(1 if terms.address.kind is SourceKind.GITHUB else AT_ONCE)
+
+    async def read(name: ReleaseName) -> None:
+        async with turns:
+            try:
+                found[name] = await ask_candidate(source, name)
+            except (SpecError, ReleaseNotFound) as error:
+                notices.append(f"a release is left out: {error.message}")
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for name in names:
+                group.create_task(read(name))
+    except BaseExceptionGroup as errors:
+        error = errors.exceptions[0]
+        if isinstance(error, ClusterStacksError):
+            read_before = len(found.keys() & set(names))
+            raise SourceUnavailable(
+                terms.address, f"{error.message} ({read_before} of {len(names)} were read)"
+            ) from None
+        raise error from None
+
+
+def _of_stack(names: Iterable[str], release: ReleaseName) -> set[ReleaseName]:
+    found = set()
+    for text in names:
+        try:
+            name = parse_release(text)
+        except InvalidName:
+            continue
+        if (name.provider, name.stack) == (release.provider, release.stack):
+            found.add(name)
+    return found

@@ -1,0 +1,216 @@
+"""One live Cluster as the planner has to know it.
+
+The state a plan begins at is what the Cluster asks for, because that is what a patch changes: class and Kubernetes
+version of its topology. What lags behind is waited for: the workers are as old as the oldest of
+
+- the versions the control plane reports (``status.controlPlane.versions`` of the Cluster, before Cluster API 1.14 the
+  status of the control plane's object),
+- the versions its workers report (``status.workers.versions``, before 1.14 the kubelet of each Machine that is none of
+  the control plane, else the version in the Machine's spec, and the versions in the specs of MachinePools).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.api.clusteraddon import addon_name
+from clusterstacks.api.clusterapi import cluster_view, is_paused, reported_versions, topology_variables
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, CLUSTER_NAME_LABEL, GROUP, Kind
+from clusterstacks.api.reading import mappings, text
+from clusterstacks.domain.errors import DependencyError, SpecError
+from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, parse_release
+from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
+from clusterstacks.fleet.readings import listed, or_else
+from clusterstacks.kube.errors import Forbidden
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from clusterstacks.api.clusterapi import ClusterView
+    from clusterstacks.domain.objects import Manifest, ObjectKey
+    from clusterstacks.kube.client import Client
+
+CONTROL_PLANE_LABEL: Final = "cluster.x-k8s.io/control-plane"
+"""On the Machines of a control plane. Source: CLUSTER-API section 1."""
+
+
+class ClusterUnplannable(SpecError):
+    """A Cluster about which the planner can say nothing."""
+
+    def __init__(self, cluster: ObjectKey, problem: str) -> None:
+        super().__init__("ClusterUnplannable", f"Cluster {cluster} {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What a cluster has of one addon.
+
+    Args:
+        release: Where it comes from; None where that is not told.
+        version: Of its software; empty where its release does not state it.
+    """
+
+    release: ReleaseName | None
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveCluster:
+    """A Cluster of a cluster stack.
+
+    Args:
+        view: The Cluster.
+        release: Its class comes from.
+        kubernetes: The version its topology asks for.
+        oldest: The oldest version anything of it reports; never above ``kubernetes``.
+        delivered: By addon, what it has.
+    """
+
+    view: ClusterView
+    release: ReleaseName
+    kubernetes: KubernetesVersion
+    oldest: KubernetesVersion
+    delivered: Mapping[str, Delivered]
+
+    @property
+    def variables(self) -> dict[str, object]:
+        """The variables of its topology, by name."""
+        return topology_variables(self.view.raw)
+
+
+async def read_cluster(client: Client, key: ObjectKey, notices: list[str]) -> LiveCluster:
+    """Read a Cluster, its ClusterAddon and its Machines.
+
+    Args:
+        client: The management cluster as the user who asks.
+        key: The Cluster.
+        notices: Gets what could not be read, and what holds the cluster up.
+
+    Raises:
+        ClusterUnplannable: It does not exist, is being deleted, or has no class of a cluster stack.
+        DependencyError: The API server does not answer, or does not let this user read the Cluster.
+    """
+    view = cluster_view(await _find(client, key))
+    release = _release(view)
+    try:
+        kubernetes = KubernetesVersion.parse(view.version)
+    except InvalidVersion as error:
+        raise ClusterUnplannable(key, f"has a spec.topology.version that is none: {error.message}") from None
+    control_plane = await _control_plane_versions(client, view, notices)
+    # What a distribution adds to its versions is nothing that moves.
+    kubernetes = max([kubernetes, *(replace(one, build=kubernetes.build) for one in control_plane)])
+    lagging = [one for one in control_plane if not one.reaches(kubernetes)]
+    if lagging:
+        notices.append(
+            f"the control plane of Cluster {key} has {min(lagging)} and is on its way to {kubernetes}: plans begin there"
+        )
+    lagging += [one for one in await _worker_versions(client, view, notices) if not one.reaches(kubernetes)]
+    addon = await or_else(_addon(client, key), {}, "the addons are taken to be those that are asked for", notices)
+    for kind, manifest in ((CLUSTER_KIND, view.raw), (Kind.CLUSTER_ADDON.value, addon)):
+        if is_paused(manifest):
+            notices.append(f"{kind} {key} is paused: nothing moves before it is resumed")
+    return LiveCluster(
+        view=view,
+        release=release,
+        kubernetes=kubernetes,
+        oldest=min(lagging, default=kubernetes),
+        delivered=_delivered(addon),
+    )
+
+
+async def _find(client: Client, key: ObjectKey) -> Manifest:
+    resource = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
+    try:
+        found = await client.find(resource, key.name, key.namespace)
+    except Forbidden as error:
+        raise DependencyError(
+            error.code, f"{error.message}; ask for the right to get clusters in namespace {key.namespace}"
+        ) from None
+    if found is None:
+        raise ClusterUnplannable(
+            key, f"does not exist: 'kubectl get clusters -n {key.namespace}' lists those there are"
+        )
+    return found
+
+
+def _release(view: ClusterView) -> ReleaseName:
+    if view.deleting:
+        raise ClusterUnplannable(view.key, "is being deleted")
+    if not view.class_name:
+        raise ClusterUnplannable(view.key, "has no spec.topology: it was made without a class, which cannot be changed")
+    try:
+        return parse_class(view.class_name)
+    except InvalidName:
+        raise ClusterUnplannable(
+            view.key,
+            f"has class {view.class_name}, which is of no cluster stack: those are named like openstack-scs-1-35-v2",
+        ) from None
+
+
+async def _control_plane_versions(client: Client, view: ClusterView, notices: list[str]) -> list[KubernetesVersion]:
+    reported = view.control_plane_versions
+    if not reported and view.control_plane_ref is not None:
+        consequence = "the control plane is taken to have the version that is asked for"
+        reported = await or_else(_asked_of_control_plane(client, view), (), consequence, notices)
+    return _parsed(reported)
+
+
+async def _asked_of_control_plane(client: Client, view: ClusterView) -> tuple[str, ...]:
+    reference = view.control_plane_ref
+    if reference is None:
+        return ()
+    resource = await client.resource(reference.group, reference.kind, reference.version)
+    return reported_versions(await client.find(resource, reference.name, reference.namespace) or {})
+
+
+async def _worker_versions(client: Client, view: ClusterView, notices: list[str]) -> list[KubernetesVersion]:
+    told = [text(one, "version") for one in mappings(view.raw, "status", "workers", "versions")]
+    if told:
+        return _parsed(told)
+    labels = f"{CLUSTER_NAME_LABEL}={view.name}"
+    consequence = "the workers are taken to have the version that is asked for"
+    machines = await or_else(
+        listed(client, CLUSTER_API_GROUP, "Machine", view.namespace, labels=f"{labels},!{CONTROL_PLANE_LABEL}"),
+        [],
+        consequence,
+        notices,
+    )
+    pools = await or_else(
+        listed(client, CLUSTER_API_GROUP, "MachinePool", view.namespace, labels=labels), [], consequence, notices
+    )
+    return _parsed(
+        [
+            *(text(one, "status", "nodeInfo", "kubeletVersion") or text(one, "spec", "version") for one in machines),
+            *(text(one, "spec", "template", "spec", "version") for one in pools),
+        ]
+    )
+
+
+async def _addon(client: Client, key: ObjectKey) -> Manifest:
+    resource = await client.resource(GROUP, Kind.CLUSTER_ADDON)
+    return await client.find(resource, addon_name(key.name), key.namespace) or {}
+
+
+def _delivered(addon: Manifest) -> dict[str, Delivered]:
+    """Read ``status.addons``; after a move of the management cluster ``spec.addons``, which has no versions."""
+    entries = mappings(addon, "status", "addons") or mappings(addon, "spec", "addons")
+    return {text(one, "name"): Delivered(_named(text(one, "release")), text(one, "version")) for one in entries}
+
+
+def _named(release: str) -> ReleaseName | None:
+    try:
+        return parse_release(release)
+    except InvalidName:
+        return None
+
+
+def _parsed(versions: Iterable[str]) -> list[KubernetesVersion]:
+    """Read versions; one that is none, as of a Machine without a node, says nothing."""
+    found = []
+    for one in versions:
+        try:
+            found.append(KubernetesVersion.parse(one))
+        except InvalidVersion:
+            continue
+    return found
