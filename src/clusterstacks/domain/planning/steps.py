@@ -106,12 +106,11 @@ def _addon_moves(model: Model, at: int, ways: Sequence[Way]) -> Moves:
 
 def _moves_left_behind(model: Model, at: int, ways: Sequence[Way]) -> Moves:
     """Before a bundle is entered addons may have had to move; which choice they end at does not matter."""
-    with_addons = [way for way in ways if way.costs is not None]
-    if not with_addons:
+    last = max((layer for layer, way in enumerate(ways) if way.costs is not None), default=None)
+    costs = None if last is None else ways[last].costs
+    if last is None or costs is None:
         return {}
-    last = with_addons[-1].costs
-    assert last is not None  # noqa: S101 - filtered above
-    return _back(model, at, with_addons, min((cost, choice) for choice, cost in last[at].items())[1])
+    return _back(model, at, ways[: last + 1], min((cost, choice) for choice, cost in costs[at].items())[1])
 
 
 def _back(model: Model, at: int, ways: Sequence[Way], end: Choice) -> Moves:

@@ -195,3 +195,13 @@ def test_a_budget_that_is_reached_is_no_verdict() -> None:
 def test_a_question_that_makes_no_sense_is_refused(asked: State, target: Target, complaint: str) -> None:
     with pytest.raises(PlanImpossible, match=complaint):
         find_plan(WORLD, asked, target)
+
+
+def test_from_a_bundle_through_ranges_into_a_bundle_the_addons_move_where_they_are() -> None:
+    start = candidate("p-s-1-9-v2", "v1.9.2", None)
+    target = candidate("p-s-1-11-v12", "v1.11.1", None)
+    through = release("p-s-1-8-v9", "v1.8.1", ">=1.7 <1.11", c=("1.8.0", ">=1.8 <1.10"))
+    other = release("p-s-1-10-v8", "v1.10.2", ">=1.10 <1.12", c=("1.11.0", ">=1.7 <1.12"))
+
+    found = find_plan(World((start, target, through, other)), state(start, "v1.9.2"), target.name)
+    assert told(found) == ["release v1.9.2", "addon c 1.11.0", "kubernetes v1.10.2", "release v1.11.1"]
