@@ -48,7 +48,7 @@ class Adviser:
         if target is None:
             addon = next((one.addon for one in decision.against if one.addon), "")
             return releases_with(addon, after, before, offer.candidates.values(), judges) if addon else ""
-        return await self._plan(Wish(cluster, _world(offer, judges), _state(before, judges), target))
+        return await self._plan(Wish(cluster, _world(offer, judges), _state(write, before, judges), target))
 
     async def _plan(self, wish: Wish) -> str:
         asked = asyncio.get_running_loop().run_in_executor(self._planner, way_to, wish)
@@ -72,10 +72,17 @@ def _world(offer: Offer, judges: Judges) -> World:
     return World(tuple(offer.candidates.values()), judges.rules, judges.upstream)
 
 
-def _state(before: Before, judges: Judges) -> State:
+def _state(write: Write, before: Before, judges: Judges) -> State:
     has = before.delivered
-    addons = None if has.candidate.is_bundle else {addon: has.version(addon) for addon in has.addons}
-    return State(has.kubernetes, has.kubernetes, has.candidate.name, addons, judges.labels, judges.variables)
+    return State(
+        kubernetes=has.kubernetes,
+        workers=has.kubernetes,
+        release=has.candidate.name,
+        addons=None if has.candidate.is_bundle else {addon: has.version(addon) for addon in has.addons},
+        labels=judges.labels,
+        variables=judges.variables,
+        annotations=write.was.annotations if write.was is not None else None,
+    )
 
 
 def _wait_for(cluster: ObjectKey, decision: Decision, write: Write) -> str:

@@ -9,7 +9,7 @@ from clusterstacks.admission.reviews import Operation
 from clusterstacks.api.clusterapi import cluster_view, topology_variables
 from clusterstacks.domain.admission.answers import ALLOWED, Answer, warned
 from clusterstacks.domain.admission.bundles import judge_bundle, judge_entry, judge_move_between
-from clusterstacks.domain.admission.clusters import Unservable, Write, decide, kubernetes_of, setup_of
+from clusterstacks.domain.admission.clusters import Unservable, Was, Write, decide, kubernetes_of, setup_of
 from clusterstacks.domain.admission.laws import other_stack
 from clusterstacks.domain.admission.ranged import Before, Setup
 from clusterstacks.domain.decoupling import AddonReleaseRefused, read_wishes
@@ -83,13 +83,8 @@ class ClusterJudge:
         except (AddonReleaseRefused, Unservable) as error:
             return Answer(error.message)
         before = self._before(old, offer) if old is not None else None
-        write = Write(
-            after,
-            before,
-            old.release if old is not None else None,
-            old.view.version if old is not None else "",
-            new.view.annotations,
-        )
+        was = Was(old.release, old.view.version, old.view.annotations) if old is not None else None
+        write = Write(after, before, was, new.view.annotations)
         labels = new.view.labels
         judges = Judges(self.rules.counting(new.release, labels), self.upstream, labels, new.variables)
         decision = decide(write, offer.policy, judges)

@@ -152,7 +152,11 @@ def option_parser() -> argparse.ArgumentParser:
 
 def _add_webhooks(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--webhook-port", type=_port, default=9443, metavar="PORT", help="validating webhooks; 0 turns them off"
+        "--webhook-port",
+        type=_port,
+        default=9443,
+        metavar="PORT",
+        help="validating webhooks; 0 serves none, and the ValidatingWebhookConfiguration is yours to delete then",
     )
     place = parser.add_mutually_exclusive_group()
     place.add_argument(

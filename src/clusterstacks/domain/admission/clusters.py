@@ -34,21 +34,34 @@ class Unservable(SpecError):
 
 
 @dataclass(frozen=True, slots=True)
+class Was:
+    """What a Cluster said before a write.
+
+    Args:
+        release: Of its class.
+        version: Of Kubernetes, as it was written.
+        annotations: All of them.
+    """
+
+    release: ReleaseName
+    version: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Write:
     """A write of a Cluster whose class states ranges.
 
     Args:
         after: What it asks for.
-        before: What there was; None for a new Cluster, and where nothing is known of the class it had.
-        old_release: The class it had; None for a new Cluster or one whose class came from no cluster stack.
-        old_version: The Kubernetes version it had; empty without.
-        annotations: Of the Cluster.
+        before: What there was; None for a new Cluster, and where its version could not be read.
+        was: What it said; None for a new Cluster or one whose class came from no cluster stack.
+        annotations: Of the Cluster as it is to be.
     """
 
     after: Setup
     before: Before | None = None
-    old_release: ReleaseName | None = None
-    old_version: str = ""
+    was: Was | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -92,9 +105,7 @@ def setup_of(
 def decide(write: Write, policy: Policy, judges: Judges) -> Decision:
     """Decide on a write."""
     after = write.after
-    if write.old_release is not None and (refusal := other_stack(write.old_release, after.candidate.name)):
-        return Decision(Answer(refusal))
-    if refusal := broken_law(write.old_version, after.kubernetes.text):
+    if write.was is not None and (refusal := _broken(write.was, after)):
         return Decision(Answer(refusal))
     judged = judge_setup(after, write.before, judges)
     if policy is Policy.STRICT and (finding := _not_the_one(write)):
@@ -109,6 +120,10 @@ def decide(write: Write, policy: Policy, judges: Judges) -> Decision:
         warnings = (let_through, *(one.text for one in against), *warnings)
         return Decision(Answer(warnings=warnings, excused=f"{refusal}; {let_through}"))
     return Decision(Answer(refusal, warnings), against)
+
+
+def _broken(was: Was, after: Setup) -> str:
+    return other_stack(was.release, after.candidate.name) or broken_law(was.version, after.kubernetes.text)
 
 
 def kubernetes_of(text: str) -> KubernetesVersion | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clusterstacks.domain.admission.clusters import Decision, Unservable, Write, decide, setup_of
+from clusterstacks.domain.admission.clusters import Decision, Unservable, Was, Write, decide, setup_of
 from clusterstacks.domain.admission.policy import ESCAPE_ANNOTATION, Policy
 from clusterstacks.domain.admission.ranged import Before, Setup
 from clusterstacks.domain.admission.wayout import Wish, classes_for, releases_with, way_to
@@ -77,8 +77,7 @@ def judged(
     write = Write(
         after,
         before,
-        old.candidate.name if old is not None else None,
-        old.kubernetes.text if old is not None else "",
+        Was(old.candidate.name, old.kubernetes.text) if old is not None else None,
         {ESCAPE_ANNOTATION: reason} if reason else {},
     )
     return decide(write, policy, Judges(rules))

@@ -1,0 +1,115 @@
+"""Which Clusters the API server asks about, in both versions of Cluster API: its conditions, evaluated as CEL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clusterstacks.admission.configuration import Endpoint, Scope, configuration
+from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.render.cel import holds
+
+SERVICE = Endpoint(ObjectKey("stacks", "webhooks"))
+WEBHOOKS = {one["name"].partition(".")[0]: one for one in configuration(SERVICE, Scope(), b"CA")["webhooks"]}
+
+
+def asked(kind: str, new: dict[str, Any] | None, old: dict[str, Any] | None = None) -> bool:
+    operation = "UPDATE" if new and old else "CREATE" if new else "DELETE"
+    variables = {"object": new, "oldObject": old, "request": {"operation": operation}}
+    return all(holds(one["expression"], variables) for one in WEBHOOKS[kind].get("matchConditions", []))
+
+
+def v1beta1(name: str = "openstack-scs-1-35-v1", version: str = "v1.35.1", **more: Any) -> dict[str, Any]:
+    return {"metadata": {}, "spec": {"topology": {"class": name, "version": version, **more}}}
+
+
+def v1beta2(name: str = "openstack-scs-1-35-v1", version: str = "v1.35.1", **ref: str) -> dict[str, Any]:
+    return {"metadata": {}, "spec": {"topology": {"classRef": {"name": name, **ref}, "version": version}}}
+
+
+def annotated(**annotations: str) -> dict[str, Any]:
+    named = {f"clusterstack.x-k8s.io/{key.replace('__', '.')}": value for key, value in annotations.items()}
+    return {**v1beta2(), "metadata": {"annotations": {"other": "x", **named}}}
+
+
+@pytest.mark.parametrize("cluster", [v1beta1, v1beta2])
+def test_clusters_of_our_classes_are_asked_about_when_class_or_version_change(cluster: Any) -> None:
+    assert asked("clusters", cluster())
+    assert asked("clusters", cluster("openstack-scs-1-35-v0-sha.abc"))
+    assert asked("clusters", cluster(version="v1.35.2"), cluster())
+    assert asked("clusters", cluster("openstack-scs-1-35-v2"), cluster())
+    assert asked("clusters", cluster(), {"metadata": {}, "spec": {}})
+    assert asked("clusters", cluster(), {"metadata": {}})
+    assert not asked("clusters", cluster(), cluster())
+
+
+def test_a_class_of_another_namespace_is_another_class() -> None:
+    assert asked("clusters", v1beta1(classNamespace="stacks"), v1beta1())
+    assert asked("clusters", v1beta2(namespace="stacks"), v1beta2())
+
+
+@pytest.mark.parametrize("name", ["quick-start", "openstack-scs-1-35-v0-sha-abc", "", "a-b-1-2-v1.0", "x-a-b-1-2-v1"])
+def test_foreign_classes_are_nobodys_business(name: str) -> None:
+    assert not asked("clusters", v1beta1(name))
+    assert not asked("clusters", v1beta2(name))
+
+
+@pytest.mark.parametrize("topology", [{}, {"classRef": {}}, {"version": "v1.35.1"}])
+def test_topologies_without_a_class_are_no_error(topology: dict[str, Any]) -> None:
+    assert not asked("clusters", {"metadata": {}, "spec": {"topology": topology}})
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "asks"),
+    [
+        (annotated(), annotated(), False),
+        (annotated(addon__cni="a"), annotated(addon__cni="a"), False),
+        (annotated(addon__cni="a"), annotated(), True),
+        (annotated(addon__cni="a"), v1beta2(), True),
+        (annotated(), annotated(addon__cni="a"), True),
+        (v1beta2(), annotated(addon__cni="a"), True),
+        (annotated(addon__cni="b"), annotated(addon__cni="a"), True),
+        (annotated(**{"addon-release": "b"}), annotated(**{"addon-release": "a"}), True),
+        (annotated(**{"allow-incompatible": "why"}), annotated(), False),
+    ],
+)
+def test_annotations_about_addons_are_asked_about(new: dict[str, Any], old: dict[str, Any], *, asks: bool) -> None:
+    assert asked("clusters", new, old) is asks
+
+
+def test_our_kinds_are_asked_about_when_what_is_looked_at_changes() -> None:
+    one, other = (
+        {"spec": {"clusterRef": {"name": "a"}, "hook": ""}},
+        {"spec": {"clusterRef": {"name": "a"}, "hook": "x"}},
+    )
+
+    assert asked("clusterstacks", one, other)
+    assert not asked("clusterstacks", one, one)
+    assert not asked("clusteraddons", one, other)
+    assert asked("clusteraddons", one, {"spec": {"clusterRef": {"name": "b"}}})
+    assert asked("clusteraddons", one)
+    assert asked("clusterstacks", None, one)
+
+
+def test_an_operator_for_some_objects_is_asked_about_those() -> None:
+    found = configuration(Endpoint(url="https://127.0.0.1:9"), Scope("team", "ours"), b"CA")
+
+    assert found["metadata"]["name"] == "cluster-stack-operator-team"
+    for webhook in found["webhooks"]:
+        assert webhook["clientConfig"] == {"url": "https://127.0.0.1:9/validate", "caBundle": "Q0E="}
+        assert webhook["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "team"}}
+        assert webhook["objectSelector"] == {"matchLabels": {"cluster.x-k8s.io/watch-filter": "ours"}}
+
+
+def test_clusters_are_let_through_when_nobody_answers_and_our_kinds_are_not() -> None:
+    policies = {name: (one["failurePolicy"], one["timeoutSeconds"]) for name, one in WEBHOOKS.items()}
+
+    assert policies.pop("clusters") == ("Ignore", 5)
+    assert set(policies.values()) == {("Fail", 10)}
+    assert WEBHOOKS["clusters"]["clientConfig"]["service"] == {
+        "namespace": "stacks",
+        "name": "webhooks",
+        "path": "/validate",
+        "port": 443,
+    }
