@@ -201,7 +201,13 @@ def test_from_a_bundle_through_ranges_into_a_bundle_the_addons_move_where_they_a
     start = candidate("p-s-1-9-v2", "v1.9.2", None)
     target = candidate("p-s-1-11-v12", "v1.11.1", None)
     through = release("p-s-1-8-v9", "v1.8.1", ">=1.7 <1.11", c=("1.8.0", ">=1.8 <1.10"))
-    other = release("p-s-1-10-v8", "v1.10.2", ">=1.10 <1.12", c=("1.11.0", ">=1.7 <1.12"))
+    entered_by_nobody = ("1.0.0", ">=1.7 <1.10")
+    other = release("p-s-1-10-v8", "v1.10.2", ">=1.10 <1.12", a=entered_by_nobody, c=("1.11.0", ">=1.7 <1.12"))
 
     found = find_plan(World((start, target, through, other)), state(start, "v1.9.2"), target.name)
-    assert told(found) == ["release v1.9.2", "addon c 1.11.0", "kubernetes v1.10.2", "release v1.11.1"]
+    assert told(found) == [
+        "release v1.9.2",
+        "addon c 1.11.0",
+        "kubernetes v1.10.2",
+        "release v1.11.1",
+    ]
