@@ -29,7 +29,7 @@ class Copied:
     Args:
         digest: Of the manifest, here and there.
         new: Whether it was not there before.
-        signatures: How many referrers and cosign tags came with it.
+        signatures: How many referrers and cosign tags came with it; not what would take a signature of the target away.
     """
 
     digest: str
@@ -83,10 +83,23 @@ class _Carrier:
                 count += 1
         for kind in _COSIGN_KINDS:
             name = cosign_tag(digest, kind)
-            if await self.source.head(name) is not None:
-                await self.carry(await self.source.manifest(name), name)
+            if await self.source.head(name) is None:
+                continue
+            manifest = await self.source.manifest(name)
+            if await self._loses_nothing(name, manifest):
+                await self.carry(manifest, name)
                 count += 1
         return count
+
+    async def _loses_nothing(self, tag: str, manifest: Manifest) -> bool:
+        """Whether all that cosign keeps under a tag of the target is in the new manifest, too.
+
+        Cosign keeps all signatures in one manifest, so one made in the target would be gone.
+        """
+        if await self.target.head(tag) is None:
+            return True
+        layers = manifest.layers  # whole, as all signatures are over the same bytes and stand in annotations
+        return all(layer in layers for layer in (await self.target.manifest(tag)).layers)
 
     async def carry(self, manifest: Manifest, to: str) -> None:
         """Copy one manifest and its blobs; put it under a tag or its digest."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,13 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import NotThere, ReleaseNotFound, ReleaseTaken
 from clusterstacks.releases.oci.copying import copy
+from clusterstacks.releases.oci.descriptors import EMPTY, EMPTY_TYPE, describe
 from clusterstacks.releases.oci.errors import InvalidReference, ManifestUnsupported
-from clusterstacks.releases.oci.manifests import OCI_INDEX
+from clusterstacks.releases.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
 from clusterstacks.releases.oci.publishing import check_tag, publish
 from clusterstacks.releases.oci.reference import Reference
 from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.oci.signatures import attach, envelopes
+from clusterstacks.releases.oci.signatures import attach, cosign_tag, envelopes
 from clusterstacks.releases.oci.source import OCISource
 from clusterstacks.releases.pulling import ReleaseInTheWay, pull
 from clusterstacks.releases.signing.envelope import parse_envelope
@@ -234,6 +236,32 @@ async def test_a_foreign_envelope_beside_a_release_displaces_no_signature(
     assert pulled.signed
     assert beside.payload == release_envelope(STAGED, files).payload
     assert beside.signers([ours.public]) == (ours.public,)
+
+
+async def test_a_copy_takes_no_signature_of_the_target_away(registry: Registry, web: Web, directory: Path) -> None:
+    subject = (await publish(directory, registry, EPOCH)).reference.digest
+
+    async def sign(repository: Registry, *signatures: str) -> None:
+        await repository.push_blob(EMPTY)
+        layers = [replace(describe(EMPTY, "a/b"), annotations={"signature": one}) for one in signatures]
+        raw = write_manifest(artifact_type="", layers=layers, config=describe(EMPTY, EMPTY_TYPE))
+        await repository.push_manifest(raw, OCI_MANIFEST, cosign_tag(subject))
+
+    async def there(repository: Registry) -> list[str]:
+        manifest = await repository.manifest(cosign_tag(subject))
+        return [layer.annotations["signature"] for layer in manifest.layers]
+
+    async with RegistryDouble.started() as elsewhere:
+        target = Registry(web, elsewhere.reference)
+        await sign(registry, "author")
+        assert (await copy(registry, STAGED.release, target, STAGED.release)).signatures == 1
+        await sign(registry, "author", "auditor")
+        assert (await copy(registry, STAGED.release, target, STAGED.release)).signatures == 1
+        assert await there(target) == ["author", "auditor"]
+
+        await sign(target, "author", "mirror")
+        assert (await copy(registry, STAGED.release, target, STAGED.release)).signatures == 0
+        assert await there(target) == ["author", "mirror"]
 
 
 async def test_what_belongs_to_another_manifest_is_not_copied(
