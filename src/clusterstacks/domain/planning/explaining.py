@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from clusterstacks.domain.planning.world import State, World
 
 
-@dataclass(frozen=True, slots=True)
+PATIENCE = 3
+"""Searches that may end undecided before an explanation is no longer narrowed down. Arbitrary: some seconds each."""
+
+
+@dataclass(slots=True)
 class Question:
     """Whether a target is out of reach when only some facts count.
 
@@ -26,26 +30,31 @@ class Question:
         state: Where the cluster is.
         target: Where to go.
         budget: Of each search.
+        patience: How many more searches may end undecided.
     """
 
     world: World
     state: State
     target: Target
     budget: int
+    patience: int = PATIENCE
 
     def is_closed(self, facts: Collection[str]) -> bool:
         """Tell whether these facts and the laws are enough to forbid every way; False where nobody knows."""
+        if not self.patience:
+            return False
         model = compile_model(self.world, self.state, self.target, frozenset(facts), bound_only=True)
         try:
             return cheapest_way(model, self.budget) is None
         except BudgetReached:
+            self.patience -= 1
             return False
 
 
 def obstacles(question: Question, model: Model) -> tuple[Fact, ...]:
     """Find facts that together, with the laws, forbid every way, and of which none can be spared.
 
-    None at all means that the laws alone forbid it.
+    None at all means that the laws alone forbid it. Where searches end undecided, some may be spared after all.
 
     Args:
         question: The target is out of reach when all facts count.
@@ -69,8 +78,14 @@ def _thinned(question: Question, facts: list[str]) -> list[str]:
 
 
 def _suspects(question: Question, model: Model) -> list[str]:
-    """Narrow the facts down to few addons; mostly those of one group are enough, and it is searched in no time."""
+    """Narrow the facts down to few addons; mostly those of one are enough, and that is searched in no time."""
+    for addon in (addon for group in model.groups for addon in group.addons):
+        alone = sorted(fact.id for fact in model.facts.values() if fact.addons <= {addon.name})
+        if question.is_closed(alone):
+            return alone
     for group in model.groups:
+        if len(group.addons) == 1:
+            continue
         alone = _about(model, {addon.name for addon in group.addons})
         if question.is_closed(alone):
             return alone
