@@ -1,42 +1,19 @@
-"""Questions about Clusters: gathers what the decision needs, and the way out where it refuses."""
+"""Questions about Clusters: the decision, and the way out where facts refuse."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.admission.reviews import Operation
-from clusterstacks.api.clusterapi import cluster_view, topology_variables
-from clusterstacks.domain.admission.answers import ALLOWED, Answer, warned
-from clusterstacks.domain.admission.bundles import judge_bundle, judge_entry, judge_move_between
-from clusterstacks.domain.admission.clusters import Unservable, Was, Write, decide, kubernetes_of, setup_of
-from clusterstacks.domain.admission.laws import other_stack
-from clusterstacks.domain.admission.ranged import Before, Setup
-from clusterstacks.domain.decoupling import AddonReleaseRefused, read_wishes
-from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class
-from clusterstacks.domain.planning.facts import Judges
-from clusterstacks.domain.planning.world import Candidate
+from clusterstacks.admission.weighing import Knowledge, weigh
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from clusterstacks.admission.advice import Adviser
-    from clusterstacks.admission.offers import Offer, Offers
+    from clusterstacks.admission.offers import Offers
     from clusterstacks.admission.reviews import Review
     from clusterstacks.admission.rules import ProviderRules
-    from clusterstacks.api.clusterapi import ClusterView
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.domain.admission.answers import Answer
     from clusterstacks.domain.verdicts import Upstream
-    from clusterstacks.domain.versions import KubernetesVersion
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A Cluster of a cluster stack, as it is written."""
-
-    view: ClusterView
-    release: ReleaseName
-    variables: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,106 +34,9 @@ class ClusterJudge:
 
     async def judge(self, review: Review) -> Answer:
         """Judge a write of a Cluster."""
-        new = _asked(review.new)
-        if new is None or review.operation is Operation.DELETE:
-            return ALLOWED
-        old = _asked(review.old)
-        wanted = _named(new) | (_named(old) if old is not None else frozenset())
-        offer = await self.offers.offer(new.view.class_namespace, new.release, wanted - {new.release})
-        if offer is None or new.release not in offer.candidates:
-            if old is not None and (refusal := other_stack(old.release, new.release)):
-                return Answer(refusal)
-            return warned(
-                f"nothing is known of release {new.release} of class {new.view.class_key} yet, so this Cluster is "
-                "let through without a look at its versions"
-            )
-        if offer.candidates[new.release].is_bundle:
-            return _of_bundle(new, old, offer)
-        return await self._of_ranges(new, old, offer)
-
-    async def _of_ranges(self, new: Asked, old: Asked | None, offer: Offer) -> Answer:
-        kubernetes = kubernetes_of(new.view.version)
-        if kubernetes is None:
-            return warned(f"spec.topology.version {new.view.version!r} is no version, so nothing was compared with it")
-        try:
-            after = _setup(new, kubernetes, offer)
-        except (AddonReleaseRefused, Unservable) as error:
-            return Answer(error.message)
-        before = self._before(old, offer) if old is not None else None
-        was = Was(old.release, old.view.version, old.view.annotations) if old is not None else None
-        write = Write(after, before, was, new.view.annotations)
-        labels = new.view.labels
-        judges = Judges(self.rules.counting(new.release, labels), self.upstream, labels, new.variables)
-        decision = decide(write, offer.policy, judges)
-        if not decision.against:
+        known = Knowledge(offers=self.offers, counting=self.rules.counting, upstream=self.upstream)
+        decision, case = await weigh(review, known)
+        if case is None or not decision.against:
             return decision.answer
-        way_out = await self.adviser.way_out(new.view.key, write, decision, offer, judges)
+        way_out = await self.adviser.way_out(case.cluster, case.write, decision, case.offer, case.judges)
         return decision.completed(way_out)
-
-    def _before(self, old: Asked, offer: Offer) -> Before | None:
-        """Find out what the cluster was asked for and what it has; None where it had no readable version."""
-        version = kubernetes_of(old.view.version)
-        if version is None:
-            return None
-        own = offer.candidates.get(old.release)
-        if own is None or own.is_bundle:
-            # What a bundle brings is known to nobody and leaves with it; of an unknown class nothing is known either.
-            asked = Setup(Candidate(old.release, version), version, {})
-            return Before(asked, replace(asked, kubernetes=_running(old, version)))
-        try:
-            asked = _setup(old, version, offer)
-        except (AddonReleaseRefused, Unservable):
-            # Written past the webhook: then the class's own addons are the best guess.
-            asked = _setup(replace(old, view=replace(old.view, annotations={})), version, offer)
-        has = dict(asked.addons)
-        for addon, release in self.offers.delivered(old.view.key).items():
-            stated = offer.candidates[release].compatibility if release in offer.candidates else None
-            if stated is not None and (components := stated.of_addon(addon)):
-                has[addon] = components
-        return Before(asked, Setup(own, _running(old, version), has))
-
-
-def _asked(manifest: Manifest) -> Asked | None:
-    """Read a Cluster; None without topology (D12) and where the class is none of a cluster stack."""
-    view = cluster_view(manifest)
-    try:
-        release = parse_class(view.class_name)
-    except InvalidName:
-        return None
-    return Asked(view, release, topology_variables(manifest))
-
-
-def _named(asked: Asked) -> frozenset[ReleaseName]:
-    """Name the releases a Cluster needs; what cannot be read is told later, where it matters."""
-    try:
-        return frozenset({asked.release, *read_wishes(asked.view.annotations, asked.release).releases()})
-    except AddonReleaseRefused:
-        return frozenset({asked.release})
-
-
-def _of_bundle(new: Asked, old: Asked | None, offer: Offer) -> Answer:
-    answer = judge_bundle(new.release, new.view.version, offer.made_for, new.view.annotations)
-    if not answer.allowed or old is None:
-        return answer
-    before = offer.candidates.get(old.release)
-    if before is None or before.is_bundle:
-        return judge_move_between(old.release, new.release)
-    return judge_entry(old.release, new.release, old.view.version, new.view.version)
-
-
-def _setup(asked: Asked, kubernetes: KubernetesVersion, offer: Offer) -> Setup:
-    wishes = read_wishes(asked.view.annotations, asked.release)
-    for release in wishes.releases():
-        if release not in offer.candidates:
-            why = offer.lacking.get(release, "correct the annotation, or have the release published")
-            raise Unservable(
-                f"release {release}, which an annotation names, cannot be served by the ClusterStack of class "
-                f"{asked.view.class_key}: {why}"
-            )
-    return setup_of(wishes, asked.release, kubernetes, offer.candidates)
-
-
-def _running(old: Asked, version: KubernetesVersion) -> KubernetesVersion:
-    """Return the oldest version of the control plane, which lags behind what is asked for while it rolls."""
-    reported = [found for one in old.view.control_plane_versions if (found := kubernetes_of(one)) is not None]
-    return min([version, *reported])

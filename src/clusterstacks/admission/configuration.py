@@ -106,14 +106,23 @@ def configuration(endpoint: Endpoint, scope: Scope, bundle: bytes) -> Manifest:
 
 
 def _own_kinds() -> list[Manifest]:
-    spec = "request.operation != 'UPDATE' || object.spec != oldObject.spec"
-    reference = "request.operation != 'UPDATE' || object.spec.clusterRef != oldObject.spec.clusterRef"
+    spec, reference = _updated("spec"), _updated("spec", "spec.clusterRef")
     return [
         _own("clusterstacks", ["CREATE", "UPDATE", "DELETE"], spec),
         _own("clusterstackreleases", ["DELETE"]),
         _own("clusteraddons", ["CREATE", "UPDATE"], reference),
         _own("compatibilityrules", ["CREATE", "UPDATE"], spec),
     ]
+
+
+def _updated(*fields: str) -> str:
+    """Say in CEL that the last of the fields changed; where one is missing, which it never should, it counts so.
+
+    An expression that fails would refuse the write, even one that takes a finalizer away.
+    """
+    missing = [f"!has({one}.{field})" for field in fields for one in ("object", "oldObject")]
+    changed = f"object.{fields[-1]} != oldObject.{fields[-1]}"
+    return " || ".join(["request.operation != 'UPDATE'", *missing, changed])
 
 
 def _own(plural: str, operations: list[str], changed: str = "") -> Manifest:

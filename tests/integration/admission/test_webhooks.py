@@ -108,6 +108,22 @@ async def test_our_kinds_are_asked_about_when_their_spec_changes(world: World) -
     await forget(world)
 
 
+async def test_an_object_without_a_spec_can_be_let_go(world: World) -> None:
+    addon = {
+        "apiVersion": "clusterstack.x-k8s.io/v1alpha1",
+        "kind": "ClusterAddon",
+        "metadata": {"name": "bare", "namespace": world.namespace, "finalizers": ["example.org/held"]},
+    }
+    await world.create(addon)
+    recorder = Recorder()
+    async with replica(world, recorder):
+        await asked_about(world, recorder)
+        assert await refusal(world.patch(addon, {"metadata": {"finalizers": None}})) == ""
+        assert [one.kind for one in recorder.asked] == ["ClusterAddon"]
+        assert await refusal(world.delete(addon)) == ""
+    await forget(world)
+
+
 async def test_certificates_are_renewed_while_questions_go_on(world: World) -> None:
     recorder = Recorder(Answer("as I was told"))
     async with replica(world, recorder, SHORT):

@@ -92,6 +92,15 @@ def test_our_kinds_are_asked_about_when_what_is_looked_at_changes() -> None:
     assert asked("clusterstacks", None, one)
 
 
+@pytest.mark.parametrize("kind", ["clusterstacks", "clusteraddons", "compatibilityrules", "clusterstackreleases"])
+def test_no_condition_fails_on_an_object_that_says_nothing(kind: str) -> None:
+    bare: dict[str, Any] = {"metadata": {"name": "bare"}}
+
+    assert asked(kind, bare, bare)
+    assert asked(kind, bare, {**bare, "spec": {}})
+    assert asked(kind, {**bare, "spec": {}}, bare)
+
+
 def test_an_operator_for_some_objects_is_asked_about_those() -> None:
     found = configuration(Endpoint(url="https://127.0.0.1:9"), Scope("team", "ours"), b"CA")
 

@@ -5,6 +5,7 @@ Kubernetes never goes down and moves one minor at a time, and a Cluster stays in
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
@@ -39,7 +40,8 @@ def other_stack(old: ReleaseName, new: ReleaseName) -> str:
 
 
 def _version(text: str) -> KubernetesVersion | None:
+    """Read a version without what a distribution adds to it (``+k3s1``), which has no order."""
     try:
-        return KubernetesVersion.parse(text)
+        return replace(KubernetesVersion.parse(text), build="")
     except InvalidVersion:
         return None

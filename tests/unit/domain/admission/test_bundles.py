@@ -54,6 +54,7 @@ def test_a_bundle_takes_no_addon_of_another_release(key: str) -> None:
     [
         ("v1.34.1", "v1.35.4", ""),
         ("v1.35.4", "v1.35.4", ""),
+        ("v1.35.4+k3s2", "v1.35.4", ""),
         ("v1.36.0", "v1.35.4", "never goes down"),
         ("v1.33.0", "v1.35.4", "go to a version of 1.34 first"),
     ],
