@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from clusterstacks.cli import output
 from clusterstacks.cli.charts import dependency_options
 from clusterstacks.cli.connecting import trust_options
 
@@ -46,6 +47,9 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
     click.option("--write-metadata", is_flag=True, help="Write the new versions into metadata.yaml of the stack."),
 )
 
+UNCHANGED = 3
+"""Exit code when there is nothing to build, so that a job can tell it from a stack that is wrong."""
+
 
 def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_OPTIONS):
@@ -55,7 +59,7 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command(short_help="Build releases of stacks, and publish them.")
 @_with_options
-def create(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the options above say
+def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes what the options above say
     """Build the releases of a stack directory, or of all stacks in a repository (providers/PROVIDER/STACK).
 
     Prints the directory of each release; what was decided, and why, goes to standard error.
@@ -71,14 +75,20 @@ def create(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the op
     GIT_ACCESS_TOKEN. oci: OCI_REGISTRY, OCI_REPOSITORY and OCI_USERNAME with OCI_PASSWORD, or OCI_ACCESS_TOKEN, or
     what 'docker login' left. none: metadata.yaml of the stack says what was released.
 
-    An earlier build of the same name is replaced. Nothing changed since the newest release is an error, unless another
-    stack of the repository did.
+    An earlier build of the same name is replaced. When nothing changed since the newest release, in no stack of a
+    repository, nothing is built and the exit code is 3.
     """
     from clusterstacks.cli.creation import Options, run
+    from clusterstacks.domain.releasing import NothingChanged
 
     options = Options(**arguments)
     _check(options)
-    run(options)
+    try:
+        run(options)
+    except NothingChanged as error:
+        output.show_error(error)
+        return UNCHANGED
+    return 0
 
 
 def _check(options: Options) -> None:

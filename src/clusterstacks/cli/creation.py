@@ -17,7 +17,7 @@ from clusterstacks.cli import output
 from clusterstacks.cli.charts import chart_dependencies
 from clusterstacks.cli.connecting import Meter, Trust
 from clusterstacks.domain.errors import SpecError, told_of
-from clusterstacks.domain.releasing import Mode, NothingChanged
+from clusterstacks.domain.releasing import Mode, NoStackChanged, NothingChanged
 from clusterstacks.domain.versions import StackVersion
 from clusterstacks.releases.building.choosing import Chooser, Versions
 from clusterstacks.releases.building.creating import Creator
@@ -161,7 +161,7 @@ async def _build_all(stacks: tuple[Stack, ...], chooser: Chooser, creator: Creat
         output.say(str(created.directory))
         built.append(created.directory)
     if unchanged is not None and not built:
-        raise SpecError("NothingChanged", "nothing was built: no stack changed since its newest release")
+        raise NoStackChanged
     return built
 
 

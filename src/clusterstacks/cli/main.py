@@ -17,6 +17,7 @@ VERBS = {
     "dev": ("clusterstacks.cli.dev", "Run Cluster API and the operator on this machine."),
     "diff": ("clusterstacks.cli.diff", "Show what two stacks or releases differ in."),
     "hash": ("clusterstacks.cli.hash", "Print the hashes of a stack directory."),
+    "index": ("clusterstacks.cli.index", "Write the index of a directory of releases."),
     "init": ("clusterstacks.cli.init", "Begin a stack."),
     "lint": ("clusterstacks.cli.lint", "Say what is wrong with a stack."),
     "list": ("clusterstacks.cli.listing", "List the releases there are."),
@@ -26,6 +27,7 @@ VERBS = {
     "sign": ("clusterstacks.cli.sign", "Sign a release."),
     "template": ("clusterstacks.cli.template", "Print what a stack or release renders to."),
     "verify": ("clusterstacks.cli.verify", "Verify who signed a release."),
+    "why": ("clusterstacks.cli.why", "Say why an upgrade is refused, and what to do first."),
 }
 """Module of each verb, in which the command has the verb's name, and its line in the list of verbs."""
 

@@ -51,6 +51,13 @@ class NothingChanged(SpecError):
         )
 
 
+class NoStackChanged(NothingChanged):
+    """Nothing is to be built in a whole repository."""
+
+    def __init__(self) -> None:
+        SpecError.__init__(self, "NothingChanged", "nothing was built: no stack changed since its newest release")
+
+
 @dataclass(frozen=True, slots=True)
 class Move:
     """What becomes of one version.

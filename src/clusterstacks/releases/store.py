@@ -36,7 +36,7 @@ from clusterstacks.releases.opening import open_release
 from clusterstacks.releases.staging import Staging, discard, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Hashable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Sequence
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
@@ -87,6 +87,7 @@ class ReleaseStore:
         digest: str = "",
         dependencies: ChartDependencies | None = None,
         pinned: Sequence[Resolved] = (),
+        approve: Callable[[Release], Awaitable[None]] | None = None,
     ) -> Release:
         """Return a release, from disk when ``digest`` names what is there, else from the source.
 
@@ -96,6 +97,8 @@ class ReleaseStore:
             digest: What it must be; empty to take what is there.
             dependencies: Finds the charts that those of the release depend on and do not hold; None finds none.
             pinned: The charts found before (:attr:`Release.dependencies`): exactly these are used again.
+            approve: Called with a release that was not held completely, before anything is fetched on its behalf;
+                raises to refuse it.
 
         Raises:
             SpecError: The release is broken, ``digest`` is none, or (:class:`DigestMismatch`) the source has another
@@ -112,6 +115,8 @@ class ReleaseStore:
             release = await self._once((id(source), name), partial(self._fetch, name, source))
         if digest and release.digest != digest:
             raise DigestMismatch(name, pinned=digest, found=release.digest)
+        if approve is not None:
+            await approve(release)
         if not release.lacking:
             return release
         work = partial(self._complete, release, dependencies, pins)

@@ -161,7 +161,7 @@ class HttpSource:
         try:
             return await self._index.get(f"{self._url}/{INDEX}")
         except NotThere as error:
-            raise SourceUnavailable(place(self._url), f"it has no {INDEX}; make one for it") from error
+            raise SourceUnavailable(place(self._url), f"it has no {INDEX}: write one with csctl index") from error
 
     async def _entry(self, name: ReleaseName) -> Mapping[str, Any]:
         entries = await self._entries()

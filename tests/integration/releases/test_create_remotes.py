@@ -48,7 +48,7 @@ class Author:
         """Publish twice with a change between, and see that the second is decided by the first."""
         assert (await self.create("--publish"))[:2] == (0, "local-single-1-33-v1")
         code, _, err = await self.create("--publish")
-        assert (code, err.splitlines()[-1][:50]) == (2, "Error: nothing changed since local-single-1-33-v1:")
+        assert (code, err.splitlines()[-1][:50]) == (3, "Error: nothing changed since local-single-1-33-v1:")
 
         (self.stack / "cluster-addon/values.yaml").write_text("replicas: 2\n")
         code, name, err = await self.create("--publish")

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from clusterstacks.cli import output
-from clusterstacks.cli.create import create
+from clusterstacks.cli.create import UNCHANGED, create
 from clusterstacks.cli.hash import hash as hash_command
 from tests.support.sources import REPOSITORY, copied, directory_of
 
@@ -72,7 +72,7 @@ def test_creating_again_before_publishing_gives_the_same_version(
 
     assert run(stack, *remote)[1] == first
     assert run(stack, *remote, "--publish")[2].endswith(f"local-single-1-33-v1 is published in {tmp_path}/remote\n")
-    assert run(stack, *remote)[0] == output.MUST_CHANGE
+    assert run(stack, *remote)[0] == UNCHANGED
 
 
 def test_a_repository_is_built_and_published_as_far_as_it_changed(
@@ -95,7 +95,7 @@ def test_a_repository_is_built_and_published_as_far_as_it_changed(
     assert "local-single-1-33: nothing changed since local-single-1-33-v1" in err
 
     code, out, err = run(*options)
-    assert (code, out) == (output.MUST_CHANGE, "")
+    assert (code, out) == (UNCHANGED, "")
     assert err.endswith("Error: nothing was built: no stack changed since its newest release\n")
 
 

@@ -16,6 +16,8 @@ from clusterstacks.fleet.owners import leading_stack
 from clusterstacks.releases.errors import DigestMismatch, ReleaseNotFound, SourceUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from clusterstacks.controllers.sources.registry import LiveSource, Sources
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
@@ -142,16 +144,29 @@ class Supply:
         return await self.errands.result(key, ("look", origin, pins), partial(self._look, origin, name, pins))
 
     async def _bring(self, key: ObjectKey, origin: Origin, name: ReleaseName, pins: Pins) -> Obtained:
-        async with self.sources.open(origin.terms) as live, live.turn(DOWNLOAD_DEADLINE):
-            release = await self._fetch(key, live, name, pins)
-            if origin.trust is None:
-                return Obtained(release, None, fresh=True)
-            verdict = await self._judge(origin.trust, live, name, release)
-        if verdict.refused:
-            raise Unsigned(verdict.complaint)
-        return Obtained(release, verdict, fresh=True)
+        verdicts: list[Verdict] = []
 
-    async def _fetch(self, key: ObjectKey, live: LiveSource, name: ReleaseName, pins: Pins) -> Release:
+        async def approve(release: Release) -> None:
+            """Nobody is asked for the charts of a release that may not be used."""
+            if origin.trust is not None:
+                verdicts.append(await self._judge(origin.trust, live, name, release))
+                if verdicts[-1].refused:
+                    raise Unsigned(verdicts[-1].complaint)
+
+        async with self.sources.open(origin.terms) as live, live.turn(DOWNLOAD_DEADLINE):
+            release = await self._fetch(key, live, name, pins, approve)
+            if not verdicts:
+                await approve(release)
+        return Obtained(release, verdicts[-1] if verdicts else None, fresh=True)
+
+    async def _fetch(
+        self,
+        key: ObjectKey,
+        live: LiveSource,
+        name: ReleaseName,
+        pins: Pins,
+        approve: Callable[[Release], Awaitable[None]],
+    ) -> Release:
         """Download a release, unless the source says that it is on disk, was found broken, or is not the pinned one."""
         stated = await live.source.digest(name)
         if pins.digest and stated not in ("", pins.digest):
@@ -161,8 +176,15 @@ class Supply:
             raise known[1]
         try:
             return await self.store.ensure(
-                name, live.source, digest=pins.digest or stated, dependencies=self.charts, pinned=pins.charts
+                name,
+                live.source,
+                digest=pins.digest or stated,
+                dependencies=self.charts,
+                pinned=pins.charts,
+                approve=approve,
             )
+        except Unsigned:
+            raise
         except DigestMismatch:
             if pins.digest:
                 raise
