@@ -6,6 +6,7 @@ import os
 import shlex
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,13 +72,19 @@ class ClusterName(click.ParamType[ObjectKey]):
 
 
 def management_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --kubeconfig, --context and --releases."""
-    add_releases = click.option(
-        "--releases", type=DIRECTORY, help="Directory with releases, for those that no source gives."
-    )
-    add_context = click.option("--context", default="", help="Context of the kubeconfig.  [default: its current one]")
-    add_kubeconfig = click.option("--kubeconfig", type=FILE, help="Of the management cluster.  [default: as kubectl]")
-    return add_kubeconfig(add_context(add_releases(command)))
+    """Add --kubeconfig and --context, given on as ``management``, and --releases."""
+
+    @wraps(command)
+    def call(*, kubeconfig: Path | None, context: str, **rest: Any) -> Any:  # noqa: ANN401 - whatever the verb takes
+        return command(management=Management(kubeconfig, context), **rest)
+
+    for option in (
+        click.option("--releases", type=DIRECTORY, help="Directory with releases, for those that no source gives."),
+        click.option("--context", default="", help="Context of the kubeconfig.  [default: its current one]"),
+        click.option("--kubeconfig", type=FILE, help="Of the management cluster.  [default: as kubectl]"),
+    ):
+        call = option(call)
+    return call
 
 
 async def outlook_of(client: Client, cluster: ObjectKey, releases: Path | None) -> Outlook:

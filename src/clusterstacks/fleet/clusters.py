@@ -103,7 +103,7 @@ async def read_cluster(client: Client, key: ObjectKey, notices: list[str]) -> Li
     lagging = [one for one in control_plane if not one.reaches(kubernetes)]
     if lagging:
         notices.append(
-            f"the control plane of Cluster {key} has {min(lagging)} and is on its way to {kubernetes}: plans begin there"
+            f"the control plane of Cluster {key} has {min(lagging)} on its way to {kubernetes}: a plan begins there"
         )
     lagging += [one for one in await _worker_versions(client, view, notices) if not one.reaches(kubernetes)]
     addon = await or_else(_addon(client, key), {}, "the addons are taken to be those that are asked for", notices)

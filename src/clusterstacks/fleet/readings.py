@@ -35,5 +35,9 @@ async def or_else(reading: Awaitable[T], otherwise: T, consequence: str, notices
 
 
 async def listed(client: Client, group: str, kind: str, namespace: str = "", *, labels: str = "") -> list[Manifest]:
-    """List the objects of a kind."""
-    return (await client.list(await client.resource(group, kind), namespace, labels=labels)).items
+    """List the objects of a kind; there are none of a kind that is not installed."""
+    try:
+        resource = await client.resource(group, kind)
+    except KindNotServed:
+        return []
+    return (await client.list(resource, namespace, labels=labels)).items

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.decoupling import read_wishes
 from clusterstacks.domain.errors import SpecError, told_of
+from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.planning.patches import taken_from
 from clusterstacks.domain.planning.steps import Kind
 from clusterstacks.domain.planning.world import State, World
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import ObjectKey
+    from clusterstacks.domain.planning.compiling import Target
     from clusterstacks.domain.planning.steps import Step
     from clusterstacks.domain.planning.world import Candidate
     from clusterstacks.fleet.sources.opening import SourceOpener
@@ -56,6 +57,17 @@ class Outlook:
     world: World
     state: State
     notices: tuple[str, ...]
+
+    def hints(self, target: Target) -> list[str]:
+        """Say what somebody should know who moves the cluster to a target at once."""
+        hints = list(self.notices)
+        if self.state.workers < self.state.kubernetes:
+            hints.append(
+                f"nodes of {self.state.workers} are on their way to {self.state.kubernetes}: wait for them first"
+            )
+        if isinstance(target, ReleaseName) and (missing := self.offered.missing(target, its_class=True)):
+            hints.append(missing)
+        return hints
 
     def preparations(self, steps: Iterable[Step]) -> list[str]:
         """Say what has to be offered in the management cluster before steps can be taken."""

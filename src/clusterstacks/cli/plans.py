@@ -1,0 +1,119 @@
+"""How plans and refusals are told, by ``csctl plan`` and ``csctl why``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clusterstacks.cli import output
+from clusterstacks.domain.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clusterstacks.cli.management import Management
+    from clusterstacks.domain.objects import Manifest, ObjectKey
+    from clusterstacks.domain.planning.compiling import Target
+    from clusterstacks.domain.planning.planner import NoWay, Plan
+    from clusterstacks.domain.planning.world import State, World
+    from clusterstacks.fleet.world import Outlook
+
+NO_WAY = 3
+UNDECIDED = 4
+"""Exit codes of what is no error."""
+
+
+def answered(world: World, start: State, goal: Target) -> Plan | NoWay | None:
+    """Ask the planner; None, which is told, when it gave up.
+
+    Raises:
+        PlanImpossible: The releases are not known well enough.
+    """
+    from clusterstacks.domain.planning.planner import Undecided, find_plan
+
+    answer = find_plan(world, start, goal)
+    if isinstance(answer, Undecided):
+        message = f"the search for a plan looked at {answer.budget} combinations and gave up undecided"
+        output.show_error(SpecError("Undecided", f"{message}: name a nearer target"))
+        return None
+    return answer
+
+
+def answered_live(outlook: Outlook, goal: Target) -> tuple[Plan | NoWay, dict[str, Any]] | None:
+    """Ask the planner about a live cluster; None, which is told, when it gave up.
+
+    Returns:
+        The answer, and its document with what could not be read and what has to be offered first.
+
+    Raises:
+        SpecError: The releases are not known well enough; it says which could not be read.
+    """
+    from clusterstacks.domain.planning.compiling import PlanImpossible
+    from clusterstacks.domain.planning.document import plan_document
+    from clusterstacks.domain.planning.planner import Plan
+
+    try:
+        answer = answered(outlook.world, outlook.state, goal)
+    except PlanImpossible as error:
+        raise SpecError(error.code, "\n".join([error.message, *outlook.notices])) from None
+    if answer is None:
+        return None
+    document = plan_document(outlook.world, outlook.state, goal, answer)
+    preparations = outlook.preparations(answer.steps) if isinstance(answer, Plan) else []
+    document["warnings"] = [*outlook.notices, *preparations, *document["warnings"]]
+    return answer, document
+
+
+def patch_command(management: Management, cluster: ObjectKey, patch: Manifest) -> str:
+    """Write the command of a step."""
+    written = json.dumps(patch, separators=(",", ":"))
+    place = ("cluster", "-n", cluster.namespace, cluster.name)
+    return management.kubectl("patch", *place, "--type", "merge", "--patch", written)
+
+
+def print_document(document: dict[str, Any], form: str) -> None:
+    """Print a document as JSON or YAML."""
+    if form == "json":
+        output.print_json(document)
+    else:
+        from clusterstacks.api import yaml
+
+        click.echo(yaml.dump(document), nl=False)
+
+
+def print_warnings(warnings: list[str]) -> None:
+    """Print what somebody should know beside an answer."""
+    for warning in warnings:
+        click.echo(f"{click.style('Warning:', fg='yellow')} {output.printable(warning)}", err=True)
+
+
+def print_steps(steps: list[dict[str, Any]], command: Callable[[Manifest], str]) -> None:
+    """Print steps, each with its reason and command."""
+    for number, step in enumerate(steps, start=1):
+        output.say(f"{number}. {_told(step)}")
+        output.say(f"     {step['reason']}")
+        if step["patch"] is not None:
+            output.say(f"     {command(step['patch'])}")
+
+
+def print_refusal(refused: dict[str, Any]) -> None:
+    """Print why there is no way."""
+    output.say(f"There is no way: {refused['message']}")
+    for fact in refused["facts"]:
+        source = f" ({fact['source']})" if fact["source"] else ""
+        output.say(f"  {fact['id']}: {fact['text']}{source}")
+
+
+def _told(step: dict[str, Any]) -> str:
+    if step["kind"] == "workers":
+        return f"wait until the workers have moved from {step['from']} to {step['to']}"
+    if step["kind"] != "addon":
+        beside = f", with Kubernetes {step['kubernetes']}" if step["kind"] != "kubernetes" else ""
+        return f"move {step['kind']} from {step['from']} to {step['to']}{beside}"
+    if step["to"] is None:
+        return f"remove addon {step['name']} {step['from']}"
+    if step["from"] is None:
+        return f"install addon {step['name']} {step['to']} of {step['release']}"
+    return f"move addon {step['name']} from {step['from']} to {step['to']} of {step['release']}"

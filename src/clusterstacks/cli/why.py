@@ -1,0 +1,145 @@
+"""``csctl why``: whether a Cluster may be upgraded now, and if not, which facts forbid it and what to do first."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clusterstacks.cli import output
+from clusterstacks.cli.management import ClusterName, Management, management_options, outlook_of
+from clusterstacks.cli.plans import (
+    NO_WAY,
+    UNDECIDED,
+    answered_live,
+    patch_command,
+    print_document,
+    print_refusal,
+    print_steps,
+    print_warnings,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from clusterstacks.admission.offers import Offer
+    from clusterstacks.domain.admission.clusters import Decision
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest, ObjectKey
+    from clusterstacks.domain.planning.compiling import Target
+    from clusterstacks.fleet.world import Outlook
+
+SHOWN_STEPS = 3
+"""Steps told of a plan; ``csctl plan`` tells all."""
+
+
+@click.command(short_help="Say why an upgrade is refused, and what to do first.")
+@click.argument("cluster", metavar="NAMESPACE/CLUSTER", type=ClusterName())
+@click.argument("target", metavar="RELEASE|VERSION")
+@management_options
+@click.option("--output", "-o", "form", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+def why(cluster: ObjectKey, target: str, management: Management, releases: Path | None, form: str) -> int:
+    """Say whether a Cluster may be moved to a release or a Kubernetes version by one write now.
+
+    If not: which facts forbid it and where they are from, and the first steps of the plan that gets there. The decision
+    is that of the operator's webhooks; nothing is written. Releases are found as by 'csctl plan'.
+
+    Exits with 0 when it is allowed, or there is a way; 3 when there is none; 4 when the search gave up undecided.
+    """
+    from clusterstacks.domain.planning.statefile import parse_target
+
+    goal = parse_target(target)
+    outlook, patch, decision = asyncio.run(_asked(management, cluster, releases, goal))
+    way: dict[str, Any] = {"steps": [], "refused": None, "warnings": outlook.hints(goal)}
+    if not decision.answer.allowed:
+        found = answered_live(outlook, goal)
+        if found is None:
+            return UNDECIDED
+        way = found[1]
+    document = _document(decision, patch, way)
+    if form != "text":
+        print_document(document, form)
+    else:
+        _print_text(document, management, cluster, goal)
+    return NO_WAY if document["noWay"] is not None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _LiveOffers:
+    """What admission wants to know, from the outlook."""
+
+    outlook: Outlook
+
+    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> Offer | None:  # noqa: ARG002 - all of the stack is known
+        from clusterstacks.admission.offers import Offer
+
+        known = {one.name: one for one in self.outlook.world.candidates}
+        if release not in known:
+            return None
+        return Offer(known[release].kubernetes.text, self.outlook.offered.policy(release), known)
+
+    def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:  # noqa: ARG002 - there is one cluster
+        delivered = self.outlook.cluster.delivered
+        return {addon: one.release for addon, one in delivered.items() if one.release is not None}
+
+
+async def _asked(
+    management: Management, cluster: ObjectKey, releases: Path | None, goal: Target
+) -> tuple[Outlook, Manifest, Decision]:
+    """Ask what the webhooks would say to the one write that goes all the way; returns its patch, too."""
+    from clusterstacks.admission.reviews import Operation, Review
+    from clusterstacks.admission.weighing import Knowledge, weigh
+    from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
+    from clusterstacks.domain.patches import merge_diff
+    from clusterstacks.fleet.writes import moved_to
+
+    async with management.connected() as client:
+        outlook = await outlook_of(client, cluster, releases)
+    rules, old = outlook.world.rules, outlook.cluster.view.raw
+    new = moved_to(outlook, goal)
+    review = Review("", Operation.UPDATE, CLUSTER_API_GROUP, CLUSTER_KIND, new, old, dry_run=True)
+    known = Knowledge(
+        offers=_LiveOffers(outlook),
+        counting=lambda release, labels: rules,  # noqa: ARG005 - the outlook has those that count for this cluster
+        upstream=outlook.world.upstream,
+    )
+    decision, _ = await weigh(review, known)
+    return outlook, merge_diff(old, new), decision
+
+
+def _document(decision: Decision, patch: Manifest, way: dict[str, Any]) -> dict[str, Any]:
+    answer = decision.answer
+    return {
+        "allowed": answer.allowed,
+        "patch": patch,
+        "refusal": answer.refusal or None,
+        "facts": [{"id": one.fact, "text": one.text, "addon": one.addon or None} for one in decision.against],
+        "steps": way["steps"],
+        "noWay": way["refused"],
+        "warnings": list(dict.fromkeys([*way["warnings"], *answer.warnings])),
+    }
+
+
+def _print_text(document: dict[str, Any], management: Management, cluster: ObjectKey, goal: Target) -> None:
+    print_warnings(document["warnings"])
+    if document["allowed"]:
+        if not document["patch"]:
+            output.say(f"Cluster {cluster} asks for {goal} already.")
+            return
+        output.say(f"Allowed: Cluster {cluster} may move to {goal} now:")
+        output.say(f"  {patch_command(management, cluster, document['patch'])}")
+        return
+    output.say(f"Refused: {document['refusal']}")
+    for fact in document["facts"]:
+        output.say(f"  {fact['id']}: {fact['text']}")
+    if document["noWay"] is not None:
+        print_refusal(document["noWay"])
+        return
+    steps = document["steps"]
+    output.say("What to do instead:")
+    print_steps(steps[:SHOWN_STEPS], lambda patch: patch_command(management, cluster, patch))
+    if len(steps) > SHOWN_STEPS:
+        output.say(f"'{output.program()} plan {cluster} --to {goal}' shows all {len(steps)} steps.")

@@ -1,0 +1,7 @@
+"""csctl as a user of a management cluster runs it, beside the real operator."""
+
+from __future__ import annotations
+
+from tests.support.operating import world
+
+__all__ = ["world"]

@@ -1,0 +1,138 @@
+"""Plans of live Clusters: printed, followed step by step, and refusals explained before and after."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.api.clusteraddon import addon_name
+from clusterstacks.api.names import CLUSTER_KIND, Kind
+from tests.support.guarding import guarded, of_minor, ranged
+from tests.support.operating import is_ready
+from tests.support.remote import repository
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest
+    from tests.support.operating import World
+    from tests.support.registries import RegistryServer
+    from tests.support.remote import Repository
+
+OLD, NEW = "v1.35.4", "v1.36.1"
+CILIUM = ">=1.30 <1.36"
+
+
+async def csctl(
+    world: World, verb: str, cluster: str, *arguments: str, kubeconfig: Path | None = None
+) -> tuple[int, str, str]:
+    """Exit code, output and messages of csctl, called as its users call it."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    where = f"--kubeconfig={kubeconfig or world.management_kubeconfig}"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "clusterstacks.cli.main", verb, cluster, where, *arguments),
+        env={**kept, "XDG_DATA_HOME": str(world.cache)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await asyncio.wait_for(process.communicate(), 60)
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+async def document(world: World, verb: str, *arguments: str, **how: Any) -> dict[str, Any]:
+    code, out, err = await csctl(world, verb, f"{world.namespace}/one", *arguments, "-o", "json", **how)
+    assert code in {0, 3}, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def releases(world: World) -> tuple[tuple[ReleaseName, Mapping[str, bytes]], tuple[ReleaseName, Mapping[str, bytes]]]:
+    """Class 1-35 works with 1.36 too, its cilium does not; the release of 1-36 has one that works with both."""
+    first = ranged(world.stack, "v1", OLD, ">=1.34 <1.37", cilium=("1.17.2", CILIUM), dns=("1.0.0", ">=1.30"))
+    later = of_minor(world.stack, "1.36")
+    cilium, dns = ("1.18.0", ">=1.33 <1.38"), ("1.1.0", ">=1.35")
+    return first, ranged(later, "v2", NEW, ">=1.36 <1.38", cilium=cilium, dns=dns)
+
+
+async def offered(world: World, remote: Repository) -> tuple[ReleaseName, ReleaseName]:
+    """Two ranged releases in a registry, and the ClusterStacks that follow it."""
+    (first, files), (second, more) = releases(world)
+    await remote.publish(first, files)
+    await remote.publish(second, more)
+    await world.create(world.stack.manifest(world.namespace, "v1", source=remote.source()))
+    later = of_minor(world.stack, "1.36").manifest(world.namespace, "v2", source=remote.source())
+    later["metadata"]["name"] += "-36"
+    await world.create(later)
+    await world.release_ready(first)
+    await world.release_ready(second)
+    return first, second
+
+
+async def settled(world: World, addons: Mapping[str, str]) -> None:
+    """Play Cluster API that rolls the nodes, and wait until the cluster has these versions of addons."""
+    cluster = await world.get(CLUSTER_KIND, "one")
+    await world.finish(cluster, cluster["spec"]["topology"]["version"])
+
+    def holds(addon: Manifest) -> bool:
+        has = {one["name"]: one.get("version") for one in (addon.get("status") or {}).get("addons") or []}
+        return is_ready(addon) and has == addons
+
+    await world.until(Kind.CLUSTER_ADDON, addon_name("one"), holds)
+
+
+async def test_the_printed_commands_of_a_plan_lead_to_its_target_one_by_one(
+    world: World, registry: RegistryServer
+) -> None:
+    async with repository(world, registry) as remote, guarded(world, allowed_sources=remote.allowed):
+        first, second = await offered(world, remote)
+        await world.cluster("one", first.class_name)
+        await world.addons_ready("one", first.class_name)
+        key = f"{world.namespace}/one"
+
+        refused = await document(world, "why", NEW)
+        assert not refused["allowed"]
+        assert [one["id"] for one in refused["facts"]] == ["component:cilium@1.17.2:kubernetes"]
+        assert "https://example.org/m" in refused["facts"][0]["text"]
+        assert refused["steps"][0]["name"] == "cilium"
+        code, told, _ = await csctl(world, "why", key, NEW)
+        assert code == 0
+        assert f"1. move addon cilium from 1.17.2 to 1.18.0 of {second}" in told
+
+        plan = await document(world, "plan", "--to", second.release)
+        code, text, err = await csctl(world, "plan", key, "--to", second.release)
+        assert (code, err) == (0, "")
+        commands = [line.strip() for line in text.splitlines() if line.strip().startswith("kubectl ")]
+        steps = [step for step in plan["steps"] if step["patch"] is not None]
+        assert len(commands) == len(steps) >= 3
+        has = plan["from"]["addons"]
+        for command, step in zip(commands, steps, strict=True):
+            _, _, verb, *rest = shlex.split(command)
+            answer = await kubectl(world, verb, *rest)
+            assert "patched" in answer, answer
+            if step["kind"] == "addon":
+                has = {**has, step["name"]: step["to"]}
+            await settled(world, has)
+            if step["name"] == "cilium":
+                assert (await document(world, "why", NEW))["allowed"]
+
+        assert has == plan["to"]["addons"] == {"cilium": "1.18.0", "dns": "1.1.0"}
+        cluster = await world.get(CLUSTER_KIND, "one")
+        assert cluster["spec"]["topology"]["classRef"]["name"] == second.class_name
+        assert cluster["spec"]["topology"]["version"] == NEW
+        assert not [key for key in cluster["metadata"].get("annotations", {}) if "clusterstack" in key]
+        assert (await document(world, "plan", "--to", second.release))["steps"] == []
+        assert "asks for v1.36.1 already" in (await csctl(world, "why", key, NEW))[1]
+
+
+async def kubectl(world: World, *arguments: str) -> str:
+    """What kubectl says, in another thread: the operator that is asked runs in this one."""
+    from tests.support.kubectl import Kubectl  # noqa: PLC0415
+
+    tried = await asyncio.to_thread(Kubectl(world.management_kubeconfig, world.namespace).tried, *arguments)
+    return tried.stdout + tried.stderr
