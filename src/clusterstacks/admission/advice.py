@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.domain.planning.compiling import Target
     from clusterstacks.domain.planning.facts import Judges
+    from clusterstacks.domain.planning.world import Candidate
 
 PATIENCE: Final = timedelta(seconds=1.5)
 """How long a refusal waits for its way out, the wait behind others included. Arbitrary: a person waits, and the API
@@ -47,8 +48,10 @@ class Adviser:
         target = _target(write, before)
         if target is None:
             addon = next((one.addon for one in decision.against if one.addon), "")
-            return releases_with(addon, after, before, offer.candidates.values(), judges) if addon else ""
-        return await self._plan(Wish(cluster, _world(offer, judges), _state(write, before, judges), target))
+            return releases_with(addon, after, before, _candidates(offer), judges) if addon else ""
+        world = World(_candidates(offer), judges.rules, judges.upstream)
+        ready = frozenset(offer.candidates)
+        return await self._plan(Wish(cluster, world, _state(write, before, judges), target, ready))
 
     async def _plan(self, wish: Wish) -> str:
         asked = asyncio.get_running_loop().run_in_executor(self._planner, way_to, wish)
@@ -68,8 +71,8 @@ def _target(write: Write, before: Before) -> Target | None:
     return own if own != before.asked.candidate.name else None
 
 
-def _world(offer: Offer, judges: Judges) -> World:
-    return World(tuple(offer.candidates.values()), judges.rules, judges.upstream)
+def _candidates(offer: Offer) -> tuple[Candidate, ...]:
+    return tuple({**offer.listed, **offer.candidates}.values())
 
 
 def _state(write: Write, before: Before, judges: Judges) -> State:

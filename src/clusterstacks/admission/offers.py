@@ -23,12 +23,14 @@ class Offer:
         made_for: The Kubernetes version the class's release states in its status.
         policy: ``spec.compatibility``.
         candidates: Releases of the class's provider and stack whose facts are known, by name.
+        listed: Further ones that the source of a ClusterStack has: for advice, nothing is decided by them.
         lacking: Releases that were asked for and cannot be served, or not yet, and why.
     """
 
     made_for: str
     policy: Policy = Policy.RANGE
     candidates: Mapping[ReleaseName, Candidate] = field(default_factory=dict)
+    listed: Mapping[ReleaseName, Candidate] = field(default_factory=dict)
     lacking: Mapping[ReleaseName, str] = field(default_factory=dict)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from clusterstacks.admission.offers import Offer
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.names import GROUP, Kind
-from clusterstacks.api.reading import mappings, text
+from clusterstacks.api.reading import mapping, mappings, text
 from clusterstacks.controllers.clusterstack.reconciler import subscription_of
 from clusterstacks.controllers.sources.pins import Pins
 from clusterstacks.domain.admission.policy import Policy
@@ -23,9 +24,10 @@ from clusterstacks.domain.upstream import UpstreamFacts, with_upstream_upgrades
 from clusterstacks.fleet.owners import leading_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from clusterstacks.controllers.sources.listing import Listings
+    from clusterstacks.controllers.sources.statements import Statements
     from clusterstacks.controllers.sources.supply import Supply
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.release import Release
@@ -44,6 +46,7 @@ class ReleaseOffers:
         addons: The ClusterAddons.
         supply: Brings releases that are not on disk.
         listings: What sources have.
+        statements: What releases that nobody has fetched state.
         facts: What upstream projects state about upgrades.
     """
 
@@ -52,6 +55,7 @@ class ReleaseOffers:
     addons: Store
     supply: Supply
     listings: Listings
+    statements: Statements
     facts: UpstreamFacts
     _known: dict[tuple[ReleaseName, str], Candidate] = field(default_factory=dict)
 
@@ -74,7 +78,7 @@ class ReleaseOffers:
                 candidates[name] = brought
             else:
                 lacking[name] = brought
-        return Offer(made_for, await self._policy(own), candidates, lacking)
+        return Offer(made_for, await self._policy(own), candidates, self._advised(namespace, release), lacking)
 
     def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
         """Return, by addon, where what a cluster has comes from."""
@@ -135,24 +139,31 @@ class ReleaseOffers:
 
     def _listed(self, key: ObjectKey, name: ReleaseName) -> Manifest | None:
         """Return the ClusterStackRelease a release would get; None where no ClusterStack would create one."""
-        for stack in self.supply.stacks.all():
-            metadata = stack["metadata"]
-            place = ObjectKey(metadata["namespace"], metadata["name"])
-            if place.namespace != key.namespace or key.name not in self.listings.known(place):
-                continue
-            # One that is listed for was read, so it can be.
-            if subscription_of(ClusterStack.parse(stack)).holds(name):
-                owner = {"apiVersion": stack["apiVersion"], "kind": stack["kind"], "name": place.name}
+        for stack in self._stacks(key.namespace, name):
+            if key.name in self.listings.known(stack.key) and subscription_of(stack).holds(name):
+                owner = {"apiVersion": stack.api_version, "kind": stack.kind, "name": stack.key.name}
                 return {"metadata": {"name": key.name, "namespace": key.namespace, "ownerReferences": [owner]}}
         return None
 
+    def _advised(self, namespace: str, release: ReleaseName) -> dict[ReleaseName, Candidate]:
+        """Return the releases that could be offered and are not."""
+        found = self.statements.known(self._stacks(namespace, release))
+        return {name: self._upgraded(one) for name, one in found.items()}
+
+    def _stacks(self, namespace: str, release: ReleaseName) -> Iterator[ClusterStack]:
+        """Yield the ClusterStacks of a stack in a namespace, whatever their minor; one that cannot be read is none."""
+        for manifest in self.supply.stacks.all():
+            spec, place = mapping(manifest, "spec"), text(manifest, "metadata", "namespace")
+            if (place, spec.get("provider"), spec.get("name")) == (namespace, release.provider, release.stack):
+                with suppress(SpecError):
+                    yield ClusterStack.parse(manifest)
+
+    def _upgraded(self, one: Candidate) -> Candidate:
+        stated = one.compatibility
+        return one if stated is None else replace(one, compatibility=with_upstream_upgrades(stated, self.facts))
+
     def _of(self, release: Release) -> Candidate:
-        stated = release.compatibility
-        return Candidate(
-            release.name,
-            release.metadata.kubernetes,
-            with_upstream_upgrades(stated, self.facts) if stated is not None else None,
-        )
+        return self._upgraded(Candidate(release.name, release.metadata.kubernetes, release.compatibility))
 
     async def _policy(self, release: Manifest) -> Policy:
         stack = await leading_stack(release, self.supply.stacks, self.client)

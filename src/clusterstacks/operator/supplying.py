@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.controllers.sources.charts import RepositoryCharts
 from clusterstacks.controllers.sources.listing import Listings
 from clusterstacks.controllers.sources.registry import Sources
+from clusterstacks.controllers.sources.statements import Statements
 from clusterstacks.controllers.sources.supply import Supply
 from clusterstacks.fleet.sources.choosing import SourceChoice, default_terms, trust_of
 from clusterstacks.fleet.sources.opening import SourceOpener
@@ -63,6 +64,7 @@ class Supplies:
         self._web = Web(environ=environ)
         allowed = settings.chart_repositories
         self._charts = RepositoryCharts(self._web, None, allowed=allowed) if allowed.patterns else None
+        self.statements = Statements(self._sources, self.listings, self.choice, clock)
         self._client = client
         self._stacks = stacks
         self.store = ReleaseStore(settings.cache_dir)
@@ -91,4 +93,5 @@ class Supplies:
             stack.push_async_callback(self.store.close)
             for errands in self._errands:
                 stack.push_async_callback(errands.close)
+            stack.push_async_callback(self.statements.close)
             stack.push_async_callback(self.listings.close)

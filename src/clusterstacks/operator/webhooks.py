@@ -70,6 +70,7 @@ class Webhooks:
                 addons=informers["clusteraddon"].store,
                 supply=supplies.supply(_wake_nobody),
                 listings=supplies.listings,
+                statements=supplies.statements,
                 facts=upstream,
             ),
             rules=rules,

@@ -145,6 +145,25 @@ async def test_a_release_without_an_object_of_its_own_is_looked_at_when_an_annot
         assert await set_version(world, NEW) == ""
 
 
+async def test_the_way_out_knows_releases_that_only_the_source_has(world: World) -> None:
+    async with guarded(world):
+        first, files = ranged(world.stack, "v1", OLD, ">=1.34 <1.37", cilium=("1.17.2", ">=1.30 <1.36"))
+        third, more = ranged(world.stack, "v3", OLD, ">=1.34 <1.37", cilium=("1.17.9", ">=1.30 <1.37"))
+        world.publish(first, files)
+        world.publish(third, more)
+        await world.create(world.stack.manifest(world.namespace, "v1", autoSubscribe=True))
+        await world.release_ready(first)
+        await world.cluster("one", first.class_name)
+        await world.addons_ready("one", first.class_name)
+
+        async def told() -> bool:
+            way = f"upgrade cluster addon cilium to 1.17.9 (release {third} has it) before moving to Kubernetes {NEW}"
+            return way in await set_version(world, NEW)
+
+        await eventually(told, seconds=10, about="the way out")
+        assert await world.find(Kind.CLUSTER_STACK_RELEASE, third.release) is None
+
+
 async def test_the_escape_annotation_lets_through_and_is_told_as_an_event(world: World) -> None:
     async with guarded(world):
         first, _ = await two_releases(world)

@@ -41,12 +41,14 @@ class Wish:
         world: What there is.
         state: Where the cluster is.
         target: Where it was to go.
+        ready: Releases whose class is there; None for all.
     """
 
     cluster: ObjectKey
     world: World
     state: State
     target: Target
+    ready: frozenset[ReleaseName] | None = None
 
 
 def way_to(wish: Wish) -> str:
@@ -118,7 +120,7 @@ def _works(candidate: Candidate, kubernetes: KubernetesVersion, judges: Judges) 
 
 
 def _told(steps: Sequence[Step], wish: Wish) -> str:
-    texts = [_step(step) for step in steps[:SHOWN_STEPS]]
+    texts = [_step(step, wish.ready) for step in steps[:SHOWN_STEPS]]
     goal = f"moving to {_goal(wish.target)}"
     # The step that was asked for is what all of this is for, and need not be told.
     last = steps[-1]
@@ -136,13 +138,16 @@ def _goal(target: Target) -> str:
     return f"class {target.class_name}" if isinstance(target, ReleaseName) else f"Kubernetes {target}"
 
 
-def _step(step: Step) -> str:
+def _step(step: Step, ready: frozenset[ReleaseName] | None) -> str:
     if step.kind is Kind.KUBERNETES:
         return f"move to Kubernetes {step.after.kubernetes}"
     if step.kind is not Kind.ADDON:
         moved = step.before.kubernetes != step.after.kubernetes
         both = f" with Kubernetes {step.after.kubernetes}" if moved else ""
-        return f"move to class {step.after.candidate.name.class_name}{both}"
+        name = step.after.candidate.name
+        missing = ready is not None and name not in ready
+        first = f" (its ClusterStack must offer {name.version} first)" if missing else ""
+        return f"move to class {name.class_name}{both}{first}"
     release = taken_from(step)
     if release is None:
         return f"remove cluster addon {step.addon}"
