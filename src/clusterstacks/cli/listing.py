@@ -63,7 +63,14 @@ def _sorted_out(names: Iterable[str]) -> tuple[Sequence[ReleaseName], int]:
             releases.append(parse_release(name))
         except InvalidName:
             foreign += 1
-    return sorted(releases), foreign
+    return sorted(releases, key=_order), foreign
+
+
+def _order(release: ReleaseName) -> tuple[object, ...]:
+    """As people count: v1, v2-beta.1, v2-beta.2, v2."""
+    version = release.version
+    series = (release.provider, release.stack, release.kubernetes)
+    return (*series, version.major, not version.build, version)
 
 
 def _document(release: ReleaseName) -> dict[str, str]:

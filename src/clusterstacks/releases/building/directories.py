@@ -20,7 +20,7 @@ def publish_to_directory(name: ReleaseName, directory: Path, target: Path) -> bo
     """Copy a release, and the signature beside it, into an existing directory of releases.
 
     Returns:
-        Whether anything was copied: the same content once more is none.
+        Whether the release was copied: the same content once more is not, but a signature made since is.
 
     Raises:
         ReleaseTaken: Another content has that name.
@@ -30,15 +30,20 @@ def publish_to_directory(name: ReleaseName, directory: Path, target: Path) -> bo
     if place.exists():
         if survey(name, place).digest != survey(name, directory).digest:
             raise ReleaseTaken(place)
+        _copy_signature(name, directory, target)
         return False
-    signature = f"{name.release}{SIGNATURE_SUFFIX}"
     staging = Staging.create(target)
     try:
         for file in sorted(directory.iterdir()):
             shutil.copyfile(file, staging.path / file.name)
-        if (directory.parent / signature).is_file():
-            shutil.copyfile(directory.parent / signature, target / signature)
+        _copy_signature(name, directory, target)
         staging.publish(place, readable=True)
     finally:
         staging.remove()
     return True
+
+
+def _copy_signature(name: ReleaseName, directory: Path, target: Path) -> None:
+    signature = f"{name.release}{SIGNATURE_SUFFIX}"
+    if (directory.parent / signature).is_file():
+        shutil.copyfile(directory.parent / signature, target / signature)

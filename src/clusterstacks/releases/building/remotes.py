@@ -19,6 +19,7 @@ from clusterstacks.releases.oci.artifact import created_at
 from clusterstacks.releases.oci.publishing import publish as publish_to_registry
 from clusterstacks.releases.oci.reference import Reference
 from clusterstacks.releases.oci.registry import Registry
+from clusterstacks.releases.oci.signatures import attach
 from clusterstacks.releases.oci.source import OCISource
 from clusterstacks.releases.oci.transfers import Progress, silent
 
@@ -93,6 +94,10 @@ async def oci_remote(
     registry = Registry(web, reference, found, plain_http=plain_http, progress=progress)
 
     async def publish(release: Path) -> bool:
-        return (await publish_to_registry(release, registry, created_at(environ))).new
+        published = await publish_to_registry(release, registry, created_at(environ))
+        evidence = await DirectorySource(release.parent).evidence(parse_release(release.name))
+        for envelope in evidence.envelopes:
+            await attach(registry, published.reference.digest, envelope)
+        return published.new
 
     return Publisher(Remote(f"oci://{reference.place}", OCISource(registry), made_by_publishing=True), publish)

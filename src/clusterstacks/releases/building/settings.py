@@ -6,7 +6,7 @@ file          says                                              and beside it
 csctl.yaml    provider, name, Kubernetes version, plugin        nothing else is needed
 stack.yaml    provider, name, Kubernetes version, addon ranges  csctl.yaml only says whether there is a plugin
 versions.yaml Kubernetes versions, one release each, with the   names come from csctl.yaml or stack.yaml;
-              addon versions that go with it                    csctl.yaml's Kubernetes must be one of them
+              addon versions that go with it                    csctl.yaml's own version does not count
 ============= ================================================= ===========================================
 """
 

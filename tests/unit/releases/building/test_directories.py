@@ -41,6 +41,14 @@ def test_the_same_content_once_more_is_none(release: Path, remote: Path) -> None
     assert not publish_to_directory(STAGED, release, remote)
 
 
+def test_a_signature_made_since_is_brought_to_where_the_release_is(release: Path, remote: Path) -> None:
+    publish_to_directory(STAGED, release, remote)
+    release.with_name(f"{release.name}.dsse.json").write_bytes(b"{}")
+
+    assert not publish_to_directory(STAGED, release, remote)
+    assert (remote / f"{release.name}.dsse.json").read_bytes() == b"{}"
+
+
 def test_another_content_under_the_name_is_refused(release: Path, remote: Path) -> None:
     publish_to_directory(STAGED, release, remote)
     (release / "hashes.json").write_bytes(b"{}")
