@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import CLUSTER_KIND, Kind
 from tests.support.guarding import guarded, of_minor, ranged
+from tests.support.kubectl import Kubectl
 from tests.support.operating import is_ready
 from tests.support.remote import repository
 
@@ -132,7 +136,98 @@ async def test_the_printed_commands_of_a_plan_lead_to_its_target_one_by_one(
 
 async def kubectl(world: World, *arguments: str) -> str:
     """What kubectl says, in another thread: the operator that is asked runs in this one."""
-    from tests.support.kubectl import Kubectl  # noqa: PLC0415
-
     tried = await asyncio.to_thread(Kubectl(world.management_kubeconfig, world.namespace).tried, *arguments)
     return tried.stdout + tried.stderr
+
+
+async def secret(world: World, name: str, values: Mapping[str, str]) -> None:
+    data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
+    metadata = {"name": name, "namespace": world.namespace}
+    await world.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+
+
+async def tenant(world: World) -> Path:
+    """A kubeconfig of somebody who may read Clusters and what belongs to stacks, and no Secrets."""
+    namespace, group = world.namespace, "rbac.authorization.k8s.io"
+    rules = [
+        {"apiGroups": ["cluster.x-k8s.io"], "resources": ["clusters"], "verbs": ["get", "list"]},
+        {"apiGroups": ["clusterstack.x-k8s.io"], "resources": ["*"], "verbs": ["get", "list"]},
+    ]
+    metadata = {"name": "tenant", "namespace": namespace}
+    await world.create({"apiVersion": f"{group}/v1", "kind": "Role", "metadata": metadata, "rules": rules})
+    role = {"apiGroup": group, "kind": "Role", "name": "tenant"}
+    subjects = [{"apiGroup": group, "kind": "User", "name": namespace}]
+    binding = {"apiVersion": f"{group}/v1", "kind": "RoleBinding", "metadata": metadata}
+    await world.create({**binding, "roleRef": role, "subjects": subjects})
+    config = yaml.safe_load(world.management_kubeconfig.read_text())
+    config["users"][0]["user"]["as"] = namespace
+    place = world.releases.with_name("tenant.kubeconfig")
+    place.write_text(yaml.safe_dump(config))
+    return place
+
+
+async def test_a_private_source_is_read_by_the_rights_of_who_asks(
+    world: World, secure_registry: RegistryServer
+) -> None:
+    (first, files), (second, more) = releases(world)
+    named = {"credentials": {"secretName": "login"}, "ca": {"secretName": "ca"}}
+    login = {"username": secure_registry.username, "password": secure_registry.password}
+    await secret(world, "login", login)
+    await secret(world, "ca", {"ca.crt": secure_registry.ca})
+    key = f"{world.namespace}/one"
+    async with repository(world, secure_registry) as remote:
+        for name, content in ((first, files), (second, more)):
+            await remote.publish(name, content)
+        await world.create(world.stack.manifest(world.namespace, "v1", source=remote.source(**named)))
+        await world.cluster("one", first.class_name)
+
+        plan = await document(world, "plan", "--to", NEW)
+        assert [step["kind"] for step in plan["steps"]] == ["addon", "kubernetes"]
+        assert any("create one for Kubernetes 1.36" in one for one in plan["warnings"])
+
+        kubeconfig = await tenant(world)
+        code, out, err = await csctl(world, "plan", key, "--to", NEW, kubeconfig=kubeconfig)
+        assert (code, out) == (2, "")
+        assert f"release {first}, whose class it has, is not among those that could be read" in err
+        assert "403 Forbidden" in err
+        assert "give its releases with --releases DIR" in err
+        assert secure_registry.password not in err
+
+        given = f"--releases={remote.root}"
+        code, out, err = await csctl(world, "plan", key, "--to", NEW, given, kubeconfig=kubeconfig)
+        assert code == 0
+        assert "move addon cilium from 1.17.2 to 1.18.0" in out
+        assert "rules of the provider are not looked at" in err
+
+
+async def test_the_operators_own_directory_needs_the_releases_to_be_given(world: World) -> None:
+    for name, content in releases(world):
+        world.publish(name, content)
+    first, second = (name for name, _ in releases(world))
+    await world.create(world.stack.manifest(world.namespace, "v1"))
+    await world.cluster("one", first.class_name)
+    key, given = f"{world.namespace}/one", f"--releases={world.releases}"
+
+    code, _, err = await csctl(world, "why", key, NEW)
+    assert code == 2
+    assert f"ClusterStack {world.namespace}/{world.stack.word} names no spec.source" in err
+    assert "give its releases with --releases DIR" in err
+    code, out, _ = await csctl(world, "why", key, second.release, given)
+    assert code == 0
+    assert out.startswith(f"Refused: class {second.class_name} with Kubernetes {NEW}")
+
+
+async def test_clusters_about_which_nothing_can_be_said(world: World) -> None:
+    await world.cluster("foreign", "quick-start")
+    for name, words in (
+        ("none", "does not exist: 'kubectl get clusters"),
+        ("foreign", "which is of no cluster stack"),
+    ):
+        code, out, err = await csctl(world, "plan", f"{world.namespace}/{name}", "--to", NEW)
+        assert (code, out) == (2, "")
+        assert f"Cluster {world.namespace}/{name}" in err
+        assert words in err
+    nobody = await tenant(world)
+    code, _, err = await csctl(world, "why", "kube-system/one", NEW, kubeconfig=nobody)
+    assert code == 1
+    assert "ask for the right to get clusters in namespace kube-system" in err
