@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from clusterstacks.domain.versions import KubernetesVersion
 
 
+MOST_RELEASES = 32
+"""Releases the addons of one cluster may come from, before and after a write together. Arbitrary; each may cost a
+request to the API server, and whoever may annotate a Cluster must not be able to cause thousands."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A Cluster of a cluster stack, as it is written."""
@@ -74,6 +79,8 @@ async def weigh(review: Review, known: Knowledge) -> tuple[Decision, Case | None
         return Decision(ALLOWED), None
     old = _asked(review.old)
     wanted = _named(new) | (_named(old) if old is not None else frozenset())
+    if len(wanted) > MOST_RELEASES:
+        return Decision(Answer(f"annotations name more than {MOST_RELEASES} releases for addons: name fewer")), None
     offer = await known.offers.offer(new.view.class_namespace, new.release, wanted - {new.release})
     if offer is None or new.release not in offer.candidates:
         return Decision(_of_unknown(new, old)), None

@@ -188,6 +188,12 @@ async def test_annotations_somebody_wrote_past_the_webhook_do_not_stop_their_rep
         assert (await judged(adviser, cluster(), cluster(addon__cilium=broken))).allowed
 
 
+async def test_so_many_releases_are_not_looked_for(adviser: Adviser) -> None:
+    many = {f"addon__a{at}": f"p-s-1-35-v{at}" for at in range(100, 200)}
+
+    assert "more than 32 releases" in (await judged(adviser, cluster(**many), cluster())).refusal
+
+
 async def test_a_version_that_is_none_is_left_to_cluster_api(adviser: Adviser) -> None:
     answer = await judged(adviser, cluster(version="latest"))
 
