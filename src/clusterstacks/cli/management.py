@@ -53,7 +53,7 @@ class Management:
         """Write a command that asks the same cluster."""
         named = [f"--kubeconfig={self.kubeconfig}"] if self.kubeconfig else []
         named += [f"--context={self.context}"] if self.context else []
-        return shlex.join(["kubectl", *named, *arguments])
+        return shlex.join(["kubectl", *arguments, *named])
 
 
 class ClusterName(click.ParamType[ObjectKey]):

@@ -48,16 +48,15 @@ def answered_live(outlook: Outlook, goal: Target) -> tuple[Plan | NoWay, dict[st
         The answer, and its document with what could not be read and what has to be offered first.
 
     Raises:
-        SpecError: The releases are not known well enough; it says which could not be read.
+        SpecError: The release that is the goal is not known, or of another stack.
     """
-    from clusterstacks.domain.planning.compiling import PlanImpossible
+    from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.planning.document import plan_document
     from clusterstacks.domain.planning.planner import Plan
 
-    try:
-        answer = answered(outlook.world, outlook.state, goal)
-    except PlanImpossible as error:
-        raise SpecError(error.code, "\n".join([error.message, *outlook.notices])) from None
+    if isinstance(goal, ReleaseName):
+        outlook.candidate(goal)
+    answer = answered(outlook.world, outlook.state, goal)
     if answer is None:
         return None
     document = plan_document(outlook.world, outlook.state, goal, answer)

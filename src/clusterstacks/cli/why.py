@@ -132,9 +132,11 @@ def _print_text(document: dict[str, Any], management: Management, cluster: Objec
         output.say(f"Allowed: Cluster {cluster} may move to {goal} now:")
         output.say(f"  {patch_command(management, cluster, document['patch'])}")
         return
-    output.say(f"Refused: {document['refusal']}")
+    output.say(f"Refused: Cluster {cluster} may not move to {goal} now:")
     for fact in document["facts"]:
         output.say(f"  {fact['id']}: {fact['text']}")
+    if not document["facts"]:
+        output.say(f"  {document['refusal']}")
     if document["noWay"] is not None:
         print_refusal(document["noWay"])
         return

@@ -1,38 +1,31 @@
 """One live Cluster as the planner has to know it.
 
-The state a plan begins at is what the Cluster asks for, because that is what a patch changes: class and Kubernetes
-version of its topology. What lags behind is waited for: the workers are as old as the oldest of
-
-- the versions the control plane reports (``status.controlPlane.versions`` of the Cluster, before Cluster API 1.14 the
-  status of the control plane's object),
-- the versions its workers report (``status.workers.versions``, before 1.14 the kubelet of each Machine that is none of
-  the control plane, else the version in the Machine's spec, and the versions in the specs of MachinePools).
+A plan begins at what the Cluster asks for, because that is what patches change: class and Kubernetes version of its
+topology. What lags behind is waited for.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.clusterapi import cluster_view, is_paused, reported_versions, topology_variables
-from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, CLUSTER_NAME_LABEL, GROUP, Kind
+from clusterstacks.api.clusterapi import cluster_view, is_paused, topology_variables
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
 from clusterstacks.api.reading import mappings, text
 from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, parse_release
 from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
-from clusterstacks.fleet.readings import listed, or_else
+from clusterstacks.fleet.nodes import control_plane_versions, worker_versions
+from clusterstacks.fleet.readings import or_else
 from clusterstacks.kube.errors import Forbidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.kube.client import Client
-
-CONTROL_PLANE_LABEL: Final = "cluster.x-k8s.io/control-plane"
-"""On the Machines of a control plane. Source: CLUSTER-API section 1."""
 
 
 class ClusterUnplannable(SpecError):
@@ -97,7 +90,7 @@ async def read_cluster(client: Client, key: ObjectKey, notices: list[str]) -> Li
         kubernetes = KubernetesVersion.parse(view.version)
     except InvalidVersion as error:
         raise ClusterUnplannable(key, f"has a spec.topology.version that is none: {error.message}") from None
-    control_plane = await _control_plane_versions(client, view, notices)
+    control_plane = await control_plane_versions(client, view, notices)
     # What a distribution adds to its versions is nothing that moves.
     kubernetes = max([kubernetes, *(replace(one, build=kubernetes.build) for one in control_plane)])
     lagging = [one for one in control_plane if not one.reaches(kubernetes)]
@@ -105,7 +98,7 @@ async def read_cluster(client: Client, key: ObjectKey, notices: list[str]) -> Li
         notices.append(
             f"the control plane of Cluster {key} has {min(lagging)} on its way to {kubernetes}: a plan begins there"
         )
-    lagging += [one for one in await _worker_versions(client, view, notices) if not one.reaches(kubernetes)]
+    lagging += [one for one in await worker_versions(client, view, notices) if not one.reaches(kubernetes)]
     addon = await or_else(_addon(client, key), {}, "the addons are taken to be those that are asked for", notices)
     for kind, manifest in ((CLUSTER_KIND, view.raw), (Kind.CLUSTER_ADDON.value, addon)):
         if is_paused(manifest):
@@ -148,45 +141,6 @@ def _release(view: ClusterView) -> ReleaseName:
         ) from None
 
 
-async def _control_plane_versions(client: Client, view: ClusterView, notices: list[str]) -> list[KubernetesVersion]:
-    reported = view.control_plane_versions
-    if not reported and view.control_plane_ref is not None:
-        consequence = "the control plane is taken to have the version that is asked for"
-        reported = await or_else(_asked_of_control_plane(client, view), (), consequence, notices)
-    return _parsed(reported)
-
-
-async def _asked_of_control_plane(client: Client, view: ClusterView) -> tuple[str, ...]:
-    reference = view.control_plane_ref
-    if reference is None:
-        return ()
-    resource = await client.resource(reference.group, reference.kind, reference.version)
-    return reported_versions(await client.find(resource, reference.name, reference.namespace) or {})
-
-
-async def _worker_versions(client: Client, view: ClusterView, notices: list[str]) -> list[KubernetesVersion]:
-    told = [text(one, "version") for one in mappings(view.raw, "status", "workers", "versions")]
-    if told:
-        return _parsed(told)
-    labels = f"{CLUSTER_NAME_LABEL}={view.name}"
-    consequence = "the workers are taken to have the version that is asked for"
-    machines = await or_else(
-        listed(client, CLUSTER_API_GROUP, "Machine", view.namespace, labels=f"{labels},!{CONTROL_PLANE_LABEL}"),
-        [],
-        consequence,
-        notices,
-    )
-    pools = await or_else(
-        listed(client, CLUSTER_API_GROUP, "MachinePool", view.namespace, labels=labels), [], consequence, notices
-    )
-    return _parsed(
-        [
-            *(text(one, "status", "nodeInfo", "kubeletVersion") or text(one, "spec", "version") for one in machines),
-            *(text(one, "spec", "template", "spec", "version") for one in pools),
-        ]
-    )
-
-
 async def _addon(client: Client, key: ObjectKey) -> Manifest:
     resource = await client.resource(GROUP, Kind.CLUSTER_ADDON)
     return await client.find(resource, addon_name(key.name), key.namespace) or {}
@@ -203,14 +157,3 @@ def _named(release: str) -> ReleaseName | None:
         return parse_release(release)
     except InvalidName:
         return None
-
-
-def _parsed(versions: Iterable[str]) -> list[KubernetesVersion]:
-    """Read versions; one that is none, as of a Machine without a node, says nothing."""
-    found = []
-    for one in versions:
-        try:
-            found.append(KubernetesVersion.parse(one))
-        except InvalidVersion:
-            continue
-    return found

@@ -5,21 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.compatibility import leading
-from clusterstacks.domain.decoupling import read_wishes
-from clusterstacks.domain.errors import SpecError, told_of
+from clusterstacks.domain.admission.laws import other_stack
+from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.planning.patches import taken_from
 from clusterstacks.domain.planning.steps import Kind
 from clusterstacks.domain.planning.world import State, World
-from clusterstacks.domain.semver import SemVer
 from clusterstacks.domain.upstream import UpstreamFacts, with_upstream_upgrades
 from clusterstacks.fleet.candidates import published
 from clusterstacks.fleet.clusters import LiveCluster, read_cluster
 from clusterstacks.fleet.stacks import Offered, read_offered, read_rules
+from clusterstacks.fleet.states import state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from clusterstacks.domain.objects import ObjectKey
@@ -30,14 +29,12 @@ if TYPE_CHECKING:
     from clusterstacks.kube.client import Client
 
 
-class ReleasesUnknown(SpecError):
-    """A Cluster uses a release about which nothing can be found out."""
+class TargetUnknown(SpecError):
+    """A Cluster is to move to a release about which nothing can be found out."""
 
-    def __init__(self, cluster: ObjectKey, release: ReleaseName, use: str, notices: Sequence[str]) -> None:
-        message = f"Cluster {cluster}: release {release}, {use}, is not among those that could be read"
-        super().__init__(
-            "ReleasesUnknown", "\n".join([f"{message}: publish it, or give it with --releases DIR", *notices])
-        )
+    def __init__(self, release: ReleaseName, notices: Sequence[str]) -> None:
+        message = f"release {release} is not among those that could be read: correct its name, or publish it"
+        super().__init__("TargetUnknown", "\n".join([message, *notices]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +54,20 @@ class Outlook:
     world: World
     state: State
     notices: tuple[str, ...]
+
+    def candidate(self, release: ReleaseName) -> Candidate:
+        """Return what is known of a release the cluster is to move to.
+
+        Raises:
+            TargetUnknown: Nothing.
+            SpecError: It is of another stack.
+        """
+        if problem := other_stack(self.cluster.release, release):
+            raise SpecError("AnotherStack", problem)
+        found = next((one for one in self.world.candidates if one.name == release), None)
+        if found is None:
+            raise TargetUnknown(release, self.notices)
+        return found
 
     def hints(self, target: Target) -> list[str]:
         """Say what somebody should know who moves the cluster to a target at once."""
@@ -124,73 +135,6 @@ async def read_outlook(client: Client, key: ObjectKey, around: Surroundings) -> 
     state = state_of(cluster, candidates, notices)
     world = World(tuple(candidates.values()), rules, around.upstream)
     return Outlook(cluster, offered, world, state, tuple(dict.fromkeys(notices)))
-
-
-def state_of(cluster: LiveCluster, candidates: Mapping[ReleaseName, Candidate], notices: list[str]) -> State:
-    """Return where a plan begins.
-
-    An addon that is asked for and not delivered yet counts as it is asked for; one that is being removed, not at all.
-
-    Args:
-        cluster: The cluster.
-        candidates: What is known of releases.
-        notices: Gets what is under way.
-
-    Raises:
-        ReleasesUnknown: Too little is known.
-        AddonReleaseRefused: An annotation names no release, or one that has no such addon.
-    """
-    own = candidates.get(cluster.release)
-    if own is None:
-        raise ReleasesUnknown(cluster.view.key, cluster.release, "whose class it has", notices)
-    addons = None if own.is_bundle else _addons(cluster, candidates, notices)
-    return State(
-        kubernetes=cluster.kubernetes,
-        workers=cluster.oldest,
-        release=cluster.release,
-        addons=addons,
-        labels=cluster.view.labels,
-        variables=cluster.variables,
-        annotations=cluster.view.annotations,
-    )
-
-
-def _addons(cluster: LiveCluster, candidates: Mapping[ReleaseName, Candidate], notices: list[str]) -> dict[str, str]:
-    key = cluster.view.key
-    with told_of(f"Cluster {key}"):
-        wishes = read_wishes(cluster.view.annotations, cluster.release)
-        for release in wishes.releases():
-            if release not in candidates:
-                raise ReleasesUnknown(key, release, "which an annotation names", notices)
-        sources = wishes.sources({name: candidates[name].addons for name in wishes.releases()})
-    addons: dict[str, str] = {}
-    for addon, release in sources.items():
-        asked = _version(candidates, release, addon)
-        addons[addon] = _delivered_version(cluster, candidates, addon) or asked
-        if addons[addon] != asked:
-            notices.append(f"cluster addon {addon} has {addons[addon]} and is on its way to {asked}")
-    leaving = sorted(cluster.delivered.keys() - addons.keys())
-    notices.extend(f"cluster addon {addon} is on its way out" for addon in leaving)
-    return addons
-
-
-def _delivered_version(cluster: LiveCluster, candidates: Mapping[ReleaseName, Candidate], addon: str) -> str:
-    delivered = cluster.delivered.get(addon)
-    if delivered is None:
-        return ""
-    try:
-        SemVer.parse(delivered.version)
-    except SpecError:
-        return _version(candidates, delivered.release, addon)
-    return delivered.version.removeprefix("v")
-
-
-def _version(candidates: Mapping[ReleaseName, Candidate], release: ReleaseName | None, addon: str) -> str:
-    """Return the version a release states of an addon; empty where it is not known."""
-    candidate = candidates.get(release) if release is not None else None
-    stated = candidate.compatibility if candidate is not None else None
-    components = stated.of_addon(addon) if stated is not None else ()
-    return leading(addon, components).text if components else ""
 
 
 def _with_upgrades(candidate: Candidate, facts: UpstreamFacts) -> Candidate:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.reading import mapping
 from clusterstacks.domain.decoupling import ADDON_ANNOTATION, RELEASE_ANNOTATION
-from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ def moved_to(outlook: Outlook, target: Target) -> Manifest:
     the higher one.
 
     Raises:
-        SpecError: Nothing is known of the release.
+        TargetUnknown: Nothing is known of the release.
     """
     cluster = outlook.cluster.view.raw
     topology = dict(mapping(cluster, "spec", "topology"))
@@ -37,10 +36,7 @@ def moved_to(outlook: Outlook, target: Target) -> Manifest:
 
 
 def _take_release(outlook: Outlook, release: ReleaseName, topology: Manifest) -> None:
-    candidate = next((one for one in outlook.world.candidates if one.name == release), None)
-    if candidate is None:
-        problem = f"release {release} is not among those that could be read: correct its name, or publish it"
-        raise SpecError("ReleaseUnknown", "\n".join([problem, *outlook.notices]))
+    candidate = outlook.candidate(release)
     if "class" in topology:  # v1beta1
         topology["class"] = release.class_name
     else:
