@@ -55,13 +55,12 @@ class Adviser:
 
     async def _plan(self, wish: Wish) -> str:
         asked = asyncio.get_running_loop().run_in_executor(self._planner, way_to, wish)
+        found = ""
         try:
-            return await asyncio.wait_for(asked, PATIENCE.total_seconds())
-        except TimeoutError:
-            return f"'csctl plan {wish.cluster} --to {wish.target}' looks for a way"
-        except SpecError as error:
-            log.debug("No way out for %s: %s", wish.cluster, error)
-            return ""
+            found = await asyncio.wait_for(asked, PATIENCE.total_seconds())
+        except (TimeoutError, SpecError) as error:
+            log.debug("No way out for %s: %r", wish.cluster, error)
+        return found or f"'csctl plan {wish.cluster} --to {wish.target}' looks for a way"
 
 
 def _target(write: Write, before: Before) -> Target | None:

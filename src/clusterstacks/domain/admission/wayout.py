@@ -63,19 +63,19 @@ def way_to(wish: Wish) -> str:
     if not isinstance(answer, Plan):
         document = plan_document(wish.world, wish.state, wish.target, answer)
         return f"there is no way: {document['refused']['message']}"
-    steps = [step for step in answer.steps if step.kind is not Kind.WORKERS]
-    if not steps:
+    if not answer.steps:
         return ""
     if answer.steps[0].kind is Kind.WORKERS:
         return "wait until the workers have reached the control plane's version, then try again"
-    (first, *_) = [
-        patch for patch in patches(answer.start, answer.steps, annotated(wish.world, wish.state)) if patch is not None
-    ]
-    return f"{_told(steps, wish)}: {command(wish.cluster, first)}"
+    first = next(patches(answer.start, answer.steps, annotated(wish.world, wish.state)))
+    if first is None:
+        # The annotations ask for it already.
+        return f"wait until cluster addon {answer.steps[0].addon} is where its annotation wants it, then try again"
+    return f"{_told(answer.steps, wish)}: {command(wish.cluster, first)}"
 
 
 def releases_with(addon: str, after: Setup, before: Before, candidates: Iterable[Candidate], judges: Judges) -> str:
-    """Name the releases whose version of an addon could be taken instead, newest first; empty when there are none."""
+    """Name the releases whose version of an addon could be taken instead, newest first."""
     fitting: dict[str, ReleaseName] = {}
     for candidate in sorted(candidates, key=lambda one: one.name, reverse=True):
         components = candidate.compatibility.of_addon(addon) if candidate.compatibility is not None else ()
@@ -86,7 +86,9 @@ def releases_with(addon: str, after: Setup, before: Before, candidates: Iterable
         if all(one.verdict is not Verdict.INCOMPATIBLE for one in found):
             fitting.setdefault(other.version(addon), candidate.name)
     named = [f"{version} of release {name}" for version, name in list(fitting.items())[:SHOWN_STEPS]]
-    return f"{addon} {' or '.join(named)} can be taken" if named else ""
+    if not named:
+        return f"no release that is known has a version of {addon} that could be taken instead: keep the one there is"
+    return f"{addon} {' or '.join(named)} can be taken"
 
 
 def classes_for(after: Setup, candidates: Iterable[Candidate], judges: Judges) -> str:

@@ -305,6 +305,41 @@ def test_the_way_out_through_another_class_is_a_patch() -> None:
     assert '"classRef":{"name":"p-s-1-36-v2"}' in told
 
 
+def test_what_the_annotations_ask_for_already_is_waited_for() -> None:
+    asked = wish("v1.36.1", OLD, NEW)
+    annotated = replace(asked.state, annotations={f"{ADDON}cilium": "p-s-1-36-v2"})
+
+    told = way_to(replace(asked, state=annotated))
+
+    assert told == "wait until cluster addon cilium is where its annotation wants it, then try again"
+
+
+def test_a_class_that_is_not_offered_yet_says_so() -> None:
+    narrow = release("p-s-1-35-v1", "v1.35.1", ">=1.34 <1.36", addon("csi", "1.0.0", ">=1.30"))
+    state = State(narrow.kubernetes, narrow.kubernetes, narrow.name, {"csi": "1.0.0"})
+    target = KubernetesVersion.parse("v1.36.1")
+
+    told = way_to(Wish(CLUSTER, World((narrow, NEW)), state, target, ready=frozenset({narrow.name})))
+
+    assert "move to class p-s-1-36-v2" in told
+    assert "(its ClusterStack must offer v2 first)" in told
+
+
+def test_workers_are_waited_for() -> None:
+    asked = wish("v1.36.1", OLD, NEW)
+    lagging = replace(asked.state, workers=KubernetesVersion.parse("v1.34.0"))
+
+    assert way_to(replace(asked, state=lagging)).startswith("wait until the workers have reached")
+
+
+def test_an_addon_without_another_release_that_fits_is_to_be_kept() -> None:
+    after = setup(NEW, "v1.36.1", cilium="p-s-1-35-v1")
+
+    told = releases_with("cilium", after, settled(setup(NEW, "v1.36.1")), [OLD], Judges())
+
+    assert told.endswith("could be taken instead: keep the one there is")
+
+
 def test_no_way_is_explained() -> None:
     assert way_to(wish("v1.36.1", OLD, LATE)).startswith("there is no way: no release offers a version of cilium")
 
