@@ -114,3 +114,25 @@ def test_what_upstream_states_counts_where_a_release_is_silent(world: Path, caps
     (world / "releases/p-s-1-35-v1/compatibility.yaml").write_text(stated)
     assert run(world, "--to", "v1.35.1") == 0
     assert "the cluster is outside what is allowed already: metrics-server 0.3.7" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["plan", "--to", "v1.36.1"], "name either NAMESPACE/CLUSTER or a file with --from"),
+        (["plan", "team/one", "--from", "STATE", "--to", "v1.36.1"], "name either NAMESPACE/CLUSTER or a file"),
+        (["plan", "--from", "STATE", "--to", "v1.36.1"], "--from goes with --releases, and asks no cluster"),
+        (["plan", "--from", "STATE", "--context", "a", "--to", "v1.36.1"], "--from goes with --releases"),
+        (["plan", "one", "--to", "v1.36.1"], "'one' is no Cluster: write its namespace and its name, like team-a/prod"),
+        (["why", "a/b/c", "v1.36.1"], "'a/b/c' is no Cluster"),
+        (["why", "team/one", "newest"], "'newest' is no target"),
+        (["why", "team/one", "v1.36.1", "--kubeconfig", "STATE", "--context", "none"], "kubeconfig"),
+    ],
+)
+def test_a_question_that_cannot_be_asked(
+    world: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = [str(world / "state.yaml") if one == "STATE" else one for one in arguments]
+    assert output.run(lambda: csctl.main(named, standalone_mode=False)) == output.MUST_CHANGE
+    out, err = capsys.readouterr()
+    assert (out, words in " ".join(err.split())) == ("", True), err
