@@ -76,6 +76,14 @@ def parse_release(text: object) -> ReleaseName:
     return _parse(text, StackVersion.parse_dash, "release", "openstack-scs-1-34-v0-beta-1")
 
 
+def release_named(text: str) -> ReleaseName | None:
+    """Read the name of a release; None for any other text, as tags and directories of other people have."""
+    try:
+        return parse_release(text)
+    except InvalidName:
+        return None
+
+
 def parse_class(text: object) -> ReleaseName:
     """Read the name of a cluster class, which holds the version in dot form.
 

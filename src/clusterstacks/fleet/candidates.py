@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
-from clusterstacks.domain.names import InvalidName, ReleaseName, parse_release
+from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.domain.sources import SourceKind
 from clusterstacks.fleet.sources.choosing import named_terms
-from clusterstacks.releases.errors import ReleaseNotFound, SourceUnavailable
+from clusterstacks.releases.errors import ReleaseNotFound
 from clusterstacks.releases.statements import ask_candidate
 
 if TYPE_CHECKING:
@@ -46,13 +46,18 @@ async def published(
     """
     found: dict[ReleaseName, Candidate] = {}
     for terms, names in _terms(stacks, notices).items():
+        before = len(found)
         try:
             async with asyncio.timeout(DEADLINE), _opened(opener, terms) as source:
                 await _read(source, terms, release, found, notices)
         except TimeoutError:
-            notices.append(f"{terms.address} ({names}) is not read to its end within {DEADLINE:.0f} s: {INSTEAD}")
+            problem = f"it took longer than {DEADLINE:.0f} s"
         except ClusterStacksError as error:
-            notices.append(f"{terms.address} ({names}) is not read: {error.message}; {INSTEAD}")
+            problem = error.message
+        else:
+            continue
+        given = f"gave {len(found) - before} of its releases and no more" if len(found) > before else "is not read"
+        notices.append(f"{terms.address} ({names}) {given}: {problem}; {INSTEAD}")
     return found
 
 
@@ -113,22 +118,10 @@ async def _read(
             for name in names:
                 group.create_task(read(name))
     except BaseExceptionGroup as errors:
-        error = errors.exceptions[0]
-        if isinstance(error, ClusterStacksError):
-            read_before = len(found.keys() & set(names))
-            raise SourceUnavailable(
-                terms.address, f"{error.message} ({read_before} of {len(names)} were read)"
-            ) from None
-        raise error from None
+        raise errors.exceptions[0] from None
 
 
 def _of_stack(names: Iterable[str], release: ReleaseName) -> set[ReleaseName]:
-    found = set()
-    for text in names:
-        try:
-            name = parse_release(text)
-        except InvalidName:
-            continue
-        if (name.provider, name.stack) == (release.provider, release.stack):
-            found.add(name)
-    return found
+    wanted = (release.provider, release.stack)
+    named = (release_named(text) for text in names)
+    return {name for name in named if name is not None and (name.provider, name.stack) == wanted}

@@ -14,7 +14,7 @@ from clusterstacks.api.clusterapi import cluster_view, is_paused, topology_varia
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
 from clusterstacks.api.reading import mappings, text
 from clusterstacks.domain.errors import DependencyError, SpecError
-from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, parse_release
+from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, release_named
 from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
 from clusterstacks.fleet.nodes import control_plane_versions, worker_versions
 from clusterstacks.fleet.readings import or_else
@@ -149,11 +149,4 @@ async def _addon(client: Client, key: ObjectKey) -> Manifest:
 def _delivered(addon: Manifest) -> dict[str, Delivered]:
     """Read ``status.addons``; after a move of the management cluster ``spec.addons``, which has no versions."""
     entries = mappings(addon, "status", "addons") or mappings(addon, "spec", "addons")
-    return {text(one, "name"): Delivered(_named(text(one, "release")), text(one, "version")) for one in entries}
-
-
-def _named(release: str) -> ReleaseName | None:
-    try:
-        return parse_release(release)
-    except InvalidName:
-        return None
+    return {text(one, "name"): Delivered(release_named(text(one, "release")), text(one, "version")) for one in entries}

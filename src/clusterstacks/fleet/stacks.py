@@ -11,7 +11,7 @@ from clusterstacks.api.names import GROUP, Kind
 from clusterstacks.api.reading import at, mappings, text
 from clusterstacks.domain.admission.policy import Policy
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.names import InvalidName, ReleaseName, parse_release
+from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.fleet.owners import is_stack
 from clusterstacks.fleet.readings import listed, or_else
 
@@ -101,7 +101,7 @@ async def read_offered(client: Client, namespace: str, release: ReleaseName, not
     )
     ready: dict[ReleaseName, str] = {}
     for manifest in releases:
-        name = _parsed(text(manifest, "metadata", "name"))
+        name = release_named(text(manifest, "metadata", "name"))
         if name is not None and at(manifest, "status", "ready") is True:
             owners = [text(one, "name") for one in mappings(manifest, "metadata", "ownerReferences") if is_stack(one)]
             ready[name] = next(iter(owners), "")
@@ -136,10 +136,3 @@ async def read_rules(
         except SpecError as error:
             notices.append(f"a rule does not count: {error.message}")
     return tuple(rules)
-
-
-def _parsed(name: str) -> ReleaseName | None:
-    try:
-        return parse_release(name)
-    except InvalidName:
-        return None

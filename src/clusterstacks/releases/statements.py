@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api import yaml
 from clusterstacks.domain.compatibility import FILE, parse_compatibility
 from clusterstacks.domain.documents import Node
-from clusterstacks.domain.names import InvalidName, ReleaseName, parse_release
+from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.domain.planning.world import Candidate
 from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
 from clusterstacks.releases.charts import MAX_DOCUMENT_BYTES
@@ -33,7 +33,7 @@ def read_candidates(root: Path) -> tuple[Candidate, ...]:
         directories = sorted(path for path in root.iterdir() if path.is_dir() and (path / METADATA).is_file())
     except OSError as error:
         raise SourceBroken(root, f"cannot be read: {error.strerror}") from None
-    return tuple(read_candidate(name, path) for path in directories if (name := _name(path.name)) is not None)
+    return tuple(read_candidate(name, path) for path in directories if (name := release_named(path.name)) is not None)
 
 
 def read_candidate(name: ReleaseName, directory: Path) -> Candidate:
@@ -60,13 +60,6 @@ def _candidate(name: ReleaseName, files: Mapping[str, bytes]) -> Candidate:
         return Candidate(name, kubernetes)
     stated = parse_compatibility(_document(name, FILE, files[FILE]), file=_label(name, FILE))
     return Candidate(name, kubernetes, stated)
-
-
-def _name(text: str) -> ReleaseName | None:
-    try:
-        return parse_release(text)
-    except InvalidName:
-        return None
 
 
 def _kubernetes(name: ReleaseName, content: bytes) -> KubernetesVersion:

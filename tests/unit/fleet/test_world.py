@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,12 +17,14 @@ from clusterstacks.domain.versions import KubernetesVersion
 from clusterstacks.fleet.states import ReleasesUnknown
 from clusterstacks.fleet.world import TargetUnknown
 from clusterstacks.fleet.writes import moved_to
-from clusterstacks.releases.errors import CredentialsRefused
+from clusterstacks.releases.errors import CredentialsRefused, RateLimited
 from tests.support.management import Management, source, stated
+from tests.support.releases import FakeSource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
+    from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.fleet.world import Outlook
 
@@ -92,6 +95,29 @@ async def test_each_source_that_cannot_be_read_is_told_and_what_is_given_fills_i
     assert [one.name.release for one in outlook.world.candidates] == [OLD]
     assert outlook.state.addons is None, "a bundle's addons are known to nobody"
     assert len(outlook.notices) == 3
+
+
+class Tired(FakeSource):
+    """Gives one release and then asks to be left alone."""
+
+    async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
+        if self.fetched:
+            raise RateLimited("github.com/team/stacks", timedelta(minutes=5))
+        self.fetched.append(name)
+        return await super().read(name, files, limit)
+
+
+async def test_a_source_that_gives_no_more_is_told_with_what_it_gave() -> None:
+    releases = {name: stated("v1.35.4") for name in (OLD, "p-s-1-35-v2", "p-s-1-35-v3")}
+    tired = Tired({parse_release(name): files for name, files in releases.items()})
+    there = Management(sources={"team/stacks": tired})
+    await there.has_stack(source={"github": {"owner": "team", "repository": "stacks"}})
+    await there.has_cluster("p-s-1-35-v3")
+    outlook = await there.outlook()
+    assert [one.name.release for one in outlook.world.candidates] == ["p-s-1-35-v3"], "the newest first, one at a time"
+    (notice,) = outlook.notices
+    assert "github://team/stacks (spec.source of ClusterStack team/s-1-35) gave 1 of its releases and no more" in notice
+    assert "asked again in 0:05:00" in notice
 
 
 async def test_who_may_not_read_stacks_secrets_or_rules_is_told() -> None:
