@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.domain.compatibility import leading
@@ -113,7 +113,6 @@ def test_an_annotation_that_names_no_release_is_told_instead_of_a_plan() -> None
 addons = st.dictionaries(st.sampled_from(["cni", "csi", "dns"]), st.sampled_from(["1.0.0", "2.0.0"]))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(addons, min_size=3, max_size=3), st.data())
 def test_the_patches_of_any_plan_lead_from_any_annotations_to_its_end(
     offered: list[dict[str, str]], draw: st.DataObject
