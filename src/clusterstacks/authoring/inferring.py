@@ -130,6 +130,18 @@ def _entry(clue: Clue, minor: KubernetesMinor, facts: UpstreamFacts) -> Iterator
     if own is not None:
         yield f'  kubernetes: "{own}"'
         yield f"  source: {_quoted(f'kubeVersion of chart {clue.chart}')}"
+    yield from _upgrade(clue, facts)
+
+
+def _upgrade(clue: Clue, facts: UpstreamFacts) -> Iterator[str]:
+    """What the project says about upgrades holds only where the release repeats it: a stack may know better."""
+    rule = facts.upgrade_rule(clue.name, SemVer.parse(clue.version))
+    stated = facts.components[clue.name].upgrade if rule is not None else None
+    if rule is None or stated is None:
+        return
+    yield f"  # evidence: {_line(stated.source.url)}"
+    step = "" if rule.max_minor_step is None else f"maxMinorStep: {rule.max_minor_step}, "
+    yield f"  upgrade: {{{step}downgrade: {str(rule.downgrade).lower()}}}"
 
 
 def _is_known(clue: Clue, facts: UpstreamFacts) -> bool:

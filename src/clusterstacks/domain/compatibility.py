@@ -64,7 +64,6 @@ class Component:
         kind: Evidence for that range, one of :data:`KINDS`.
         requires: Other components that must be present, each in its range.
         upgrade: How it may be moved to.
-        states_upgrade: Whether the release itself says so; else what upstream states counts, where it does.
         source: Where the facts are from.
     """
 
@@ -76,7 +75,6 @@ class Component:
     kind: str = "supported"
     requires: Mapping[str, Range] = field(default_factory=dict)
     upgrade: UpgradeRule = UpgradeRule()
-    states_upgrade: bool = field(default=False, compare=False)
     source: str = ""
 
     @property
@@ -207,7 +205,6 @@ def _component(node: Node) -> Component:
         kind=kind.optional_text() or "supported",
         requires=_ranges(node.child("requires")),
         upgrade=_upgrade(node.child("upgrade")),
-        states_upgrade=node.child("upgrade").value is not None,
         source=node.child("source").optional_text(),
     )
 

@@ -16,7 +16,7 @@ Pre-releases, of the component or of Kubernetes, are in no range.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.domain.compatibility import TESTED, UpgradeRule
@@ -26,7 +26,6 @@ from clusterstacks.domain.verdicts import Judgement, Verdict, contains
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from clusterstacks.domain.compatibility import Compatibility, Component
     from clusterstacks.domain.ranges import Range
     from clusterstacks.domain.semver import SemVer
     from clusterstacks.domain.versions import KubernetesVersion
@@ -244,19 +243,6 @@ class UpstreamFacts:
     def upgrade_rule(self, name: str, version: SemVer) -> UpgradeRule | None:
         """Return the rule by which a component's project wants a version moved to; None where it states none."""
         return self.components[name].upgrade_rule(version) if name in self.components else None
-
-
-def with_upstream_upgrades(stated: Compatibility, facts: UpstreamFacts) -> Compatibility:
-    """Give each component whose release says nothing about upgrades the rule of its project.
-
-    What a release states under ``upgrade`` counts as a whole, so ``upgrade: {}`` lifts the project's rule.
-    """
-    return replace(stated, components=tuple(_upgraded(component, facts) for component in stated.components))
-
-
-def _upgraded(component: Component, facts: UpstreamFacts) -> Component:
-    rule = None if component.states_upgrade else facts.upgrade_rule(component.name, component.version)
-    return component if rule is None else replace(component, upgrade=rule)
 
 
 def _strictest(statements: Iterable[Statement]) -> Verdict:

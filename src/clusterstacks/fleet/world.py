@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.admission.laws import other_stack
@@ -11,7 +11,6 @@ from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.planning.patches import taken_from
 from clusterstacks.domain.planning.steps import Kind
 from clusterstacks.domain.planning.world import State, World
-from clusterstacks.domain.upstream import UpstreamFacts, with_upstream_upgrades
 from clusterstacks.fleet.candidates import published
 from clusterstacks.fleet.clusters import LiveCluster, read_cluster
 from clusterstacks.fleet.stacks import Offered, read_offered, read_rules
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.planning.compiling import Target
     from clusterstacks.domain.planning.steps import Step
     from clusterstacks.domain.planning.world import Candidate
+    from clusterstacks.domain.upstream import UpstreamFacts
     from clusterstacks.fleet.sources.opening import SourceOpener
     from clusterstacks.kube.client import Client
 
@@ -130,13 +130,7 @@ async def read_outlook(client: Client, key: ObjectKey, around: Surroundings) -> 
     for candidate in around.given:
         if (candidate.name.provider, candidate.name.stack) == (cluster.release.provider, cluster.release.stack):
             found.setdefault(candidate.name, candidate)
-    candidates = {name: _with_upgrades(one, around.upstream) for name, one in found.items()}
     rules = await read_rules(client, cluster.release, cluster.view.labels, around.now, notices)
-    state = state_of(cluster, candidates, notices)
-    world = World(tuple(candidates.values()), rules, around.upstream)
+    state = state_of(cluster, found, notices)
+    world = World(tuple(found.values()), rules, around.upstream)
     return Outlook(cluster, offered, world, state, tuple(dict.fromkeys(notices)))
-
-
-def _with_upgrades(candidate: Candidate, facts: UpstreamFacts) -> Candidate:
-    stated = candidate.compatibility
-    return candidate if stated is None else replace(candidate, compatibility=with_upstream_upgrades(stated, facts))

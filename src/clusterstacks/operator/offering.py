@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,6 @@ from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.planning.world import Candidate
-from clusterstacks.domain.upstream import UpstreamFacts, with_upstream_upgrades
 from clusterstacks.fleet.owners import leading_stack
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ class ReleaseOffers:
         supply: Brings releases that are not on disk.
         listings: What sources have.
         statements: What releases that nobody has fetched state.
-        facts: What upstream projects state about upgrades.
     """
 
     client: Client
@@ -56,7 +54,6 @@ class ReleaseOffers:
     supply: Supply
     listings: Listings
     statements: Statements
-    facts: UpstreamFacts
     _known: dict[tuple[ReleaseName, str], Candidate] = field(default_factory=dict)
 
     async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> Offer | None:
@@ -148,7 +145,7 @@ class ReleaseOffers:
     def _advised(self, namespace: str, release: ReleaseName) -> dict[ReleaseName, Candidate]:
         """Return the releases that could be offered and are not."""
         found = self.statements.known(self._stacks(namespace, release))
-        return {name: self._upgraded(one) for name, one in found.items()}
+        return dict(found)
 
     def _stacks(self, namespace: str, release: ReleaseName) -> Iterator[ClusterStack]:
         """Yield the ClusterStacks of a stack in a namespace, whatever their minor; one that cannot be read is none."""
@@ -158,12 +155,8 @@ class ReleaseOffers:
                 with suppress(SpecError):
                     yield ClusterStack.parse(manifest)
 
-    def _upgraded(self, one: Candidate) -> Candidate:
-        stated = one.compatibility
-        return one if stated is None else replace(one, compatibility=with_upstream_upgrades(stated, self.facts))
-
     def _of(self, release: Release) -> Candidate:
-        return self._upgraded(Candidate(release.name, release.metadata.kubernetes, release.compatibility))
+        return Candidate(release.name, release.metadata.kubernetes, release.compatibility)
 
     async def _policy(self, release: Manifest) -> Policy:
         stack = await leading_stack(release, self.supply.stacks, self.client)

@@ -15,7 +15,7 @@ from clusterstacks.authoring.inferring import infer, infer_file
 from clusterstacks.authoring.linting import findings
 from clusterstacks.authoring.loading import load
 from clusterstacks.authoring.stating import stated_by
-from clusterstacks.domain.compatibility import parse_compatibility
+from clusterstacks.domain.compatibility import UpgradeRule, parse_compatibility
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesVersion
 from clusterstacks.releases.archives import write_archive
@@ -251,3 +251,11 @@ def test_a_chart_that_cannot_be_read_is_named() -> None:
 def test_a_stack_that_cannot_be_read_is_refused(tmp_path: Path, changes: dict[str, str | None], told: str) -> None:
     with pytest.raises(SpecError, match=told):
         stated_by(write(tmp_path / "1-35", tiny(changes)))
+
+
+def test_what_the_project_says_about_upgrades_is_written_down_with_its_source() -> None:
+    text, stated = inferred({NET: needing("cilium 1.18.2")})
+
+    (cilium,) = [one for one in stated.components if one.name == "cilium"]
+    assert cilium.upgrade == UpgradeRule(max_minor_step=1)
+    assert "  # evidence: https://" in text[text.index('- name: "cilium"') :]

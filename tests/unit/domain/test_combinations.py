@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from clusterstacks.domain.combinations import Part, contradictions, parts, worst
-from clusterstacks.domain.compatibility import UpgradeRule, parse_compatibility
+from clusterstacks.domain.compatibility import UpgradeRule
 from clusterstacks.domain.matrices import Row, matrix
 from clusterstacks.domain.ranges import Range
 from clusterstacks.domain.semver import SemVer
@@ -17,7 +15,6 @@ from clusterstacks.domain.upstream import (
     Statement,
     UpgradeStatement,
     UpstreamFacts,
-    with_upstream_upgrades,
 )
 from clusterstacks.domain.verdicts import Judgement, Verdict
 from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
@@ -149,25 +146,3 @@ def test_a_bundle_has_its_one_version_in_a_matrix() -> None:
 
     assert [str(minor) for minor in table.minors] == ["1.35", "1.36"]
     assert [cells(row) for row in table.releases] == [["ok*", "incompatible"]]
-
-
-@pytest.mark.parametrize(
-    ("version", "stated", "rule"),
-    [
-        ("1.2.0", {}, UpgradeRule(1)),
-        ("1.2.0", {"upgrade": {"maxMinorStep": 3}}, UpgradeRule(3)),
-        ("1.2.0", {"upgrade": {}}, UpgradeRule()),
-        ("1.0.0", {}, UpgradeRule()),  # the project's rule holds since 1.1
-    ],
-)
-def test_a_release_that_says_nothing_about_upgrades_has_the_rule_of_the_project(
-    version: str, stated: dict[str, Any], rule: UpgradeRule
-) -> None:
-    document = {
-        "apiVersion": "compatibility.clusterstack.x-k8s.io/v1alpha1",
-        "kubernetes": ">=1.34",
-        "components": [net(version, **stated)],
-    }
-    (component,) = with_upstream_upgrades(parse_compatibility(document), FACTS).components
-
-    assert component.upgrade == rule
