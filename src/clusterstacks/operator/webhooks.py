@@ -71,7 +71,6 @@ class Webhooks:
                 supply=supplies.supply(_wake_nobody),
                 listings=supplies.listings,
                 statements=supplies.statements,
-                facts=upstream,
             ),
             rules=rules,
             upstream=upstream,
