@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.synced
 UV_VERSION := 0.13.9
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries demo test test-unit test-integration test-e2e check format docs bench fuzz clean
+.PHONY: help setup binaries demo demo-ranges test test-unit test-integration test-e2e check format docs bench fuzz clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -26,6 +26,9 @@ binaries: setup ## Find or build etcd, the Kubernetes binaries and the Cluster A
 
 demo: setup ## Run the main job: a release becomes a running cluster with its addons, then an upgrade
 	@$(BIN)/csctl demo
+
+demo-ranges: setup ## Show what ranges do: a refused upgrade, its way out, and a plan followed step by step
+	@$(BIN)/csctl demo --ranges
 
 test: check test-integration ## Run all default tests (static checks, unit, integration against a real API server)
 

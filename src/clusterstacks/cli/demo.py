@@ -1,7 +1,8 @@
-"""``csctl demo``: the main job from nothing to a running, upgraded cluster."""
+"""``csctl demo``: the main job from nothing to a running, upgraded cluster; or what ranges do for an upgrade."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -9,7 +10,17 @@ import click
 from clusterstacks.cli import output
 
 if TYPE_CHECKING:
-    from clusterstacks.devcluster.demo.scenario import Story
+    from collections.abc import Callable, Mapping, Sequence
+
+    from clusterstacks.cli.picture import LivePicture
+    from clusterstacks.devcluster.demo.ranges import RangesStory
+    from clusterstacks.devcluster.demo.scenario import Changes, Story
+    from clusterstacks.devcluster.state import StateDirectory
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.kube.client import Client
+
+    Summary = Callable[[], None]
 
 ENVIRONMENT = "demo"
 """Name of the environment the demo runs in; one of the user's own is not touched."""
@@ -17,17 +28,15 @@ ENVIRONMENT = "demo"
 
 @click.command(short_help="Show the main job on a local environment.")
 @click.option("--keep", is_flag=True, help="Leave everything running at the end, to look around.")
-def demo(*, keep: bool) -> None:
+@click.option("--ranges", is_flag=True, help="Show instead a refused upgrade, its way out, and a plan step by step.")
+def demo(*, keep: bool, ranges: bool) -> None:
     """Start an environment, bring a release to a cluster with its addons, upgrade it, and clean up.
 
     Everything is real: etcd, API servers, Cluster API's core manager, the operator. Only nodes are missing, so no pod
     runs.
     """
-    import asyncio
-
     from clusterstacks.cli.picture import LivePicture
     from clusterstacks.devcluster import supervisor, teardown
-    from clusterstacks.devcluster.demo.scenario import Scenario
     from clusterstacks.devcluster.environment import EnvironmentSettings
     from clusterstacks.devcluster.state import state_directory
 
@@ -37,21 +46,74 @@ def demo(*, keep: bool) -> None:
     supervisor.detach(EnvironmentSettings(state=state), report)
     try:
         with LivePicture() as picture:
-            story = asyncio.run(Scenario(state, state.releases, picture.say, picture.show).play())
-        _summarise(story)
+            summarise = (_play_ranges if ranges else _play)(state, picture)
+        summarise()
     finally:
         if not keep:
             teardown.down(state, report)
     if keep:
-        _say_what_next()
+        _say_what_next("ranged" if ranges else "first")
     else:
         output.say("\nEverything is removed again; 'csctl demo --keep' leaves it running to look around.")
 
 
+def _play(state: StateDirectory, picture: LivePicture) -> Summary:
+    import asyncio
+
+    from clusterstacks.devcluster.demo.scenario import CLUSTER, Scenario
+    from clusterstacks.devcluster.demo.scene import Scene
+
+    scene = Scene(state, CLUSTER, picture.say, picture.show)
+    return partial(_summarise, asyncio.run(Scenario(scene, state.releases).play()))
+
+
+def _play_ranges(state: StateDirectory, picture: LivePicture) -> Summary:
+    import asyncio
+
+    from clusterstacks.devcluster.demo.kubectl import Kubectl
+    from clusterstacks.devcluster.demo.ranges import CLUSTER, RangesScenario
+    from clusterstacks.devcluster.demo.scene import Scene
+
+    scene = Scene(state, CLUSTER, picture.say, picture.show)
+    plan = partial(_planned, state)
+    scenario = RangesScenario(scene, state.releases, Kubectl(state.kubeconfig), plan)
+    return partial(_summarise_ranges, asyncio.run(scenario.play()))
+
+
+async def _planned(state: StateDirectory, client: Client, goal: ReleaseName) -> Sequence[Manifest]:
+    """Print the plan as ``csctl plan`` does, and give its steps."""
+    from clusterstacks.cli.management import Management, outlook_of
+    from clusterstacks.cli.plans import answered_live, patch_command, print_steps, print_warnings
+    from clusterstacks.devcluster.demo.ranges import CLUSTER
+    from clusterstacks.domain.errors import DependencyError
+
+    found = answered_live(await outlook_of(client, CLUSTER, state.releases), goal)
+    if found is None or not found[1]["steps"]:
+        raise DependencyError("NoPlan", f"there had to be a plan to {goal}")
+    document = found[1]
+    print_warnings(document["warnings"])
+    print_steps(document["steps"], lambda patch: patch_command(Management(), CLUSTER, patch))
+    steps: Sequence[Manifest] = document["steps"]
+    return steps
+
+
 def _summarise(story: Story) -> None:
-    changes = story.changes
     output.say(f"\nAll {story.objects} addon objects were read back from the workload API server.")
     output.say(f"The upgrade from {story.first} to {story.second}:")
+    _list_changes(story.changes)
+    _say_times(story.seconds)
+
+
+def _summarise_ranges(story: RangesStory) -> None:
+    output.say("\nWhat each write did to the addons' objects, by uid and resourceVersion:")
+    for passage in story.passages:
+        output.say(passage.title)
+        _list_changes(passage.changes)
+    output.say(f"The cluster serves {story.served}; infrastructure and control plane are the same objects as before.")
+    _say_times(story.seconds)
+
+
+def _list_changes(changes: Changes) -> None:
     for title, objects in (
         ("created", changes.created),
         ("changed", changes.changed),
@@ -60,17 +122,19 @@ def _summarise(story: Story) -> None:
         for line, text in enumerate([str(identity) for identity in objects] or ["nothing"]):
             output.say(f"  {'' if line else title:8} {text}")
     output.say(f"  {'left':8} {len(changes.untouched)} objects exactly as they were")
-    steps = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in story.seconds.items())
-    output.say(f"Time: {steps}")
 
 
-def _say_what_next() -> None:
+def _say_times(seconds: Mapping[str, float]) -> None:
+    output.say(f"Time: {', '.join(f'{name} {time:.1f} s' for name, time in seconds.items())}")
+
+
+def _say_what_next(cluster: str) -> None:
     csctl, name = output.program(), f"--name {ENVIRONMENT}"
     output.say(
         "\nTo look further:\n"
         f"  {csctl} dev kubectl {name} get clusterstacks,clusterstackreleases,clusters,clusteraddons\n"
-        f"  {csctl} dev kubectl {name} describe clusteraddon cluster-addon-first\n"
-        f"  {csctl} dev kubectl {name} --cluster default/first get all --all-namespaces\n"
+        f"  {csctl} dev kubectl {name} describe clusteraddon cluster-addon-{cluster}\n"
+        f"  {csctl} dev kubectl {name} --cluster default/{cluster} get all --all-namespaces\n"
         f"  {csctl} dev logs {name} operator\n"
         f"  {csctl} dev down {name}"
     )

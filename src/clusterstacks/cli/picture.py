@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from textwrap import shorten
 from typing import TYPE_CHECKING, Self
 
 import click
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from rich.live import Live
     from rich.tree import Tree
+
+DETAIL_LENGTH = 160
+"""Characters of what a node is doing; the object itself tells all."""
 
 _SIGNS = {State.DONE: "✓", State.WORKING: "…", State.FAILED: "✗"}
 _STYLES = {State.DONE: "green", State.WORKING: "yellow", State.FAILED: "red"}
@@ -50,7 +54,9 @@ class LivePicture:
     def say(self, text: str) -> None:
         """Print a sentence that stays."""
         if self._live is not None:
-            self._live.console.print(f"\n[bold]{text}[/bold]", highlight=False)
+            from rich.text import Text
+
+            self._live.console.print(Text(f"\n{text}", "bold"))
         else:
             click.echo(f"\n{text}")
 
@@ -70,8 +76,12 @@ class LivePicture:
                     self._printed[place] = news
                     elapsed = time.monotonic() - self._began
                     click.echo(
-                        f"{elapsed:6.1f} s  {'  ' * depth}{_SIGNS[node.state]} {node.title}  {node.detail}".rstrip()
+                        f"{elapsed:6.1f} s  {'  ' * depth}{_SIGNS[node.state]} {node.title}  {_brief(node)}".rstrip()
                     )
+
+
+def _brief(node: Node) -> str:
+    return shorten(node.detail, DETAIL_LENGTH, placeholder=" ...")
 
 
 def _tree(nodes: Sequence[Node]) -> Tree:
@@ -87,6 +97,6 @@ def _grow(tree: Tree, node: Node) -> None:
     from rich.text import Text
 
     style = _STYLES[node.state]
-    branch = tree.add(Text.assemble((_SIGNS[node.state], style), " ", node.title, "  ", (node.detail, "dim")))
+    branch = tree.add(Text.assemble((_SIGNS[node.state], style), " ", node.title, "  ", (_brief(node), "dim")))
     for child in node.children:
         _grow(branch, child)

@@ -22,9 +22,11 @@ def lines(snapshot: Snapshot) -> list[tuple[int, str, State]]:
 
 
 def test_a_stack_shows_its_releases_and_their_classes() -> None:
+    spec = {"provider": "local", "name": "demo", "kubernetesVersion": "1.35"}
+    status = {"ready": True, "kubernetesVersion": "v1.35.4"}
     snapshot = Snapshot(
-        stacks=[named("demo", status={"usableVersions": "v1", **ready("True")})],
-        releases=[named("local-demo-1-35-v1", status={"ready": True, "kubernetesVersion": "v1.35.4"})],
+        stacks=[named("demo", spec=spec, status={"usableVersions": "v1", **ready("True")})],
+        releases=[named(f"local-demo-{minor}-v1", status=status) for minor in ("1-35", "1-36")],
         classes=[named("local-demo-1-35-v1", status={"observedGeneration": 1})],
     )
 

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
 from clusterstacks.api.reading import at, text
-from clusterstacks.devcluster.demo.observing import LiveObject, read_back, snapshot
-from clusterstacks.devcluster.demo.tree import Node, Snapshot, picture
 from clusterstacks.devcluster.installing import apply_in_order, read_manifests
-from clusterstacks.domain.errors import DependencyError
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import load_kubeconfig
+from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.transport import Pool
 from clusterstacks.releases.building.fixed import build_release
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from clusterstacks.devcluster.state import StateDirectory
+    from clusterstacks.devcluster.demo.observing import LiveObject
+    from clusterstacks.devcluster.demo.scene import Scene
+    from clusterstacks.devcluster.demo.tree import Snapshot
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectId
+    from clusterstacks.kube.client import Client
 
-NAMESPACE = "default"
-CLUSTER = "first"
+CLUSTER = ObjectKey("default", "first")
 """The Cluster of examples/cluster.yaml."""
-
-POLL_SECONDS = 0.25
-PATIENCE = timedelta(minutes=3)
-"""For one step of the demo; the longest takes a few seconds. Arbitrary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +54,17 @@ class Story:
     seconds: dict[str, float]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """Plays the story on a running environment.
 
     Args:
-        state: The environment.
+        scene: Where it plays.
         releases: The directory its operator takes releases from.
-        say: Called with a sentence at the beginning of each step.
-        show: Called with the picture whenever it may have changed.
     """
 
-    state: StateDirectory
+    scene: Scene
     releases: Path
-    say: Callable[[str], None]
-    show: Callable[[Sequence[Node]], None]
-    _seconds: dict[str, float] = field(default_factory=dict)
 
     async def play(self) -> Story:
         """Play it.
@@ -88,62 +72,41 @@ class Scenario:
         Raises:
             ClusterStacksError: A step did not become true in time; the message says which and why.
         """
+        scene = self.scene
         async with Pool() as pool:
-            client = Client(load_kubeconfig([self.state.kubeconfig]), pool)
+            client = scene.management(pool)
             first = await self._offer(client)
             await self._create_cluster(client, first)
-            before = await self._read_back(client, pool)
+            before = await scene.read_back(client, pool)
             second = await self._offer_next(client)
             await self._upgrade(client, second)
-            after = await self._read_back(client, pool)
-        return Story(len(before), first.class_name, second.class_name, compare(before, after), self._seconds)
+            after = await scene.read_back(client, pool)
+        return Story(len(before), first.class_name, second.class_name, compare(before, after), scene.seconds)
 
     async def _offer(self, client: Client) -> ReleaseName:
-        self.say("A provider offers a stack: kubectl apply -f examples/clusterstack.yaml")
+        self.scene.say("A provider offers a stack: kubectl apply -f examples/clusterstack.yaml")
         first = build_first(self.releases)
         await apply_in_order(client, read_manifests(examples() / "clusterstack.yaml"))
-        await self._until(client, "release ready", lambda seen: _release_ready(seen, first))
+        await self.scene.until(client, "release ready", lambda seen: release_ready(seen, first))
         return first
 
     async def _create_cluster(self, client: Client, release: ReleaseName) -> None:
-        self.say("A user creates one object: kubectl apply -f examples/cluster.yaml")
+        self.scene.say("A user creates one object: kubectl apply -f examples/cluster.yaml")
         await apply_in_order(client, read_manifests(examples() / "cluster.yaml"))
-        await self._until(client, "cluster with addons", lambda seen: _delivered(seen, release))
+        await self.scene.until(client, "cluster with addons", lambda seen: _delivered(seen, release))
 
     async def _offer_next(self, client: Client) -> ReleaseName:
-        self.say("The stack's authors publish a second release for the same Kubernetes minor")
+        self.scene.say("The stack's authors publish a second release for the same Kubernetes minor")
         second = build_second(self.releases)
-        await self._until(client, "second release ready", lambda seen: _release_ready(seen, second))
+        await self.scene.until(client, "second release ready", lambda seen: release_ready(seen, second))
         return second
 
     async def _upgrade(self, client: Client, release: ReleaseName) -> None:
         patch = {"spec": {"topology": {"classRef": {"name": release.class_name}}}}
-        self.say(f"The user names it in the Cluster: spec.topology.classRef.name: {release.class_name}")
+        self.scene.say(f"The user names it in the Cluster: spec.topology.classRef.name: {release.class_name}")
         clusters = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
-        await client.merge_patch(clusters, CLUSTER, patch, NAMESPACE)
-        await self._until(client, "upgrade", lambda seen: _delivered(seen, release))
-
-    async def _until(self, client: Client, step: str, happened: Callable[[Snapshot], bool]) -> None:
-        began = time.monotonic()
-        while True:
-            seen = await snapshot(client, NAMESPACE)
-            drawn = picture(seen)
-            self.show(drawn)
-            if happened(seen):
-                self._seconds[step] = time.monotonic() - began
-                return
-            if time.monotonic() - began > PATIENCE.total_seconds():
-                raise DependencyError("DemoStuck", _stuck(step, drawn))
-            await asyncio.sleep(POLL_SECONDS)
-
-    async def _read_back(self, client: Client, pool: Pool) -> dict[ObjectId, LiveObject]:
-        seen = await snapshot(client, NAMESPACE)
-        workload = Client(load_kubeconfig([self.state.cluster_kubeconfig(NAMESPACE, CLUSTER)]), pool)
-        found = await read_back(workload, seen.addons[0])
-        missing = [str(identity) for identity, live in found.items() if live is None]
-        if missing:
-            raise DependencyError("ObjectsMissing", f"the workload cluster has no {', '.join(missing)}")
-        return {identity: live for identity, live in found.items() if live is not None}
+        await client.merge_patch(clusters, CLUSTER.name, patch, CLUSTER.namespace)
+        await self.scene.until(client, "upgrade", lambda seen: _delivered(seen, release))
 
 
 def compare(before: dict[ObjectId, LiveObject], after: dict[ObjectId, LiveObject]) -> Changes:
@@ -159,18 +122,18 @@ def compare(before: dict[ObjectId, LiveObject], after: dict[ObjectId, LiveObject
 
 def build_first(releases: Path) -> ReleaseName:
     """Build the first release of the example stack."""
-    return build_release(_stacks() / "demo/1-35", releases, cluster_stack="v1", cluster_addon="v1", node_image="v1")
+    return build_release(stacks() / "demo/1-35", releases, cluster_stack="v1", cluster_addon="v1", node_image="v1")
 
 
 def build_second(releases: Path) -> ReleaseName:
     """Build the second release for the same Kubernetes minor: another network addon, everything else as it was."""
     return build_release(
-        _stacks() / "demo/1-35",
+        stacks() / "demo/1-35",
         releases,
         cluster_stack="v2",
         cluster_addon="v2",
         node_image="v1",
-        changes=_stacks() / "demo-next/1-35",
+        changes=stacks() / "demo-next/1-35",
     )
 
 
@@ -181,11 +144,13 @@ def examples() -> Path:
     return installed if installed.is_dir() else here.parents[4] / "examples"
 
 
-def _stacks() -> Path:
+def stacks() -> Path:
+    """Return the directory of the example stacks of the local provider."""
     return examples() / "stacks" / "local"
 
 
-def _release_ready(seen: Snapshot, release: ReleaseName) -> bool:
+def release_ready(seen: Snapshot, release: ReleaseName) -> bool:
+    """Tell whether clusters can use a release."""
     return any(
         text(found, "metadata", "name") == release.release and at(found, "status", "ready") is True
         for found in seen.releases
@@ -198,13 +163,7 @@ def _delivered(seen: Snapshot, release: ReleaseName) -> bool:
 
 def _has(addon: Manifest, release: ReleaseName) -> bool:
     return (
-        text(addon, "spec", "clusterRef", "name") == CLUSTER
+        text(addon, "spec", "clusterRef", "name") == CLUSTER.name
         and text(addon, "spec", "clusterStack") == release.class_name
         and at(addon, "status", "ready") is True
     )
-
-
-def _stuck(step: str, drawn: Sequence[Node]) -> str:
-    unfinished = [node for root in drawn for _, node in root.lines() if node.state.value != "done"]
-    lines = [f"  {node.title}: {node.detail}" for node in unfinished]
-    return "\n".join([f"'{step}' did not happen within {PATIENCE}; not done yet:", *lines])

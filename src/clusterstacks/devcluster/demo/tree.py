@@ -67,8 +67,13 @@ def _stack(stack: Manifest, snapshot: Snapshot) -> Node:
         f"ClusterStack {text(stack, 'metadata', 'name')}",
         _state(stack, ready=_is_ready(stack)),
         f"usable: {usable}" if usable else _message(stack),
-        tuple(_release(release, snapshot) for release in snapshot.releases),
+        tuple(_release(release, snapshot) for release in snapshot.releases if _offers(stack, release)),
     )
+
+
+def _offers(stack: Manifest, release: Manifest) -> bool:
+    provider, name, minor = (text(stack, "spec", key) for key in ("provider", "name", "kubernetesVersion"))
+    return text(release, "metadata", "name").startswith(f"{provider}-{name}-{minor.replace('.', '-')}-")
 
 
 def _release(release: Manifest, snapshot: Snapshot) -> Node:
