@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.compatibility import Component, leading
+from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.planning.binding import Binding, bind, groups
 from clusterstacks.domain.planning.catalogue import Fact, Statements, catalogue
 from clusterstacks.domain.planning.facts import Judges, Violation, violations
-from clusterstacks.domain.planning.model import ABSENT, Addon, Choice, Group, Node, Option, option_moves
-from clusterstacks.domain.semver import SemVer
+from clusterstacks.domain.planning.model import ABSENT, Addon, Choice, Group, Node, option_moves
+from clusterstacks.domain.planning.options import goals_of, installed_option, options_of, providers, strangers
 from clusterstacks.domain.versions import KubernetesVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from clusterstacks.domain.planning.world import Candidate, State, World
 
@@ -165,7 +165,7 @@ def compile_model(
     installed = _installed(state, candidates[index[state.release]])
     wanted = set(goal.compatibility.addons()) if goal is not None and goal.compatibility is not None else None
     names = sorted(set(installed).union(*(one.addons() for one in stated)))
-    options = {name: _options(name, candidates, installed.get(name)) for name in names}
+    options = {name: options_of(name, candidates, installed.get(name)) for name in names}
     addons = {
         name: Addon(
             name,
@@ -179,9 +179,8 @@ def compile_model(
         )
         for name in names
     }
-    binding = bind(_providers(addons.values()), stated, world.rules)
-    strangers = _strangers(addons.values())
-    statements = Statements(candidates, strangers, world.rules, world.upstream, goal_version)
+    binding = bind(providers(addons.values()), stated, world.rules)
+    statements = Statements(candidates, strangers(addons.values()), world.rules, world.upstream, goal_version)
     facts = catalogue(binding, statements)
     counting = [fact.addons for fact in facts.values() if judges.enforces(fact.id)]
     if bound_only:
@@ -210,11 +209,11 @@ def compile_model(
         ),
         start=Node(index[state.release], versions.index(state.kubernetes)),
         choices=tuple(
-            tuple(_installed_option(addon, installed, state.release) for addon in one.addons) for one in grouped
+            tuple(installed_option(addon, installed, state.release) for addon in one.addons) for one in grouped
         ),
         goal_candidate=None if goal is None else index[goal.name],
         goal_version=versions.index(goal_version) if goal_version in versions else -1,
-        goals=None if goal is None or goal.compatibility is None else _goals(grouped, goal),
+        goals=None if goal is None or goal.compatibility is None else goals_of(grouped, goal),
         judges=judges,
         facts=facts,
     )
@@ -263,71 +262,6 @@ def _installed(state: State, candidate: Candidate) -> dict[str, str]:
     if state.addons is not None:
         return dict(state.addons)
     return {addon: leading(addon, stated.of_addon(addon)).text for addon in stated.addons()}
-
-
-def _options(addon: str, candidates: Iterable[Candidate], installed: str | None) -> tuple[Option, ...]:
-    """Collect the versions of an addon; releases that state the same of one share an option."""
-    found: list[tuple[tuple[Component, ...], list[ReleaseName]]] = []
-    for candidate in candidates:
-        components = candidate.compatibility.of_addon(addon) if candidate.compatibility is not None else ()
-        if not components:
-            continue
-        for known, releases in found:
-            if known == components:
-                releases.append(candidate.name)
-                break
-        else:
-            found.append((components, [candidate.name]))
-    options = [Option(leading(addon, known).text, known, tuple(releases)) for known, releases in found]
-    if installed is not None and not any(_is(option, addon, installed) for option in options):
-        options.append(Option(installed, (_stranger(addon, installed, options),)))
-    return tuple(sorted(options, key=lambda one: (leading(addon, one.components).version, one.version, one.releases)))
-
-
-def _stranger(addon: str, version: str, options: Sequence[Option]) -> Component:
-    """Describe an installed version that no release has: nothing but its name is known."""
-    name = leading(addon, options[0].components).name if options else addon
-    return Component(name, SemVer.parse(version), version.removeprefix("v"), addon)
-
-
-def _strangers(addons: Iterable[Addon]) -> list[Component]:
-    options = [option for addon in addons for option in addon.options if not option.releases]
-    return [component for option in options for component in option.components]
-
-
-def _is(option: Option, addon: str, version: str) -> bool:
-    return leading(addon, option.components).version == SemVer.parse(version)
-
-
-def _providers(addons: Iterable[Addon]) -> dict[str, frozenset[str]]:
-    providers: dict[str, set[str]] = {}
-    for addon in addons:
-        for option in addon.options:
-            for component in option.components:
-                providers.setdefault(component.name, set()).add(addon.name)
-    return {name: frozenset(bringing) for name, bringing in providers.items()}
-
-
-def _installed_option(addon: Addon, installed: Mapping[str, str], release: ReleaseName) -> int:
-    """Return the option that is installed; of several with the same version the class's own, else the newest's."""
-    if addon.name not in installed:
-        return ABSENT
-    same = [at for at, option in enumerate(addon.options) if _is(option, addon.name, installed[addon.name])]
-    return next((at for at in same if release in addon.options[at].releases), same[-1])
-
-
-def _goals(grouped: Iterable[Group], goal: Candidate) -> tuple[tuple[frozenset[int], ...], ...]:
-    return tuple(tuple(_wanted(addon, goal) for addon in group.addons) for group in grouped)
-
-
-def _wanted(addon: Addon, goal: Candidate) -> frozenset[int]:
-    """Return the options that count as the release's version of an addon."""
-    stated = goal.compatibility
-    components = stated.of_addon(addon.name) if stated is not None else ()
-    if not components:
-        return frozenset({ABSENT})
-    version = leading(addon.name, components).text
-    return frozenset(at for at, option in enumerate(addon.options) if _is(option, addon.name, version))
 
 
 def _concerned_only(name: str, binding: Binding) -> Callable[[Violation], bool]:
