@@ -13,9 +13,8 @@ NUMBER = re.compile(r"(?<=_)d(\d+)(?=_)")
 
 WANTED = [
     *range(1, 6),
-    *range(7, 10),
-    *range(13, 23),
-    *range(29, 36),
+    *range(7, 23),
+    *range(28, 36),
     *range(41, 58),
     59,
     *range(61, 66),
@@ -24,8 +23,7 @@ WANTED = [
     69,
     73,
     75,
-    77,
-    78,
+    *range(77, 80),
     *range(80, 83),
 ]
 """Numbers of the defects as the regression list of the project counts them."""

@@ -49,6 +49,14 @@ flavour: {{ .InfraCluster.spec.flavour }}
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: a\nstringData:\n  key: hunter2\n"
 
 
+RANGED = """\
+apiVersion: compatibility.clusterstack.x-k8s.io/v1alpha1
+kubernetes: '>=1.34 <1.37'
+components:
+- {name: net, addon: net, version: 1.0.0, kubernetes: '>=1.30'}
+"""
+
+
 class Case(NamedTuple):
     rule: str
     place: str
@@ -90,6 +98,11 @@ CASES = (
         {CLASS_FILE: CLASS.replace("TinyClusterTemplate\n            match", "TinyTemplate\n            match")},
     ),
     Case("patch-variable", f"{CLASS_FILE}:24", {CLASS_FILE: CLASS.replace("variable: size", "variable: sizes.small")}),
+    Case(
+        "fixed-version",
+        f"{TEMPLATE_FILE}:7",
+        {TEMPLATE_FILE: TEMPLATE.replace("plain", "image-v1.35.4"), "compatibility.yaml": RANGED},
+    ),
     Case(
         "repeated-object",
         f"{MORE}:5",

@@ -9,7 +9,9 @@ from clusterstacks.api.reading import at, mapping, mappings, text
 from clusterstacks.authoring.findings import Fault, Rule, Severity
 from clusterstacks.authoring.lines import line_of_text
 from clusterstacks.authoring.sample import NAMESPACE
+from clusterstacks.authoring.stating import stated_in
 from clusterstacks.domain.classobjects import GroupKind, check_class_objects
+from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import object_id, split_api_version
 
@@ -142,6 +144,38 @@ def _reference(place: str, holder: Manifest) -> Iterator[tuple[str, Manifest]]:
         yield place, reference
 
 
+def fixed_versions(stack: Stack) -> Iterator[Fault]:
+    """A class for a range of Kubernetes versions chooses what belongs to one, as node images do, by the cluster's."""
+    if stack.settings is None or not _is_ranged(stack):
+        return
+    version = stack.settings.kubernetes.text.removeprefix("v")
+    for document in _documents(stack):
+        for named in _texts(document.manifest.get("spec")):
+            if version in named:
+                problem = f"{shown(named)} is fixed to {version}, and clusters of the class may run other versions"
+                way_out = "choose it in a patch by builtin.controlPlane.version and builtin.machineDeployment.version"
+                yield _fault(stack, document, problem, way_out, version)
+                break
+
+
+def _is_ranged(stack: Stack) -> bool:
+    try:
+        return stated_in(stack) is not None
+    except SpecError:
+        return False
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+
+
 def _documents(stack: Stack) -> tuple[Document, ...]:
     chart = stack.class_chart
     return chart.documents if chart else ()
@@ -179,4 +213,10 @@ RULES = (
     Rule("class-reference", Severity.ERROR, "Every template a ClusterClass names is in the chart.", references),
     Rule("patch-target", Severity.ERROR, "Every patch selects a template the ClusterClass names.", patch_targets),
     Rule("patch-variable", Severity.ERROR, "Every variable a patch reads is defined.", patch_variables),
+    Rule(
+        "fixed-version",
+        Severity.WARNING,
+        "A class for several Kubernetes versions has nothing, like a node image, that is fixed to one.",
+        fixed_versions,
+    ),
 )
