@@ -106,14 +106,16 @@ class CompatibilityRule(KubernetesObject):
         Raises:
             SpecError: ``expires`` is no time.
         """
+        return self.selects(release, labels) and (not self.spec.expires or now < self._expiry())
+
+    def selects(self, release: ReleaseName, labels: Mapping[str, str]) -> bool:
+        """Tell whether the rule is for a Cluster, expired or not; the parameters are those of :meth:`concerns`."""
         spec = self.spec
         if spec.stacks and not any(
             one.provider in ("", release.provider) and one.name in ("", release.stack) for one in spec.stacks
         ):
             return False
-        if spec.clusters is not None and not spec.clusters.matches(labels):
-            return False
-        return not spec.expires or now < self._expiry()
+        return spec.clusters is None or spec.clusters.matches(labels)
 
     def check(self) -> None:
         """Raise SpecError where the rule would be of no use."""

@@ -48,6 +48,8 @@ READY_CONDITION: Final = READY
 
 ADDONS_READY_CONDITION: Final = "ClusterStackAddonsReady"
 """Condition on the Cluster that mirrors its ClusterAddon; usable in ``availabilityGates`` (ours)."""
+WITHIN_RANGES_CONDITION: Final = "ClusterStackWithinRanges"
+"""Condition on the Cluster while the one of its ClusterAddon is False; absent while there is nothing to tell (ours)."""
 
 
 class Kind(StrEnum):
@@ -97,6 +99,8 @@ class AddonCondition(StrEnum):
     CHART_APPLIED = "HelmChartApplied"
     CHART_DELETED = "HelmChartDeleted"
     CEL_EVALUATED = "EvaluatedCEL"
+    WITHIN_RANGES = "WithinRanges"
+    """Nothing speaks against the versions the cluster has, nor is about to (ours); it does not count for Ready."""
 
 
 class Reason(StrEnum):

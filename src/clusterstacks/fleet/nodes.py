@@ -47,15 +47,19 @@ async def _asked_of_control_plane(client: Client, view: ClusterView) -> tuple[st
     return reported_versions(await client.find(resource, reference.name, reference.namespace) or {})
 
 
+def reported_workers(view: ClusterView) -> list[KubernetesVersion]:
+    """Return the versions of the workers that the Cluster itself reports; none before Cluster API 1.14."""
+    return _parsed(text(one, "version") for one in mappings(view.raw, "status", "workers", "versions"))
+
+
 async def worker_versions(client: Client, view: ClusterView, notices: list[str]) -> list[KubernetesVersion]:
     """Return every version the workers have; none where there are none.
 
     Raises:
         ClusterStacksError: The API server does not answer.
     """
-    told = [text(one, "version") for one in mappings(view.raw, "status", "workers", "versions")]
-    if told:
-        return _parsed(told)
+    if told := reported_workers(view):
+        return told
     labels = f"{CLUSTER_NAME_LABEL}={view.name}"
     consequence = "the workers are taken to have the version that is asked for"
     machines = await or_else(

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterapi import cluster_view, is_watched
+from clusterstacks.api.compatibilityrule import CompatibilityRule
 from clusterstacks.api.reading import at, mappings, text
 from clusterstacks.controllers.clusteraddon.creation import releases_used
 from clusterstacks.controllers.clusteraddon.inputs import stable
+from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_class, parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.fleet.owners import STACK_INDEX, stacks_owning
@@ -68,6 +70,21 @@ def concerns_addons(change: Change) -> bool:
 
 def _decisive(cluster: Manifest) -> tuple[ClusterView, Manifest]:
     return cluster_view(cluster), stable(cluster)
+
+
+def _rule(manifest: Manifest) -> CompatibilityRule | None:
+    """Read a rule; one that cannot be read counts for nobody."""
+    try:
+        return CompatibilityRule.parse(manifest)
+    except SpecError:
+        return None
+
+
+def _selects(rule: CompatibilityRule, cluster: ClusterView) -> bool:
+    try:
+        return rule.selects(parse_class(cluster.class_name), cluster.labels)
+    except InvalidName:
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +158,16 @@ class Wakers:
         except InvalidName:
             return
         self._enqueue_release(ObjectKey(change.key.namespace, release.release))
+
+    def rule_changed(self, change: Change) -> None:
+        """A CompatibilityRule wakes the ClusterAddons of the Clusters it was or is for."""
+        if not is_news(change):
+            return
+        rules = [rule for manifest in (change.old, change.new) if manifest and (rule := _rule(manifest)) is not None]
+        for cluster in self.clusters.all():
+            view = cluster_view(cluster)
+            if is_watched(cluster, self.watch_filter) and any(_selects(rule, view) for rule in rules):
+                self.addon_host.enqueue(ObjectKey(view.namespace, addon_name(view.name)))
 
     def provider_changed(self, key: ObjectKey) -> None:
         """A provider object wakes the release of its name."""

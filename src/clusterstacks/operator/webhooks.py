@@ -13,23 +13,22 @@ from clusterstacks.admission.configuration import Endpoint, Scope
 from clusterstacks.admission.judging import Judge
 from clusterstacks.admission.keeping import SECRET_NAME, CertificateKeeper
 from clusterstacks.admission.ours import OwnKinds
-from clusterstacks.admission.rules import ProviderRules
 from clusterstacks.admission.server import WebhookServer
 from clusterstacks.api.compatibility.library import facts
-from clusterstacks.api.names import GROUP, Kind
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.tls import server_context
 from clusterstacks.operator.offering import ReleaseOffers
-from clusterstacks.runtime.informer import Informer
+from clusterstacks.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from clusterstacks.admission.rules import ProviderRules
     from clusterstacks.kube.client import Client
     from clusterstacks.operator.settings import Settings
     from clusterstacks.operator.supplying import Supplies
-    from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder
+    from clusterstacks.runtime.informer import Informer
 
 HOME = "default"
 """Namespace of the Secret where the webhooks are no Service and the operator is not told of one namespace only."""
@@ -44,7 +43,7 @@ class Webhooks:
         informers: Of ClusterStackReleases, ClusterAddons and Clusters, by the lower-case kind.
         supplies: Where releases come from.
         events: Where it is told that an annotation let something through.
-        clock: Time.
+        rules: The provider's.
     """
 
     def __init__(
@@ -55,14 +54,11 @@ class Webhooks:
         informers: Mapping[str, Informer],
         supplies: Supplies,
         events: EventRecorder,
-        clock: Clock,
+        rules: ProviderRules,
     ) -> None:
         endpoint = Endpoint(settings.webhook_service, settings.webhook_url)
         upstream, releases = facts(), informers["clusterstackrelease"].store
         self._adviser = Adviser()
-        rules = ProviderRules(clock)
-        self._rules = Informer(client, GROUP, Kind.COMPATIBILITY_RULE)
-        self._rules.subscribe(rules.changed)
         clusters = ClusterJudge(
             offers=ReleaseOffers(
                 client=client,
@@ -87,13 +83,12 @@ class Webhooks:
             scope=Scope(settings.namespace, settings.watch_filter),
             context=context,
             listening=self.server.started,
-            clock=clock,
+            clock=SystemClock(),
         )
 
     async def run(self) -> None:
         """Serve until cancelled; the API server is told of the webhooks once they can be called."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._rules.run(), name="informer of rules")
             group.create_task(self._keeper.run(), name="certificate of the webhooks")
             group.create_task(self._serve(), name="webhook server")
 

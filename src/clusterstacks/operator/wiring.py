@@ -9,6 +9,8 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from clusterstacks.admission.rules import ProviderRules
+from clusterstacks.api.compatibility.library import facts
 from clusterstacks.api.names import (
     CLUSTER_API_GROUP,
     CLUSTER_CLASS_KIND,
@@ -20,6 +22,8 @@ from clusterstacks.api.names import (
 from clusterstacks.apply.engine import Applier
 from clusterstacks.controllers.base import StatusReconciler
 from clusterstacks.controllers.clusteraddon.creation import AddonCreator
+from clusterstacks.controllers.clusteraddon.livecheck import ADVISORY as ADDON_ADVISORY
+from clusterstacks.controllers.clusteraddon.livecheck import LiveCheck
 from clusterstacks.controllers.clusteraddon.offers import Offers
 from clusterstacks.controllers.clusteraddon.reconciler import AddonReconciler
 from clusterstacks.controllers.clusteraddon.rolling import Rolling
@@ -51,6 +55,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from clusterstacks.controllers.base import Draft
+    from clusterstacks.domain.compatibility import Rule
+    from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.domain.outcomes import Outcome
     from clusterstacks.operator.settings import Settings
@@ -98,6 +104,9 @@ class Operator:
             ),
             "clusterclass": self._informer(CLUSTER_API_GROUP, CLUSTER_CLASS_KIND),
         }
+        self._rules = ProviderRules(self._clock)
+        # Nobody waits for it: where rules cannot be read, clusters come up all the same.
+        self._rule_informer = Informer(self._client, GROUP, Kind.COMPATIBILITY_RULE)
         self._provider_informers: asyncio.Queue[Informer] = asyncio.Queue()
         self._supplies = Supplies(
             settings,
@@ -127,6 +136,7 @@ class Operator:
             f"{name} informer": informer.run for name, informer in self._informers.items()
         }
         services |= {f"{name} controller": self._after_sync(host.run) for name, host in self._hosts.items()}
+        services["compatibilityrule informer"] = self._rule_informer.run
         services["release collection"] = self._after_sync(self._collect_releases)
         services["provider informers"] = self._run_provider_informers
         if self._webhooks is not None:
@@ -176,7 +186,8 @@ class Operator:
             "clusterstack": self._host("clusterstack", self._framed(Kind.CLUSTER_STACK, self._stack_reconciler().work)),
             "clusterstackrelease": self._host("clusterstackrelease", release),
             "clusteraddon": self._host(
-                "clusteraddon", self._framed(Kind.CLUSTER_ADDON, self._addon_reconciler(offers).work)
+                "clusteraddon",
+                self._framed(Kind.CLUSTER_ADDON, self._addon_reconciler(offers).work, ADDON_ADVISORY),
             ),
             "cluster": self._host("cluster", creator.reconcile),
         }
@@ -217,8 +228,16 @@ class Operator:
             metrics=self._metrics,
         )
         return AddonReconciler(
-            client=self._client, clock=self._clock, offers=offers, workloads=self._workloads, rolling=rolling
+            client=self._client,
+            clock=self._clock,
+            offers=offers,
+            workloads=self._workloads,
+            rolling=rolling,
+            live=LiveCheck(store=self._supplies.store, counting=self._counting, upstream=facts()),
         )
+
+    def _counting(self, release: ReleaseName, labels: Mapping[str, str]) -> tuple[Rule, ...] | None:
+        return self._rules.counting(release, labels) if self._rule_informer.is_synced else None
 
     def _waker(self, host: str) -> Callable[[ObjectKey], None]:
         """Give what wakes an object of a controller that is built later."""
@@ -280,7 +299,7 @@ class Operator:
             informers=self._informers,
             supplies=self._supplies,
             events=self._events,
-            clock=self._clock,
+            rules=self._rules,
         )
 
     def _build_wakers(self) -> Wakers:
@@ -302,6 +321,8 @@ class Operator:
         self._informers["clusteraddon"].subscribe(wakers.addon_changed)
         self._informers["cluster"].subscribe(wakers.cluster_changed)
         self._informers["clusterclass"].subscribe(wakers.class_changed)
+        self._rule_informer.subscribe(self._rules.changed)
+        self._rule_informer.subscribe(wakers.rule_changed)
         return wakers
 
     def _after_sync(self, service: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from clusterstacks.controllers.clusteraddon.mirror import mirror, withdraw
+from clusterstacks.domain.conditions import Condition
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Settled
 from clusterstacks.kube.resources import Resource
@@ -51,3 +52,19 @@ async def test_nothing_is_said_about_a_specification_that_nobody_has_looked_at()
     await mirror(api, read, Settled(), NOW)
 
     assert conditions(api) == {"Available": "True"}
+
+
+async def test_what_speaks_against_the_versions_is_told_beside_in_one_write_and_only_while_it_does() -> None:
+    api, read = await raced()
+    outside = Condition("WithinRanges", "False", "OutsideRanges", "cilium leaks")
+
+    await mirror(api, read, Settled(), NOW, outside)
+    ours = {"ClusterStackAddonsReady": "True", "ClusterStackWithinRanges": "False"}
+    assert conditions(api) == {"Available": "True", **ours}
+    written = api.objects(CLUSTERS)[ObjectKey("team", "one")]
+
+    await mirror(api, written, Settled(), NOW, outside)
+    assert api.objects(CLUSTERS)[ObjectKey("team", "one")] == written
+
+    await mirror(api, written, Settled(), NOW, Condition("WithinRanges", "True"))
+    assert conditions(api) == {"Available": "True", "ClusterStackAddonsReady": "True"}

@@ -1,11 +1,11 @@
-"""The addons' state on the user's one object: condition ClusterStackAddonsReady of the Cluster."""
+"""The addons' state on the user's one object: ClusterStackAddonsReady and ClusterStackWithinRanges of the Cluster."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.api.clusterconditions import with_cluster_condition
-from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_API_GROUP, CLUSTER_KIND
+from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_API_GROUP, CLUSTER_KIND, WITHIN_RANGES_CONDITION
 from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
 from clusterstacks.kube.errors import Conflict
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from clusterstacks.domain.conditions import Condition
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
 
@@ -23,19 +24,38 @@ PatchOf: TypeAlias = "Callable[[Manifest], Manifest | None]"
 """Makes the patch for a Cluster as it was read; None when there is nothing to write."""
 
 
-async def mirror(client: Client, cluster: Manifest, outcome: Outcome, now: datetime) -> None:
-    """Write how the addons are doing into the Cluster's conditions, if that is news."""
+async def mirror(
+    client: Client, cluster: Manifest, outcome: Outcome, now: datetime, within: Condition | None = None
+) -> None:
+    """Write how the addons are doing into the Cluster's conditions, if that is news.
+
+    Args:
+        client: The management cluster.
+        cluster: The Cluster as it was read.
+        outcome: What the reconcile ended with.
+        now: When it ended.
+        within: Whether the cluster is within its ranges; only what is wrong is told.
+    """
     status, reason, message = _state(outcome)
 
     def patch_of(read: Manifest) -> Manifest | None:
-        return with_cluster_condition(read, ADDONS_READY_CONDITION, status, reason, message, now)
+        ready = with_cluster_condition(read, ADDONS_READY_CONDITION, status, reason, message, now)
+        after = {**read, "status": {**(read.get("status") or {}), **ready["status"]}} if ready else read
+        if within is None or within.status != "False":
+            return _without(after, WITHIN_RANGES_CONDITION) or ready
+        told = with_cluster_condition(after, WITHIN_RANGES_CONDITION, "False", within.reason, within.message, now)
+        return told or ready
 
     await _write(client, cluster, patch_of)
 
 
 async def withdraw(client: Client, cluster: Manifest) -> None:
-    """Take the condition off a Cluster whose ClusterAddon goes."""
-    await _write(client, cluster, _without_condition)
+    """Take the conditions off a Cluster whose ClusterAddon goes."""
+
+    def patch_of(read: Manifest) -> Manifest | None:
+        return _without(read, ADDONS_READY_CONDITION, WITHIN_RANGES_CONDITION)
+
+    await _write(client, cluster, patch_of)
 
 
 async def _write(client: Client, cluster: Manifest, patch_of: PatchOf) -> None:
@@ -59,9 +79,9 @@ async def _write(client: Client, cluster: Manifest, patch_of: PatchOf) -> None:
             return
 
 
-def _without_condition(cluster: Manifest) -> Manifest | None:
+def _without(cluster: Manifest, *types: str) -> Manifest | None:
     conditions = (cluster.get("status") or {}).get("conditions") or []
-    left = [condition for condition in conditions if condition.get("type") != ADDONS_READY_CONDITION]
+    left = [condition for condition in conditions if condition.get("type") not in types]
     if len(left) == len(conditions):
         return None
     revision = cluster["metadata"]["resourceVersion"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.clusteraddon import ClusterAddon
 from clusterstacks.api.names import ADDON_FINALIZER, AddonCondition, Reason
 from clusterstacks.controllers.clusteraddon.inputs import seen_digest
+from clusterstacks.controllers.clusteraddon.livecheck import ADVISORY
 from clusterstacks.controllers.clusteraddon.mirror import mirror, withdraw
 from clusterstacks.controllers.clusteraddon.observing import Seen, observe
 from clusterstacks.controllers.clusteraddon.offers import CLASS_NOT_OFFERED
@@ -22,6 +23,7 @@ from clusterstacks.domain.progress import Progress, read_progress
 if TYPE_CHECKING:
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.controllers.base import Draft
+    from clusterstacks.controllers.clusteraddon.livecheck import LiveCheck
     from clusterstacks.controllers.clusteraddon.offers import Offers
     from clusterstacks.controllers.clusteraddon.rolling import Rolling
     from clusterstacks.controllers.clusteraddon.workloads import Workloads
@@ -54,6 +56,7 @@ class AddonReconciler:
     offers: Offers
     workloads: Workloads
     rolling: Rolling
+    live: LiveCheck
 
     async def work(self, draft: Draft) -> Outcome | None:
         """Do what is next for one cluster's addons; None where they are nobody's or not to be touched."""
@@ -72,11 +75,13 @@ class AddonReconciler:
         try:
             outcome = await self._deliver(draft, addon, seen)
         except ClusterStacksError as error:
-            await mirror(self.client, seen.cluster.raw, outcome_of(error), self.clock.now())
+            await self._mirror(draft, seen, outcome_of(error))
             draft.status["ready"] = False
             raise
         draft.status["ready"] = isinstance(outcome, Settled)
-        await mirror(self.client, seen.cluster.raw, outcome, self.clock.now())
+        if isinstance(outcome, Settled):
+            await self.live.look(draft, seen)
+        await self._mirror(draft, seen, outcome)
         return outcome
 
     async def _begin(self, draft: Draft, addon: ClusterAddon, seen: Seen) -> None:
@@ -87,7 +92,11 @@ class AddonReconciler:
         draft.status["ready"] = False
         beginning = Waiting("RollingOut", f"the addons of class {recorded} give way to those of {wanted}")
         await draft.checkpoint(beginning)
-        await mirror(self.client, seen.cluster.raw, beginning, self.clock.now())
+        await self._mirror(draft, seen, beginning)
+
+    async def _mirror(self, draft: Draft, seen: Seen, outcome: Outcome) -> None:
+        within = draft.condition(AddonCondition.WITHIN_RANGES)
+        await mirror(self.client, seen.cluster.raw, outcome, self.clock.now(), within)
 
     async def _end(self, draft: Draft, seen: Seen | None, cluster: ObjectKey) -> Outcome:
         """Let a deleted ClusterAddon go. The cluster keeps its addons; while it exists a new one is created (D21)."""
@@ -105,7 +114,7 @@ class AddonReconciler:
         progress = read_progress(addon.status.target, draft.status.get("stages"))
         inputs = seen_digest(str(seen.minor), seen.digest, seen.data)
         changed = addon.status.observed_inputs != inputs
-        draft.reconsider(AddonCondition)
+        draft.reconsider(condition for condition in AddonCondition if condition not in ADVISORY)
         if recorded == wanted and not changed and progress == Progress():
             return Settled(RESYNC)
         if recorded != wanted or seen.lenders:

@@ -14,7 +14,7 @@ from clusterstacks.domain.verdicts import Verdict
 from clusterstacks.domain.versions import KubernetesVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from clusterstacks.domain.compatibility import Component
     from clusterstacks.domain.decoupling import AddonWishes
@@ -114,7 +114,7 @@ def decide(write: Write, policy: Policy, judges: Judges) -> Decision:
     warnings = (*(one.text for one in judged.findings if one not in against), *judged.warnings)
     if not against:
         return Decision(Answer(warnings=warnings))
-    refusal = _refusal(after, against)
+    refusal = told_against(after, against)
     if reason := write.annotations.get(ESCAPE_ANNOTATION, "").strip():
         let_through = f"allowed because of annotation {ESCAPE_ANNOTATION} ({reason})"
         warnings = (let_through, *(one.text for one in against), *warnings)
@@ -156,7 +156,8 @@ def _not_the_one(write: Write) -> Finding | None:
     return Finding(Verdict.INCOMPATIBLE, f"class:{name}", text)
 
 
-def _refusal(after: Setup, against: tuple[Finding, ...]) -> str:
+def told_against(after: Setup, against: Sequence[Finding]) -> str:
+    """Say what speaks against a combination, for a person."""
     texts = [_blame(one) for one in against[:SHOWN_FACTS]]
     more = f"; and {len(against) - SHOWN_FACTS} more" if len(against) > SHOWN_FACTS else ""
     place = f"class {after.candidate.name.class_name} with Kubernetes {after.kubernetes}"

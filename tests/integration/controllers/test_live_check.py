@@ -1,0 +1,116 @@
+"""A settled cluster that slides out of its ranges says so before anybody moves it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.api.names import CLUSTER_KIND, GROUP, Kind
+from clusterstacks.domain.objects import ObjectKey
+from tests.integration.controllers.test_decoupled_addons import offered, ranged
+from tests.support.operating import attempts, condition_of, finished_status, is_ready
+from tests.support.stacks import KUBERNETES, config_map, templates
+from tests.support.waiting import eventually
+from tests.support.writes import writes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.operator.wiring import Operator
+    from tests.support.operating import World
+
+ADDON = "cluster-addon-one"
+CONDITION = "WithinRanges"
+MIRRORED = "ClusterStackWithinRanges"
+
+
+@asynccontextmanager
+async def rule(world: World, **spec: Any) -> AsyncIterator[Manifest]:
+    """A rule of the provider about this test's stack."""
+    stated = {"message": "cni 1.1 leaks", "way": "wait for cni 1.9", **spec}
+    manifest = {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": Kind.COMPATIBILITY_RULE.value,
+        "metadata": {"name": world.namespace},
+        "spec": {"when": {"components": {"cni": "<1.9"}}, "stacks": [{"name": world.stack.word}], **stated},
+    }
+    created = await world.create(manifest)
+    try:
+        yield created
+    finally:
+        await world.delete(created)
+
+
+async def fits(world: World) -> Manifest:
+    def told(addon: Manifest) -> bool:
+        return is_ready(addon) and condition_of(addon, CONDITION).get("status") == "True"
+
+    addon = await world.until(Kind.CLUSTER_ADDON, ADDON, told)
+    await world.until(CLUSTER_KIND, "one", lambda cluster: not condition_of(cluster, MIRRORED))
+    return addon
+
+
+async def looked_at(operator: Operator, times: int) -> None:
+    async def looked() -> bool:
+        return attempts(operator, "clusteraddon") >= times
+
+    await eventually(looked, seconds=20, about=f"{times} looks at the ClusterAddon")
+
+
+async def test_a_rule_that_appears_is_said_with_its_way_and_taken_back_when_it_goes(world: World) -> None:
+    name = ranged(world, "v1", "cni")
+    async with world.operator():
+        await offered(world, "v1")
+        await world.cluster("one", name.class_name)
+        await fits(world)
+
+        async with rule(world, severity="Deny") as denied:
+            words = [f"class {name.class_name} with Kubernetes", "cni 1.1 leaks; wait for cni 1.9"]
+            found = await world.says(Kind.CLUSTER_ADDON, ADDON, CONDITION, "OutsideRanges", words=words)
+            assert found["severity"] == "Warning"
+            await world.says(CLUSTER_KIND, "one", MIRRORED, "OutsideRanges", words=words)
+            addon = await world.addon("one")
+            assert is_ready(addon), "nothing is broken: it is only not to be done again"
+
+            await world.patch(denied, {"spec": {"severity": "Warn"}})
+            found = await world.says(Kind.CLUSTER_ADDON, ADDON, CONDITION, "RuleWarns", words=words[1:])
+            assert found["severity"] == "Info"
+        await fits(world)
+        events = [one["reason"] for one in await world.events(addon)]
+        assert (events.count("OutsideRanges"), events.count("RuleWarns")) == (1, 0)
+
+
+async def test_a_restart_of_a_cluster_outside_its_ranges_writes_nothing(world: World) -> None:
+    name = ranged(world, "v1", "cni")
+    async with rule(world, severity="Deny"):
+        async with world.operator():
+            await offered(world, "v1")
+            await world.cluster("one", name.class_name)
+            await world.says(Kind.CLUSTER_ADDON, ADDON, CONDITION)
+            await world.addons_ready("one", name.class_name)
+            await world.says(CLUSTER_KIND, "one", MIRRORED)
+        before = await writes(world.client)
+        async with world.operator() as operator:
+            await operator._rule_informer.synced()
+            await looked_at(operator, times=1)
+            operator._hosts["clusteraddon"].enqueue(ObjectKey(world.namespace, ADDON))
+            await looked_at(operator, times=2)
+            assert await writes(world.client) == before
+
+
+async def test_workers_that_stay_behind_are_said_of_a_bundle_too(world: World) -> None:
+    name = world.stack.release("v1")
+    world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
+    async with world.operator(), rule(world, severity="Deny"):
+        await offered(world, "v1")
+        cluster = await world.cluster("one", name.class_name)
+        await fits(world)
+
+        lagging = {**finished_status(), "workers": {"versions": [{"version": KUBERNETES}, {"version": "v1.30.2"}]}}
+        await world.patch(cluster, {"status": lagging}, "status")
+        words = ["workers of v1.30.2 stay behind", "at most 3 minors older", "let the workers follow"]
+        await world.says(Kind.CLUSTER_ADDON, ADDON, CONDITION, "WorkersLag", words=words)
+
+        await world.patch(cluster, {"status": {"workers": {"versions": [{"version": KUBERNETES}]}}}, "status")
+        await fits(world)
