@@ -75,12 +75,14 @@ def _play_ranges(state: StateDirectory, picture: LivePicture) -> Summary:
     from clusterstacks.devcluster.demo.scene import Scene
 
     scene = Scene(state, CLUSTER, picture.say, picture.show)
-    plan = partial(_planned, state)
+    plan = partial(_planned, state, picture)
     scenario = RangesScenario(scene, state.releases, Kubectl(state.kubeconfig), plan)
     return partial(_summarise_ranges, asyncio.run(scenario.play()))
 
 
-async def _planned(state: StateDirectory, client: Client, goal: ReleaseName) -> Sequence[Manifest]:
+async def _planned(
+    state: StateDirectory, picture: LivePicture, client: Client, goal: ReleaseName
+) -> Sequence[Manifest]:
     """Print the plan as ``csctl plan`` does, and give its steps."""
     from clusterstacks.cli.management import Management, outlook_of
     from clusterstacks.cli.plans import answered_live, patch_command, print_steps, print_warnings
@@ -91,8 +93,9 @@ async def _planned(state: StateDirectory, client: Client, goal: ReleaseName) -> 
     if found is None or not found[1]["steps"]:
         raise DependencyError("NoPlan", f"there had to be a plan to {goal}")
     document = found[1]
-    print_warnings(document["warnings"])
-    print_steps(document["steps"], lambda patch: patch_command(Management(), CLUSTER, patch))
+    with picture.aside():
+        print_warnings(document["warnings"])
+        print_steps(document["steps"], lambda patch: patch_command(Management(), CLUSTER, patch))
     steps: Sequence[Manifest] = document["steps"]
     return steps
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import contextmanager
 from textwrap import shorten
 from typing import TYPE_CHECKING, Self
 
@@ -12,7 +13,7 @@ import click
 from clusterstacks.devcluster.demo.tree import Node, State
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from types import TracebackType
 
     from rich.live import Live
@@ -38,18 +39,20 @@ class LivePicture:
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
-        if sys.stdout.isatty():
-            from rich.live import Live
-
-            self._live = Live(refresh_per_second=8)
-            self._live.start()
+        self._draw()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live is not None:
-            self._live.stop()
+        self._leave()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Let others print: the picture stays above what they print, and goes on below."""
+        self._leave()
+        yield
+        self._draw()
 
     def say(self, text: str) -> None:
         """Print a sentence that stays."""
@@ -63,9 +66,21 @@ class LivePicture:
     def show(self, nodes: Sequence[Node]) -> None:
         """Show the picture as it is now."""
         if self._live is not None:
-            self._live.update(_tree(nodes))
+            self._live.update(_tree(nodes), refresh=True)
         else:
             self._print_changes(nodes)
+
+    def _draw(self) -> None:
+        if sys.stdout.isatty():
+            from rich.live import Live
+
+            self._live = Live(auto_refresh=False)
+            self._live.start()
+
+    def _leave(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
     def _print_changes(self, nodes: Sequence[Node]) -> None:
         for root in nodes:

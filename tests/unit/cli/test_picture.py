@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from clusterstacks.cli.picture import LivePicture
@@ -32,3 +33,22 @@ def test_equal_titles_below_different_roots_are_told_apart(capsys: pytest.Captur
         picture.show([Node("one", State.DONE, "", (addons,)), Node("two", State.DONE, "", (addons,))])
 
     assert capsys.readouterr().out.count("addons") == 2
+
+
+def test_what_a_node_is_doing_is_told_shortly(capsys: pytest.CaptureFixture[str]) -> None:
+    with LivePicture() as picture:
+        picture.show([Node("addons", State.WORKING, "failing checks: " + "informer-sync, " * 20)])
+
+    (line,) = capsys.readouterr().out.splitlines()
+    assert len(line) < 190
+    assert line.endswith("informer-sync, ...")
+
+
+def test_what_others_print_comes_between(capsys: pytest.CaptureFixture[str]) -> None:
+    with LivePicture() as picture:
+        picture.show([Node("before", State.DONE)])
+        with picture.aside():
+            sys.stdout.write("a plan\n")
+        picture.show([Node("after", State.DONE)])
+
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == ["before", "plan", "after"]
