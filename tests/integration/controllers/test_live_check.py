@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.names import CLUSTER_KIND, GROUP, Kind
 from clusterstacks.domain.objects import ObjectKey
-from tests.integration.controllers.test_decoupled_addons import offered, ranged
+from tests.integration.controllers.test_decoupled_addons import PREFIX, annotate, offered, ranged
 from tests.support.operating import attempts, condition_of, finished_status, is_ready
 from tests.support.stacks import KUBERNETES, config_map, templates
 from tests.support.waiting import eventually
@@ -79,6 +79,16 @@ async def test_a_rule_that_appears_is_said_with_its_way_and_taken_back_when_it_g
         await fits(world)
         events = [one["reason"] for one in await world.events(addon)]
         assert (events.count("OutsideRanges"), events.count("RuleWarns")) == (1, 0)
+
+
+async def test_an_addon_of_another_release_is_judged_as_it_was_delivered(world: World) -> None:
+    first, second = ranged(world, "v1", "cni"), ranged(world, "v2", "cni")
+    async with world.operator(), rule(world, severity="Deny", when={"components": {"cni": "<1.2"}}):
+        await offered(world, "v1", "v2")
+        await world.cluster("one", first.class_name)
+        await world.says(Kind.CLUSTER_ADDON, ADDON, CONDITION, "OutsideRanges", words=["cni 1.1 leaks"])
+        await annotate(world, {f"{PREFIX}cni": second.release})
+        await fits(world)
 
 
 async def test_a_restart_of_a_cluster_outside_its_ranges_writes_nothing(world: World) -> None:
