@@ -20,16 +20,17 @@ DEADLINE_SECONDS = 150
 def told(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the demo prints."""
     states = tmp_path_factory.mktemp("states")
-    run = subprocess.run(
-        [Path(sys.executable).with_name("csctl"), "demo", "--ranges"],
-        env={**os.environ, "XDG_STATE_HOME": str(states)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=DEADLINE_SECONDS,
-    )
-    state = StateDirectory(states / "cluster-stacks" / "demo")
-    teardown.down(state, binaries.silent)
+    try:
+        run = subprocess.run(
+            [Path(sys.executable).with_name("csctl"), "demo", "--ranges"],
+            env={**os.environ, "XDG_STATE_HOME": str(states)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=DEADLINE_SECONDS,
+        )
+    finally:
+        teardown.down(StateDirectory(states / "cluster-stacks" / "demo"), binaries.silent)
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout
 
