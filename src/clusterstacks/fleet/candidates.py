@@ -32,7 +32,12 @@ INSTEAD: Final = "give its releases with --releases DIR"
 
 
 async def published(
-    stacks: Iterable[ClusterStack], release: ReleaseName, opener: SourceOpener, notices: list[str]
+    stacks: Iterable[ClusterStack],
+    release: ReleaseName,
+    opener: SourceOpener,
+    notices: list[str],
+    *,
+    others_given: bool = False,
 ) -> dict[ReleaseName, Candidate]:
     """Read what the releases of a stack state, in every source its ClusterStacks name.
 
@@ -43,9 +48,13 @@ async def published(
         release: Any of the stack.
         opener: Opens sources.
         notices: Gets which sources and releases could not be read.
+        others_given: Whether releases come from elsewhere, too: then no word on sources that only the operator knows.
     """
     found: dict[ReleaseName, Candidate] = {}
-    for terms, names in _terms(stacks, notices).items():
+    unknown: list[str] = []
+    sources = _terms(stacks, notices, unknown)
+    notices += () if others_given else unknown
+    for terms, names in sources.items():
         before = len(found)
         try:
             async with asyncio.timeout(DEADLINE), _opened(opener, terms) as source:
@@ -61,8 +70,8 @@ async def published(
     return found
 
 
-def _terms(stacks: Iterable[ClusterStack], notices: list[str]) -> dict[SourceTerms, str]:
-    """Return each source once, with the ClusterStacks that name it."""
+def _terms(stacks: Iterable[ClusterStack], notices: list[str], unknown: list[str]) -> dict[SourceTerms, str]:
+    """Return each source once, with the ClusterStacks that name it; ``unknown`` gets those only the operator knows."""
     found: dict[SourceTerms, str] = {}
     for stack in stacks:
         place = f"spec.source of ClusterStack {stack.key}"
@@ -72,9 +81,9 @@ def _terms(stacks: Iterable[ClusterStack], notices: list[str]) -> dict[SourceTer
             notices.append(error.message)
             continue
         if terms is None:
-            notices.append(f"ClusterStack {stack.key} names no spec.source, so only the operator knows it: {INSTEAD}")
+            unknown.append(f"ClusterStack {stack.key} names no spec.source, so only the operator knows it: {INSTEAD}")
         elif terms.address.kind is SourceKind.DIRECTORY:
-            notices.append(f"{place} is a directory of the operator's, which only it can read: {INSTEAD}")
+            unknown.append(f"{place} is a directory of the operator's, which only it can read: {INSTEAD}")
         else:
             found[terms] = f"{found[terms]}, {stack.key}" if terms in found else place
     return found

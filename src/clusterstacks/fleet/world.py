@@ -126,7 +126,7 @@ async def read_outlook(client: Client, key: ObjectKey, around: Surroundings) -> 
     notices: list[str] = []
     cluster = await read_cluster(client, key, notices)
     offered = await read_offered(client, cluster.view.class_namespace, cluster.release, notices)
-    found = await published(offered.stacks, cluster.release, around.opener, notices)
+    found = await published(offered.stacks, cluster.release, around.opener, notices, others_given=bool(around.given))
     for candidate in around.given:
         if (candidate.name.provider, candidate.name.stack) == (cluster.release.provider, cluster.release.stack):
             found.setdefault(candidate.name, candidate)
