@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import authoring, deliveries, fleet, planning, rendering, startup, transfers
+from benchmarks import admission, authoring, deliveries, fleet, planning, rendering, startup, transfers
 
-for bench in (startup, rendering, authoring, transfers, planning, deliveries, fleet):
+for bench in (startup, rendering, authoring, transfers, planning, deliveries, admission, fleet):
     bench.main()
