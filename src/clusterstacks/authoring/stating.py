@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api import yaml
 from clusterstacks.authoring.loading import load
 from clusterstacks.domain.compatibility import FILE, parse_compatibility
-from clusterstacks.domain.names import InvalidName, parse_release
+from clusterstacks.domain.names import release_named
 from clusterstacks.domain.planning.world import Candidate
 from clusterstacks.releases.building.discovery import find_stacks
 from clusterstacks.releases.building.sourcetree import read_tree
@@ -48,10 +48,7 @@ def stated_by(directory: Path) -> tuple[tuple[str, Candidate], ...]:
 def _release_name(directory: Path) -> ReleaseName | None:
     if not (directory / METADATA).is_file():
         return None
-    try:
-        return parse_release(directory.name)
-    except InvalidName:
-        return None
+    return release_named(directory.name)
 
 
 def _of_stack(root: Path) -> Iterator[tuple[str, Candidate]]:

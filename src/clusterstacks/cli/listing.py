@@ -55,15 +55,10 @@ async def _list(location: Location, trust: Trust) -> tuple[str, ...]:
 
 def _sorted_out(names: Iterable[str]) -> tuple[Sequence[ReleaseName], int]:
     """Tell releases from other names."""
-    from clusterstacks.domain.names import InvalidName, parse_release
+    from clusterstacks.domain.names import release_named
 
-    releases, foreign = [], 0
-    for name in names:
-        try:
-            releases.append(parse_release(name))
-        except InvalidName:
-            foreign += 1
-    return sorted(releases, key=_order), foreign
+    found = [release_named(name) for name in names]
+    return sorted((name for name in found if name is not None), key=_order), found.count(None)
 
 
 def _order(release: ReleaseName) -> tuple[object, ...]:

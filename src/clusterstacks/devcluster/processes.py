@@ -194,7 +194,7 @@ class Process:
         return log_tail(self.command.log, start=self._log_start)
 
 
-def log_tail(log: Path, *, lines: int = LOG_TAIL_LINES, start: int = 0) -> str:
+def log_tail(log: Path, *, start: int = 0) -> str:
     """Return the last lines of a log file after byte ``start``; empty when there is none."""
     try:
         with log.open("rb") as file:
@@ -203,7 +203,7 @@ def log_tail(log: Path, *, lines: int = LOG_TAIL_LINES, start: int = 0) -> str:
             text = file.read().decode(errors="replace")
     except FileNotFoundError:
         return ""
-    return "\n".join(text.splitlines()[-lines:])
+    return "\n".join(text.splitlines()[-LOG_TAIL_LINES:])
 
 
 def describe_exit(code: int) -> str:

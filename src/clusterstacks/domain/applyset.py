@@ -29,9 +29,9 @@ MAX_NAME: Final = 253 - len(NAME_PREFIX)
 """Longest addon name that fits into a Secret's name (DNS subdomain, 253 characters)."""
 
 
-def applyset_id(name: str, namespace: str, kind: str = "Secret", group: str = "") -> str:
-    """Compute the id of the ApplySet whose parent is the named object: the value of ``ID_LABEL`` and ``part-of``."""
-    digest = hashlib.sha256(f"{name}.{namespace}.{kind}.{group}".encode()).digest()
+def applyset_id(name: str, namespace: str) -> str:
+    """Compute the id of the ApplySet whose parent is the named Secret: the value of ``ID_LABEL`` and ``part-of``."""
+    digest = hashlib.sha256(f"{name}.{namespace}.Secret.".encode()).digest()
     return f"applyset-{urlsafe_b64encode(digest).rstrip(b'=').decode()}-v1"
 
 

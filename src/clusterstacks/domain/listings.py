@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.domain.names import InvalidName, parse_release
+from clusterstacks.domain.names import release_named
 from clusterstacks.domain.versions import STABLE, StackVersion
 
 if TYPE_CHECKING:
@@ -43,12 +43,10 @@ def read_listing(names: Iterable[str], stack: ReleaseName) -> Listing:
     """
     versions, foreign = set(), 0
     for text in names:
-        try:
-            name = parse_release(text)
-        except InvalidName:
+        name = release_named(text)
+        if name is None:
             foreign += 1
-            continue
-        if name.series == stack.series:
+        elif name.series == stack.series:
             versions.add(name.version)
     return Listing(tuple(sorted(versions)), foreign)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.documents import shown
@@ -76,6 +77,7 @@ def parse_release(text: object) -> ReleaseName:
     return _parse(text, StackVersion.parse_dash, "release", "openstack-scs-1-34-v0-beta-1")
 
 
+@lru_cache(maxsize=4096)  # listings of sources are sorted out again and again
 def release_named(text: str) -> ReleaseName | None:
     """Read the name of a release; None for any other text, as tags and directories of other people have."""
     try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, parse_release
+from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, release_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -164,12 +164,9 @@ def decide(
 
 
 def _own(subscription: Subscription, text: str) -> ReleaseName | None:
-    try:
-        name = parse_release(text)
-    except InvalidName:
-        return None
+    name = release_named(text)
     # v1-stable.3 reads as v1: only the spelling we write ourselves names our object.
-    return name if subscription.holds(name) and name.release == text else None
+    return name if name is not None and subscription.holds(name) and name.release == text else None
 
 
 def _sorted_out(

@@ -189,15 +189,13 @@ class Client:
         name: str,
         operations: Sequence[Mapping[str, Any]],
         namespace: str = "",
-        *,
-        subresource: str = "",
     ) -> Manifest:
         """Change an object by JSON patch operations; sent once, as adding to a list twice would add twice.
 
         Raises:
             Invalid: A ``test`` operation does not hold, or a path does not exist.
         """
-        target = Target(resource, namespace, name, subresource).named()
+        target = Target(resource, namespace, name).named()
         return await self._answer(target.call("patch", body=Body(operations, _JSON_PATCH), repeatable=False))
 
     async def delete(
@@ -208,12 +206,11 @@ class Client:
         *,
         uid: str = "",
         resource_version: str = "",
-        propagation: str = "Background",
     ) -> None:
         """Ask for the deletion of one object; it may stay for as long as it has finalizers.
 
-        With ``uid`` or ``resource_version`` only that very object or state of it is deleted. ``propagation`` says what
-        becomes of the objects it owns: ``Background``, ``Foreground`` or ``Orphan``.
+        With ``uid`` or ``resource_version`` only that very object or state of it is deleted. What it owns
+        follows in the background.
 
         Raises:
             NotFound: There is none.
@@ -224,7 +221,7 @@ class Client:
         options = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
-            "propagationPolicy": propagation,
+            "propagationPolicy": "Background",
             "preconditions": preconditions,
         }
         # Without a precondition, a repetition could delete a successor of the object.

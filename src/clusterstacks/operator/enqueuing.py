@@ -12,7 +12,7 @@ from clusterstacks.api.reading import at, mappings, text
 from clusterstacks.controllers.clusteraddon.creation import releases_used
 from clusterstacks.controllers.clusteraddon.inputs import stable
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.names import InvalidName, parse_class, parse_release
+from clusterstacks.domain.names import InvalidName, parse_class, parse_release, release_named
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.fleet.owners import STACK_INDEX, stacks_owning
 from clusterstacks.runtime.store import key_of
@@ -206,9 +206,8 @@ class Wakers:
                 self._enqueue_stack(str(stack))
 
     def _wake_clusters_of(self, release: ObjectKey) -> None:
-        try:
-            name = parse_release(release.name)
-        except InvalidName:
+        name = release_named(release.name)
+        if name is None:
             return
         for cluster in self.clusters.by_index(CLASS_INDEX, str(ObjectKey(release.namespace, name.class_name))):
             metadata = cluster["metadata"]

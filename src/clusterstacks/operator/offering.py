@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from clusterstacks.admission.offers import Offer
@@ -17,7 +16,7 @@ from clusterstacks.controllers.clusterstack.reconciler import subscription_of
 from clusterstacks.controllers.sources.pins import Pins
 from clusterstacks.domain.admission.policy import Policy
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
-from clusterstacks.domain.names import InvalidName, ReleaseName, parse_release
+from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.planning.world import Candidate
 from clusterstacks.fleet.owners import leading_stack
@@ -80,14 +79,14 @@ class ReleaseOffers:
     def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
         """Return, by addon, where what a cluster has comes from."""
         addon = self.addons.get(ObjectKey(cluster.namespace, addon_name(cluster.name))) or {}
-        named = {text(one, "name"): _parsed(text(one, "release")) for one in mappings(addon, "spec", "addons")}
+        named = {text(one, "name"): release_named(text(one, "release")) for one in mappings(addon, "spec", "addons")}
         return {name: release for name, release in named.items() if release is not None}
 
     def _siblings(self, namespace: str, release: ReleaseName) -> dict[ReleaseName, Manifest]:
         """Return the other releases of the stack in the namespace, whatever their minor."""
         found: dict[ReleaseName, Manifest] = {}
         for manifest in self.releases.all():
-            name = _parsed(text(manifest, "metadata", "name"))
+            name = release_named(text(manifest, "metadata", "name"))
             if name is None or text(manifest, "metadata", "namespace") != namespace or name == release:
                 continue
             if (name.provider, name.stack) == (release.provider, release.stack):
@@ -164,11 +163,3 @@ class ReleaseOffers:
             return ClusterStack.parse(stack).spec.compatibility if stack is not None else Policy.RANGE
         except SpecError:
             return Policy.RANGE
-
-
-@lru_cache(maxsize=4096)
-def _parsed(name: str) -> ReleaseName | None:
-    try:
-        return parse_release(name)
-    except InvalidName:
-        return None

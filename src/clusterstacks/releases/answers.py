@@ -50,7 +50,7 @@ class Response(Protocol):
     url: URL
 
     def pieces(self, size: int) -> AsyncIterator[bytes]:
-        """Read the body in pieces of at most ``size`` bytes.
+        """Read the body in pieces of at most :data:`PIECE_BYTES`.
 
         Raises:
             Broken: The connection broke; what came so far was given out.
@@ -103,14 +103,14 @@ class Answer:
                 raise AnswerRefused(self.place, f"sent more than the {limit} bytes such an answer may have")
         return bytes(body)
 
-    async def chunks(self, size: int = PIECE_BYTES) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncIterator[bytes]:
         """Read the body in pieces of at most ``size`` bytes.
 
         Raises:
             ServerUnavailable: The connection broke; what came so far was given out.
         """
         try:
-            async for piece in self._response.pieces(size):
+            async for piece in self._response.pieces(PIECE_BYTES):
                 yield piece
         except Broken as error:
             raise ServerUnavailable(self.place, f"the answer broke off: {error}") from None

@@ -6,9 +6,7 @@ out (INCUMBENT D63). Writing depends on names and contents alone, so the same fi
 
 from __future__ import annotations
 
-import contextlib
 import io
-import os
 import tarfile
 import zlib
 from dataclasses import dataclass
@@ -20,7 +18,6 @@ from clusterstacks.releases.tar import TarStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 _GZIP = 31  # zlib's number for a gzip stream with the largest window
 _CHUNK = 64 * 1024
@@ -62,23 +59,6 @@ def read_archive(packed: bytes, archive: str, limits: Limits = LIMITS) -> dict[s
             under a name of its own inside the archive.
     """
     return dict(_files(packed, archive, limits))
-
-
-def extract_archive(packed: bytes, archive: str, into: Path, limits: Limits = LIMITS) -> None:
-    """Unpack every file below an existing directory; files get mode 0600, directories 0700.
-
-    What is already there is never written to or followed.
-
-    Raises:
-        UnsafeArchive: As :func:`read_archive`; what was unpacked before stays.
-        OSError: The directory cannot be written, or a member is already there.
-    """
-    root = os.open(into, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        for path, content in _files(packed, archive, limits):
-            _write_below(root, path.split("/"), content)
-    finally:
-        os.close(root)
 
 
 def write_archive(files: Mapping[str, bytes], *, level: int = 9) -> bytes:
@@ -144,24 +124,3 @@ def _pieces(packed: bytes) -> Iterator[tuple[bytes, int]]:
         yield piece, len(packed)
     if not engine.eof:
         raise EOFError
-
-
-def _write_below(root: int, parts: list[str], content: bytes) -> None:
-    directory = os.dup(root)
-    try:
-        for part in parts[:-1]:
-            directory = _enter(directory, part)
-        handle = os.open(parts[-1], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=directory)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-    finally:
-        os.close(directory)
-
-
-def _enter(directory: int, name: str) -> int:
-    # It may be there from an earlier member; the next line refuses what is not a directory.
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(name, 0o700, dir_fd=directory)
-    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
-    os.close(directory)
-    return inner

@@ -31,7 +31,7 @@ import orjson
 
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.names import InvalidName, parse_release
+from clusterstacks.domain.names import parse_release, release_named
 from clusterstacks.releases.answers import Document, place, refusal
 from clusterstacks.releases.contents import content_digest, survey
 from clusterstacks.releases.downloads import DIGEST, StatedFile, check_content, check_files, receive
@@ -202,11 +202,7 @@ def write_index(directory: Path) -> bytes:
 
 
 def _is_release(path: Path) -> bool:
-    try:
-        parse_release(path.name)
-    except InvalidName:
-        return False
-    return path.is_dir() and not path.is_symlink()
+    return release_named(path.name) is not None and path.is_dir() and not path.is_symlink()
 
 
 def _described(path: Path) -> dict[str, object]:

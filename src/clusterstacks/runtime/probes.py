@@ -25,24 +25,19 @@ class Probes:
     """Collects the checks of all parts of the process."""
 
     def __init__(self) -> None:
-        self._alive: dict[str, Check] = {}
         self._ready: dict[str, Check] = {}
-
-    def add_alive(self, name: str, check: Check) -> None:
-        """Have the process restarted while ``check`` finds something wrong."""
-        self._alive[name] = check
 
     def add_ready(self, name: str, check: Check) -> None:
         """Keep requests away from the process while ``check`` finds something wrong."""
         self._ready[name] = check
 
     def alive(self) -> ProbeAnswer:
-        """Answer /healthz; with no check at all the answer itself is the proof."""
-        return _answer(self._alive)
+        """Answer /healthz: the answer itself is the proof."""
+        return _answer({})
 
     def ready(self) -> ProbeAnswer:
-        """Answer /readyz: what makes the process unhealthy makes it unready too."""
-        return _answer(self._alive | self._ready)
+        """Answer /readyz."""
+        return _answer(self._ready)
 
 
 def _answer(checks: dict[str, Check]) -> ProbeAnswer:

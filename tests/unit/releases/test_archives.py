@@ -3,22 +3,17 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import stat
 import tarfile
 import unicodedata
 import zlib
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.releases.archives import Limits, extract_archive, read_archive, write_archive
+from clusterstacks.releases.archives import Limits, read_archive, write_archive
 from clusterstacks.releases.errors import UnsafeArchive
 from tests.support.releases import GZIP, gzipped, tar_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILES = {"a/Chart.yaml": b"name: a\n", "a/templates/x.yaml": b"x" * 2000, "b": b""}
 SMALL = Limits(members=3, file_bytes=1000, total_bytes=20_000, ratio=200)
@@ -240,30 +235,6 @@ def test_the_writer_refuses_what_the_reader_refuses() -> None:
             write_archive({name: b""})
     with pytest.raises(UnsafeArchive):
         write_archive({"a": b"", "A": b""})
-
-
-def test_extraction_is_private(tmp_path: Path) -> None:
-    extract_archive(write_archive(FILES), "x", tmp_path)
-
-    found = {path.relative_to(tmp_path).as_posix(): path for path in tmp_path.rglob("*")}
-    assert {name: path.read_bytes() for name, path in found.items() if path.is_file()} == FILES
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in found.values() if path.is_file()}
-    assert (modes, stat.S_IMODE(found["a/templates"].stat().st_mode)) == ({0o600}, 0o700)
-
-
-def test_extraction_follows_no_link_and_overwrites_nothing(tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    target = tmp_path / "target"
-    target.mkdir()
-    (target / "a").symlink_to(outside)
-    (target / "b").symlink_to(outside / "b")
-
-    with pytest.raises(OSError, match="a"):
-        extract_archive(write_archive({"a/x": b"x"}), "x", target)
-    with pytest.raises(FileExistsError):
-        extract_archive(write_archive({"b": b"x"}), "x", target)
-    assert list(outside.iterdir()) == []
 
 
 def test_compression_limits_do_not_hit_honest_charts() -> None:

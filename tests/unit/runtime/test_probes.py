@@ -25,14 +25,6 @@ def test_each_check_has_its_line() -> None:
     assert probes.alive().passed
 
 
-def test_a_process_that_is_not_healthy_is_not_ready() -> None:
-    probes = Probes()
-    probes.add_alive("loop", lambda: "stuck")
-
-    assert not probes.alive().passed
-    assert not probes.ready().passed
-
-
 def test_a_check_that_fails_itself_counts_as_failed(caplog: pytest.LogCaptureFixture) -> None:
     def broken() -> str:
         raise ZeroDivisionError("secret")

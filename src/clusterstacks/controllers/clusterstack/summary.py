@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.clusterstack import ReleaseSummary
 from clusterstacks.api.names import READY_CONDITION, ReleaseCondition, ReleasePhase
 from clusterstacks.domain.conditions import Condition, from_documents
-from clusterstacks.domain.names import InvalidName, parse_release
+from clusterstacks.domain.names import release_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,10 +40,8 @@ def _latest(releases: Sequence[Manifest], decision: Retention) -> str:
 
 def _summary(release: Manifest) -> ReleaseSummary:
     name = release["metadata"]["name"]
-    try:
-        shown = parse_release(name).version.dot  # what a user must write (D31)
-    except InvalidName:
-        shown = name
+    found = release_named(name)
+    shown = found.version.dot if found is not None else name  # what a user must write (D31)
     status = release.get("status") or {}
     conditions = {condition.type: condition for condition in from_documents(status.get("conditions"))}
     ready = status.get("ready") is True

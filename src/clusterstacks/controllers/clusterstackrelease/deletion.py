@@ -19,7 +19,7 @@ from clusterstacks.api.names import (
 from clusterstacks.controllers.clusteraddon.creation import releases_used
 from clusterstacks.controllers.clusterstackrelease.objects import known_objects
 from clusterstacks.controllers.finalizers import let_go
-from clusterstacks.domain.names import InvalidName, parse_release
+from clusterstacks.domain.names import release_named
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 from clusterstacks.domain.pruning import Fate
@@ -44,7 +44,8 @@ async def delete_release(draft: Draft, client: Client, applier: Applier) -> Outc
     if RELEASE_FINALIZER not in draft.manifest["metadata"].get("finalizers", []):
         return Settled()
     if not draft.annotation(DELETE_FOR_MOVE_ANNOTATION):
-        name = _release_name(draft.key.name)
+        # No class can come from an object whose name is no release's, so no Cluster uses it.
+        name = release_named(draft.key.name)
         users = await clusters_using(client, name, draft.key.namespace) if name else []
         if name and users:
             return Waiting("ClassInUse", _in_use(name, users), timedelta(minutes=1))
@@ -88,16 +89,8 @@ async def _held_by_others(key: ObjectKey, client: Client) -> set[ObjectId]:
 
 async def _in_use_still(release: Manifest, client: Client) -> bool:
     metadata = release["metadata"]
-    name = _release_name(metadata["name"])
+    name = release_named(metadata["name"])
     return name is not None and bool(await clusters_using(client, name, metadata["namespace"]))
-
-
-def _release_name(text: str) -> ReleaseName | None:
-    """None for an object whose name is no release's: no class can come from it, so no Cluster uses it."""
-    try:
-        return parse_release(text)
-    except InvalidName:
-        return None
 
 
 def _in_use(name: ReleaseName, users: list[str]) -> str:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
-from clusterstacks.domain.names import InvalidName, ReleaseName, parse_release
+from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.releases.errors import ReleaseNotFound
 from clusterstacks.releases.statements import ask_candidate
 
@@ -101,12 +100,4 @@ class Statements:
 def _of_stack(names: Iterable[str], stack: ClusterStack) -> set[ReleaseName]:
     spec = stack.spec
     series = f"{spec.provider}-{spec.name}-{spec.kubernetes_version.replace('.', '-')}"
-    return {name for text in names if (name := _parsed(text)) is not None and name.series == series}
-
-
-@lru_cache(maxsize=4096)
-def _parsed(name: str) -> ReleaseName | None:
-    try:
-        return parse_release(name)
-    except InvalidName:
-        return None
+    return {name for text in names if (name := release_named(text)) is not None and name.series == series}

@@ -42,22 +42,19 @@ class GitHubRepository:
         repository: Its name.
         token: Personal access token or that of an app; empty for what everybody may see.
         api: ``https://api.github.com``, or ``https://<host>/api/v3`` of an Enterprise Server.
-        rest: Remembers the limits.
 
     Raises:
         SpecError: Owner or repository have no name GitHub allows, or ``api`` is no URL.
     """
 
-    def __init__(
-        self, web: Web, owner: str, repository: str, *, token: str = "", api: str = API, rest: Rest | None = None
-    ) -> None:
+    def __init__(self, web: Web, owner: str, repository: str, *, token: str = "", api: str = API) -> None:
         if not (_OWNER.fullmatch(owner) and _REPOSITORY.fullmatch(repository)):
             raise SpecError(
                 "RepositoryInvalid", "owner or name of the GitHub repository is none: write github://owner/name"
             )
         self._web = web
         self._token = token.strip()  # Secrets often end with a line break
-        self._rest = rest or Rest()
+        self._rest = Rest()
         self._root = f"{_base(api)}/repos/{owner}/{repository}"
         self.place = self._root
         """What messages call it."""

@@ -59,16 +59,16 @@ class Source:
         return self.names
 
     async def fetch(self, name: ReleaseName, into: Path) -> None:
-        raise NotImplementedError
+        raise AssertionError(f"a listing asks for names only, not for {name} into {into}")
 
     async def digest(self, name: ReleaseName) -> str:
-        raise NotImplementedError
+        raise AssertionError(f"a listing asks for names only, not for the digest of {name}")
 
     async def evidence(self, name: ReleaseName) -> Evidence:
-        raise NotImplementedError
+        raise AssertionError(f"a listing asks for names only, not for signatures of {name}")
 
     async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
-        raise NotImplementedError
+        raise AssertionError(f"a listing asks for names only, not for {limit} bytes of {files} of {name}")
 
     def pauses(self) -> Sequence[float]:
         return [after - before for before, after in zip(self.asked, self.asked[1:], strict=False)]
