@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING
 from clusterstacks.admission.rules import ProviderRules
 from clusterstacks.api.compatibility.library import facts
 from clusterstacks.api.names import (
-    CLUSTER_API_GROUP,
-    CLUSTER_CLASS_KIND,
-    CLUSTER_KIND,
     DIGEST_ANNOTATION,
     GROUP,
     Kind,
@@ -28,18 +25,18 @@ from clusterstacks.controllers.clusteraddon.offers import Offers
 from clusterstacks.controllers.clusteraddon.reconciler import AddonReconciler
 from clusterstacks.controllers.clusteraddon.rolling import Rolling
 from clusterstacks.controllers.clusteraddon.workloads import Workloads
-from clusterstacks.controllers.clusterstack.reconciler import CLASS_NAMESPACE_INDEX, StackReconciler
+from clusterstacks.controllers.clusterstack.reconciler import StackReconciler
 from clusterstacks.controllers.clusterstack.releases import OwnedReleases
 from clusterstacks.controllers.clusterstackrelease.reconciler import ReleaseReconciler
 from clusterstacks.controllers.clusterstackrelease.vigilance import ADVISORY, Vigilance
 from clusterstacks.controllers.providers import ProviderObjects
 from clusterstacks.domain.classobjects import GroupKind
 from clusterstacks.domain.errors import ClusterStacksError
-from clusterstacks.fleet.owners import STACK_INDEX, stacks_owning
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import default_connection
 from clusterstacks.kube.transport import Pool
-from clusterstacks.operator.enqueuing import CLASS_INDEX, Wakers, class_key, class_namespace
+from clusterstacks.operator.enqueuing import Wakers
+from clusterstacks.operator.informing import build_informers, sync_problem, trim_of
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.supplying import Supplies
 from clusterstacks.operator.webhooks import Webhooks
@@ -47,7 +44,7 @@ from clusterstacks.render.renderer import Renderer
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.runtime.host import ReconcilerHost
-from clusterstacks.runtime.informer import Informer, Trim, drop_managed_fields
+from clusterstacks.runtime.informer import Informer
 from clusterstacks.runtime.metrics import Metrics
 from clusterstacks.runtime.probes import Probes
 
@@ -95,15 +92,7 @@ class Operator:
         self._events = EventRecorder(self._client, COMPONENT)
         self._renderer = Renderer()
         self._workloads = Workloads(self._client, self._pool)
-        self._informers = {
-            "clusterstack": self._informer(GROUP, Kind.CLUSTER_STACK),
-            "clusterstackrelease": self._informer(GROUP, Kind.CLUSTER_STACK_RELEASE, {STACK_INDEX: stacks_owning}),
-            "clusteraddon": self._informer(GROUP, Kind.CLUSTER_ADDON),
-            "cluster": self._informer(
-                CLUSTER_API_GROUP, CLUSTER_KIND, {CLASS_INDEX: class_key, CLASS_NAMESPACE_INDEX: class_namespace}
-            ),
-            "clusterclass": self._informer(CLUSTER_API_GROUP, CLUSTER_CLASS_KIND),
-        }
+        self._informers = build_informers(self._informer)
         self._rules = ProviderRules(self._clock)
         # Nobody waits for it: where rules cannot be read, clusters come up all the same.
         self._rule_informer = Informer(self._client, GROUP, Kind.COMPATIBILITY_RULE)
@@ -123,7 +112,7 @@ class Operator:
         self._wakers = self._build_wakers()
         self._webhooks = self._build_webhooks()
         for name, informer in self._informers.items():
-            self._probes.add_ready(f"{name} informer", partial(_sync_problem, informer))
+            self._probes.add_ready(f"{name} informer", partial(sync_problem, informer))
 
     @property
     def source(self) -> str:
@@ -169,7 +158,7 @@ class Operator:
             kind,
             namespace=self._settings.namespace,
             indexes=indexes,
-            trim=_TRIMS.get(kind, drop_managed_fields),
+            trim=trim_of(kind),
         )
 
     def _build_hosts(self) -> dict[str, ReconcilerHost]:
@@ -352,24 +341,3 @@ class Operator:
             while True:
                 informer = await self._provider_informers.get()
                 group.create_task(informer.run(), name=f"{informer} informer")
-
-
-def _sync_problem(informer: Informer) -> str:
-    return "" if informer.is_synced else f"{informer} has not been listed yet"
-
-
-def _class_state(manifest: Manifest) -> Manifest:
-    """What wakes somebody: that a class comes, changes, is looked at by Cluster API, or goes. Classes are large."""
-    metadata = manifest["metadata"]
-    kept = {
-        key: metadata[key] for key in ("name", "namespace", "uid", "resourceVersion", "generation") if key in metadata
-    }
-    return {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": kept}
-
-
-def _without_status(manifest: Manifest) -> Manifest:
-    """The status of a ClusterAddon, which lists every object of a cluster, is read live where it is needed."""
-    return {key: value for key, value in drop_managed_fields(manifest).items() if key != "status"}
-
-
-_TRIMS: dict[str, Trim] = {CLUSTER_CLASS_KIND: _class_state, Kind.CLUSTER_ADDON: _without_status}

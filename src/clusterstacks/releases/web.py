@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Self
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.answers import (
-    PIECE_BYTES,
     TOO_MANY,
     Answer,
     Broken,
@@ -25,19 +23,17 @@ from clusterstacks.releases.answers import (
 )
 from clusterstacks.releases.destinations import may_follow, read_url, resolve
 from clusterstacks.releases.errors import ServerUnavailable
+from clusterstacks.releases.outgoing import Body, Request, checked_headers
 from clusterstacks.releases.proxies import is_loopback, proxy_for
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping
     from types import TracebackType
 
     from yarl import URL
 
     from clusterstacks.releases.answers import Response
     from clusterstacks.releases.connections import Connections
-
-Body = bytes | Callable[[], AsyncIterator[bytes]]
-"""What a request sends: it must be possible to send it again."""
 
 SILENCE = timedelta(seconds=60)
 """How long a server may send and take nothing. Arbitrary, as long as proxies allow."""
@@ -51,7 +47,6 @@ CONNECT = timedelta(seconds=15)
 MAX_REDIRECTS = 5
 """Arbitrary; registries and GitHub need one."""
 
-_SAFE = {"GET", "HEAD"}
 _REDIRECTS = {301, 302, 303, 307, 308}
 _PASSING = {500, 502, 503, 504}
 
@@ -175,7 +170,7 @@ class Web:
             RateLimited: It asks to wait for longer than the patience.
             SpecError: The URL is none of this kind, or plain HTTP to another machine.
         """
-        request = _Request(method, self._checked(url), _checked_headers(headers or {}), body, length, check)
+        request = Request(method, self._checked(url), checked_headers(headers or {}), body, length, check)
         pause = self._patience.pause
         for attempt in range(1, self._patience.attempts + 1):
             last = attempt == self._patience.attempts
@@ -202,11 +197,11 @@ class Web:
             await asyncio.sleep(pause.total_seconds())
             pause *= 2
 
-    def _passes(self, request: _Request, response: Response) -> bool:
+    def _passes(self, request: Request, response: Response) -> bool:
         """Whether an answer says that it may be another one soon."""
         return response.status == TOO_MANY or (request.is_safe and response.status in _PASSING)
 
-    async def _follow(self, request: _Request) -> Response:
+    async def _follow(self, request: Request) -> Response:
         url, headers = request.url, request.headers
         for _ in range(MAX_REDIRECTS + 1):
             response = await self._send(request, url, headers)
@@ -221,7 +216,7 @@ class Web:
             url = target
         raise ServerUnavailable(place(request.url), f"it redirects more than {MAX_REDIRECTS} times")
 
-    async def _send(self, request: _Request, url: URL, headers: Mapping[str, str]) -> Response:
+    async def _send(self, request: Request, url: URL, headers: Mapping[str, str]) -> Response:
         proxy = proxy_for(url, self._environ)
         try:
             # aiohttp has no deadline for a body that the server does not take.
@@ -230,7 +225,7 @@ class Web:
                     request.method,
                     url,
                     headers=request.headers_for(headers),
-                    body=request.pieces(deadline),
+                    body=request.pieces(deadline, SILENCE),
                     proxy=proxy,
                     trusted=self._trusted(url, proxy),
                 )
@@ -278,58 +273,9 @@ class Web:
         return target
 
 
-def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    for name, value in headers.items():
-        if not value.isprintable():
-            raise SpecError("HeaderInvalid", f"the value of {name} has an invisible character in it: remove it")
-    return dict(headers)
-
-
-def _may_repeat(request: _Request, error: Broken) -> bool:
+def _may_repeat(request: Request, error: Broken) -> bool:
     """Whether another attempt could fare better, and could not do twice what is to be done once."""
     return not error.hopeless and (request.is_safe or error.unsent)
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    method: str
-    url: URL
-    headers: dict[str, str]
-    body: Body | None
-    length: int | None
-    check: Callable[[str], None] | None
-
-    @property
-    def is_safe(self) -> bool:
-        return self.method in _SAFE
-
-    def headers_for(self, headers: Mapping[str, str]) -> dict[str, str]:
-        merged = {"Accept-Encoding": "identity", **headers}
-        length = len(self.body) if isinstance(self.body, bytes) else self.length
-        if self.body is not None and length is not None:
-            merged["Content-Length"] = str(length)
-        return merged
-
-    def pieces(self, deadline: asyncio.Timeout) -> AsyncIterator[bytes] | bytes | None:
-        if self.body is None:
-            return None
-        if isinstance(self.body, bytes):
-            if len(self.body) <= PIECE_BYTES:
-                return self.body
-            return _watched(_cut(self.body), deadline)
-        return _watched(self.body(), deadline)
-
-
-async def _cut(body: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(body), PIECE_BYTES):
-        yield body[start : start + PIECE_BYTES]
-
-
-async def _watched(pieces: AsyncIterator[bytes], deadline: asyncio.Timeout) -> AsyncIterator[bytes]:
-    """Put the deadline off with every piece the server took."""
-    async for piece in pieces:
-        yield piece
-        deadline.reschedule(asyncio.get_running_loop().time() + SILENCE.total_seconds())
 
 
 def _trust(ca: str = "") -> ssl.SSLContext:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping
 
     from clusterstacks.releases.answers import Answer
-    from clusterstacks.releases.web import Body, Web
+    from clusterstacks.releases.outgoing import Body
+    from clusterstacks.releases.web import Web
 
 API = "https://api.github.com"
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from clusterstacks.releases.answers import Answer
     from clusterstacks.releases.oci.dockerconfig import Credentials
     from clusterstacks.releases.oci.reference import Reference
-    from clusterstacks.releases.web import Body, Web
+    from clusterstacks.releases.outgoing import Body
+    from clusterstacks.releases.web import Web
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,65 @@
+"""What the operator watches, by what it looks things up, and how much of it stays in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, GROUP, Kind
+from clusterstacks.controllers.clusterstack.reconciler import CLASS_NAMESPACE_INDEX
+from clusterstacks.fleet.owners import STACK_INDEX, stacks_owning
+from clusterstacks.operator.enqueuing import CLASS_INDEX, class_key, class_namespace
+from clusterstacks.runtime.informer import Informer, Trim, drop_managed_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from clusterstacks.domain.objects import Manifest
+
+
+class MakesInformers(Protocol):
+    """Makes the informer of one kind."""
+
+    def __call__(
+        self, group: str, kind: str, indexes: Mapping[str, Callable[[Manifest], list[str]]] | None = None
+    ) -> Informer:
+        """Make it; ``indexes`` give the values to look objects up by."""
+        ...
+
+
+def build_informers(make: MakesInformers) -> dict[str, Informer]:
+    """Make the informers nothing is decided without, by the lower-case kind."""
+    by_class = {CLASS_INDEX: class_key, CLASS_NAMESPACE_INDEX: class_namespace}
+    return {
+        "clusterstack": make(GROUP, Kind.CLUSTER_STACK),
+        "clusterstackrelease": make(GROUP, Kind.CLUSTER_STACK_RELEASE, {STACK_INDEX: stacks_owning}),
+        "clusteraddon": make(GROUP, Kind.CLUSTER_ADDON),
+        "cluster": make(CLUSTER_API_GROUP, CLUSTER_KIND, by_class),
+        "clusterclass": make(CLUSTER_API_GROUP, CLUSTER_CLASS_KIND),
+    }
+
+
+def trim_of(kind: str) -> Trim:
+    """Return what takes from an object what nobody looks up in memory."""
+    return _TRIMS.get(kind, drop_managed_fields)
+
+
+def sync_problem(informer: Informer) -> str:
+    """Say why an informer is not ready; empty when it is."""
+    return "" if informer.is_synced else f"{informer} has not been listed yet"
+
+
+def _class_state(manifest: Manifest) -> Manifest:
+    """What wakes somebody: that a class comes, changes, is looked at by Cluster API, or goes. Classes are large."""
+    metadata = manifest["metadata"]
+    kept = {
+        key: metadata[key] for key in ("name", "namespace", "uid", "resourceVersion", "generation") if key in metadata
+    }
+    return {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": kept}
+
+
+def _without_status(manifest: Manifest) -> Manifest:
+    """The status of a ClusterAddon, which lists every object of a cluster, is read live where it is needed."""
+    return {key: value for key, value in drop_managed_fields(manifest).items() if key != "status"}
+
+
+_TRIMS: dict[str, Trim] = {CLUSTER_CLASS_KIND: _class_state, Kind.CLUSTER_ADDON: _without_status}
