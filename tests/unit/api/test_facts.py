@@ -7,7 +7,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clusterstacks.api import yaml
@@ -291,6 +291,7 @@ VALUES = st.recursive(
 )
 
 
+@example("category", {"sources": {}})
 @given(st.sampled_from(sorted(document())), VALUES)
 def test_whatever_stands_in_a_field_is_read_or_refused(field: str, value: object) -> None:
     try:

@@ -32,9 +32,9 @@ def check_consistency(document: object, *, file: str, today: date) -> None:
     sources = read_sources(node.child("sources"))
     used = set[str]()
     for place in (one for key in node.mapping() if key != "sources" for one in _references(node.child(str(key)))):
-        if place.value not in sources:
+        if not isinstance(place.value, str) or place.value not in sources:
             raise place.refuse(f"write the id of a source: {', '.join(sorted(sources))}")
-        used.add(str(place.value))
+        used.add(place.value)
     if unused := sorted(sources.keys() - used):
         raise DocumentError(f"{file}: sources: {unused[0]} is referred to nowhere: drop it, or say what it tells")
     for source in node.child("sources").items():
@@ -44,12 +44,12 @@ def check_consistency(document: object, *, file: str, today: date) -> None:
 
 
 def _check_statements(versions: Node) -> None:
-    seen = set[tuple[object, ...]]()
+    seen = set[tuple[str, ...]]()
     for entry in versions.items():
         released, eol = (read_day(entry.child(key)) for key in ("released", "eol"))
         if released and eol and not released < eol:
             raise entry.child("eol").refuse(f"write a day after {released}, on which it was released")
-        identity = tuple(entry.child(key).value for key in ("version", "role", "kubernetes", "kind"))
+        identity = tuple(repr(entry.child(key).value) for key in ("version", "role", "kubernetes", "kind"))
         # Entries without a range say different things about contracts, and never decide.
         if identity in seen and entry.child("kubernetes").value is not None:
             raise DocumentError(f"{entry.file}: {entry.field} repeats an earlier statement: write it once")
