@@ -26,6 +26,10 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 DEADLINE: Final = timedelta(seconds=4.5)
 """How long an answer may take; the API server waits 5 s for it where Clusters are concerned."""
 
+GOODBYE_SECONDS: Final = 0.2
+"""How long the TLS end of a connection may take. asyncio's 30 s would keep the sockets of an API server that does not
+answer for as long; nothing is lost by a shorter one."""
+
 STOP_SECONDS: Final = 2
 """How long questions under way may take when the server stops. Arbitrary: an answer takes milliseconds."""
 
@@ -72,12 +76,23 @@ class WebhookServer:
         runner = web.AppRunner(self._application, access_log=None, shutdown_timeout=STOP_SECONDS)
         await runner.setup()
         try:
-            await web.TCPSite(runner, self.host or None, self.port, ssl_context=self._context).start()
-            self.port = runner.addresses[0][1]
+            await self._listen(runner)
+        finally:
+            await runner.cleanup()
+
+    async def _listen(self, runner: web.AppRunner) -> None:
+        handler = runner.server
+        assert handler is not None  # noqa: S101 - the runner is set up
+        # Not aiohttp's own site, which knows no bound for the TLS end of a connection.
+        server = await asyncio.get_running_loop().create_server(
+            handler, self.host or None, self.port, ssl=self._context, ssl_shutdown_timeout=GOODBYE_SECONDS
+        )
+        try:
+            self.port = server.sockets[0].getsockname()[1]
             self.started.set()
             await asyncio.Event().wait()
         finally:
-            await runner.cleanup()
+            server.close()
 
     async def _answer(self, request: web.Request) -> web.Response:
         """Answer; what goes wrong is the API server's matter, by the failurePolicy it was told."""
