@@ -13,6 +13,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from clusterstacks.runtime.health import Health
+
 # From a reconcile that finds nothing to do to a delivery over a slow link (arbitrary).
 RECONCILE_SECONDS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 2, 10, 60)
 # From a small chart (3 ms) over cilium (130 ms) to the default deadline (60 s); DEPENDENCIES section 5.
@@ -75,6 +77,24 @@ class Metrics:
             ("result",),
             registry=self.registry,
         )
+
+        self._failing_since = Gauge(
+            "clusterstacks_failing_since_timestamp_seconds",
+            "Since when every attempt of a part has failed (Unix time); 0 while it works.",
+            ("part",),
+            registry=self.registry,
+        )
+        self._last_success = Gauge(
+            "clusterstacks_last_success_timestamp_seconds",
+            "When a part last succeeded (Unix time); 0 before its first success.",
+            ("part",),
+            registry=self.registry,
+        )
+
+    def watch_health(self, part: str, health: Health) -> None:
+        """Show the health of a part at each scrape; ``part`` is one of few, never a name that users choose."""
+        self._failing_since.labels(part).set_function(lambda: health.failing_since)
+        self._last_success.labels(part).set_function(lambda: health.last_success)
 
     def controller(self, name: str) -> ControllerMetrics:
         """Return the series of the controller; call once and keep them."""
