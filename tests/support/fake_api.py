@@ -136,6 +136,12 @@ class FakeApi(Client):
         listing = self._listing(resource, namespace)
         return Listing([_bare(item) for item in listing.items], listing.resource_version)
 
+    async def list_readable(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", metadata_only: bool = False
+    ) -> Listing:
+        lister = self.list_metadata if metadata_only else self.list
+        return await lister(resource, namespace, labels=labels)
+
     async def create(self, resource: Resource, manifest: Manifest, namespace: str = "") -> Manifest:
         await self._meet("create", resource=resource, manifest=manifest, namespace=namespace)
         key = ObjectKey(namespace or manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"])

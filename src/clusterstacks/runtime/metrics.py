@@ -20,6 +20,9 @@ RECONCILE_SECONDS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 2, 10, 60)
 # From a small chart (3 ms) over cilium (130 ms) to the default deadline (60 s); DEPENDENCIES section 5.
 RENDER_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 1, 5, 60)
 
+# From what tasks of a busy loop take to what a probe gives up at (arbitrary).
+STALL_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 1, 5, 30)
+
 
 class ControllerMetrics:
     """The series of one controller."""
@@ -90,6 +93,48 @@ class Metrics:
             ("part",),
             registry=self.registry,
         )
+        self._unreadable = Gauge(
+            "clusterstacks_unreadable_objects",
+            "Objects that are nested too deep or too large to be read, by kind; each is skipped.",
+            ("kind",),
+            registry=self.registry,
+        )
+        self._sources_failing = Gauge(
+            "clusterstacks_sources_failing",
+            "Sources of releases that could not be listed the last time.",
+            registry=self.registry,
+        )
+        self._stalls = Histogram(
+            "clusterstacks_loop_stall_seconds",
+            "Stalls of the event loop, of those that last for more than 5 ms.",
+            buckets=STALL_SECONDS,
+            registry=self.registry,
+        )
+        self._longest_stall = Gauge(
+            "clusterstacks_loop_longest_stall_seconds",
+            "Longest stall of the event loop since the process began: by the wall clock, and the CPU time used in it.",
+            ("clock",),
+            registry=self.registry,
+        )
+        self._longest = dict.fromkeys(("wall", "cpu"), 0.0)
+
+    def watch_failing_sources(self, count: Callable[[], int]) -> None:
+        """Ask ``count`` for the number of failing sources at each scrape; called from another thread."""
+        self._sources_failing.set_function(count)
+
+    def note_stall(self, wall: float, cpu: float) -> None:
+        """Note a beat of the event loop: how late it was, and how much of that it used the CPU, in seconds."""
+        if wall < STALL_SECONDS[0]:
+            return
+        self._stalls.observe(wall)
+        for clock, seconds in (("wall", wall), ("cpu", cpu)):
+            if seconds > self._longest[clock]:
+                self._longest[clock] = seconds
+                self._longest_stall.labels(clock).set(seconds)
+
+    def watch_unreadable(self, kind: str, count: Callable[[], int]) -> None:
+        """Ask ``count`` for the number of unreadable objects at each scrape; called from another thread."""
+        self._unreadable.labels(kind).set_function(count)
 
     def watch_health(self, part: str, health: Health) -> None:
         """Show the health of a part at each scrape; ``part`` is one of few, never a name that users choose."""
