@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
@@ -54,13 +55,11 @@ class UnreadableObjects:
     async def run(self) -> None:
         """Name them until cancelled."""
         while True:
-            await self._name_some()
-            await self._clock.sleep(PAUSE_SECONDS)
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(COMPLAIN_EVERY.total_seconds()):
                     await self._found.wait()
-            except TimeoutError:
-                continue
+            await self._name_some()
+            await self._clock.sleep(PAUSE_SECONDS)
 
     async def _name_some(self) -> None:
         self._found.clear()
