@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import AlreadyExists, Conflict, Expired, KindNotServed, NotFound, TooMany, Unreachable
-from clusterstacks.kube.resources import Listing, Resource, WatchEvent
+from clusterstacks.kube.resources import Listing, Remnant, Resource, WatchEvent
+from clusterstacks.runtime.store import key_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -45,7 +46,8 @@ class _Stream:
 class FakeApi(Client):
     """Serves the given resources; ``fail``, ``silence``, ``end_watches``, ``compact`` and ``unserve`` do the harm.
 
-    What is handed out is a copy, as if it came off the wire.
+    What is handed out is a copy, as if it came off the wire. An object cannot be read by an informer while it has
+    ``spec.unreadable``, which says why.
     """
 
     def __init__(self, *resources: Resource) -> None:  # it has no connection, so the client's own is not called
@@ -136,6 +138,17 @@ class FakeApi(Client):
         listing = self._listing(resource, namespace)
         return Listing([_bare(item) for item in listing.items], listing.resource_version)
 
+    async def list_readable(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", metadata_only: bool = False
+    ) -> Listing:
+        if metadata_only:
+            return await self.list_metadata(resource, namespace, labels=labels)
+        listing = await self.list(resource, namespace, labels=labels)
+        lost = {key_of(item): why for item in listing.items if (why := _unreadable(item))}
+        items = [item for item in listing.items if key_of(item) not in lost]
+        remnants = tuple(Remnant(_remnant(item), lost[key_of(item)]) for item in listing.items if key_of(item) in lost)
+        return Listing(items, listing.resource_version, remnants)
+
     async def create(self, resource: Resource, manifest: Manifest, namespace: str = "") -> Manifest:
         await self._meet("create", resource=resource, manifest=manifest, namespace=namespace)
         key = ObjectKey(namespace or manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"])
@@ -215,7 +228,12 @@ class FakeApi(Client):
         try:
             async for event in self._stream(stream):
                 if not namespace or event.object["metadata"].get("namespace", namespace) == namespace:
-                    yield WatchEvent(event.type, _bare(event.object)) if metadata_only else event
+                    if metadata_only:
+                        yield WatchEvent(event.type, _bare(event.object))
+                    elif why := _unreadable(event.object):
+                        yield WatchEvent(event.type, _remnant(event.object), why)
+                    else:
+                        yield event
         finally:
             self._streams.discard(stream)
 
@@ -274,6 +292,15 @@ class FakeApi(Client):
 
 def _bare(manifest: Manifest) -> Manifest:
     return {name: value for name, value in manifest.items() if name in {"apiVersion", "kind", "metadata"}}
+
+
+def _unreadable(manifest: Manifest) -> str:
+    return str((manifest.get("spec") or {}).get("unreadable", ""))
+
+
+def _remnant(manifest: Manifest) -> Manifest:
+    """What is left of an object: of one without any upper level in spec only its metadata."""
+    return {**manifest, "spec": manifest["spec"] if len(manifest["spec"]) > 1 else None}
 
 
 def _merged(target: Any, patch: Any) -> Any:

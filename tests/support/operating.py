@@ -473,7 +473,7 @@ async def _clear(world: World) -> None:
     ):
         resource = await world.client.resource(group, kind)
         for namespace in world.namespaces:
-            for item in (await world.client.list(resource, namespace)).items:
+            for item in (await world.client.list_metadata(resource, namespace)).items:
                 with suppress(ApiError):
                     if item["metadata"].get("finalizers"):
                         await world.patch(item, {"metadata": {"finalizers": None}})

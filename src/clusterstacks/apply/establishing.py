@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
 
+PAUSE_SECONDS = 1.0
+"""Between two watches. A healthy server ends one after a minute, so only one that ends them at once is slowed down."""
+
 CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 
 
@@ -34,8 +37,10 @@ async def await_established(client: Client, crds: Mapping[str, Manifest], limit:
     states = {name: _state(crd) for name, crd in crds.items()}
     try:
         async with asyncio.timeout(limit.total_seconds()):
-            while any(state is None for state in states.values()):
+            while _is_open(states):
                 await _follow(client, crds, states)
+                if _is_open(states):
+                    await asyncio.sleep(PAUSE_SECONDS)
     except TimeoutError:
         pass
     return {
@@ -56,10 +61,14 @@ async def _follow(client: Client, crds: Mapping[str, Manifest], states: dict[str
                 # An earlier CRD of that name may be what the server's cache still shows.
                 if event.type in {"ADDED", "MODIFIED"} and name in states and _same(crd, crds[name]):
                     states[name] = _state(crd)
-                if all(state is not None for state in states.values()):
+                if not _is_open(states):
                     return
     except Expired:
         return
+
+
+def _is_open(states: Mapping[str, str | None]) -> bool:
+    return any(state is None for state in states.values())
 
 
 def is_established(crd: Manifest) -> bool:

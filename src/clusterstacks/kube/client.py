@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from clusterstacks.domain.versions import KubernetesMinor
+from clusterstacks.kube.bounds import Bounds
 from clusterstacks.kube.calls import Body, Target, apply_query, query
+from clusterstacks.kube.decoding import Undecodable, decode, estimate_values, read_page
 from clusterstacks.kube.discovery import ACCEPT, Discovery
-from clusterstacks.kube.errors import Expired, NotFound, Unreachable
+from clusterstacks.kube.errors import Expired, NotFound, Unreachable, Unreadable
+from clusterstacks.kube.listing import ListReader
 from clusterstacks.kube.resources import Listing, Resource, WatchEvent
-from clusterstacks.kube.transport import JSON, MAX_ANSWER_BYTES, Call, Patience, Pool, Transport, drop
+from clusterstacks.kube.transport import JSON, Call, Patience, Pool, Transport, drop
 from clusterstacks.kube.watching import Broken, bare, event, lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from clusterstacks.domain.objects import Manifest
+    from clusterstacks.kube.bounds import BusyTime
     from clusterstacks.kube.connection import Connection
-
-PAGE = 500
-"""Objects a page of a list; the value of client-go's pager."""
 
 STREAM_SHARE = 6 / 7
 """How long a watch's stream is asked to last, as a share of the silence that breaks it: 60 of 70 seconds."""
+
+MAX_DISCOVERY_VALUES = 1_000_000
+"""Values of a discovery document that are decoded, group by group; a kind has 25, Kubernetes itself 70 kinds, and the
+largest clusters some thousand (arbitrary)."""
 
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML
 _MERGE = "application/merge-patch+json"
@@ -50,9 +53,10 @@ class Client:
     Args:
         budget: Most requests at a time, watches aside.
         deadline: Of every request with its retries; a watch has it for its beginning.
+        bounds: How much of the server's answers is read.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # all but two have defaults
         self,
         connection: Connection,
         pool: Pool,
@@ -61,9 +65,11 @@ class Client:
         deadline: timedelta = timedelta(seconds=30),
         user_agent: str = "cluster-stacks",
         patience: Patience = Patience(),  # noqa: B008  # an immutable value
+        bounds: Bounds = Bounds(),  # noqa: B008  # an immutable value
     ) -> None:
-        self._transport = Transport(connection, pool, budget, deadline, patience)
+        self._transport = Transport(connection, pool, budget, deadline, patience, bounds)
         self._transport.user_agent = user_agent
+        self._bounds = bounds
         self._silence = patience.silence
         self._stream_seconds = str(max(1, int(patience.silence.total_seconds() * STREAM_SHARE)))
         self._discovery = Discovery(self._discover)
@@ -71,6 +77,11 @@ class Client:
     async def close(self) -> None:
         """Refuse further calls; the pool keeps no connection of this client longer than it would an idle one."""
         self._transport.close()
+
+    @property
+    def busy(self) -> BusyTime:
+        """For how long requests have been under way; the first that passes the bound of it fails, as do all others."""
+        return self._transport.busy
 
     async def version(self) -> ServerVersion:
         """Ask for the server's version; an emulated one counts."""
@@ -119,16 +130,31 @@ class Client:
         """Read all objects, page by page; without a namespace those of all namespaces.
 
         ``labels`` and ``fields`` are selectors as kubectl takes them.
+
+        Raises:
+            Unreadable: One of them cannot be read.
         """
         listing = await self._pages(Target(resource, namespace), JSON, labelSelector=labels, fieldSelector=fields)
-        for item in listing.items:
-            item["apiVersion"], item["kind"] = resource.api_version, resource.kind
+        for remnant in listing.remnants:
+            raise _unreadable(f"list {resource.describe(namespace, str(remnant.key))}", remnant.why)
         return listing
 
+    async def list_readable(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", metadata_only: bool = False
+    ) -> Listing:
+        """Read all objects that can be read, and name the others: for those who must not be stopped by one object."""
+        if metadata_only:
+            return await self.list_metadata(resource, namespace, labels=labels)
+        return await self._pages(Target(resource, namespace), JSON, labelSelector=labels)
+
     async def list_metadata(self, resource: Resource, namespace: str = "", *, labels: str = "") -> Listing:
-        """Read the metadata of all objects; the items carry the apiVersion and kind of ``resource``."""
+        """Read the metadata of all objects; the items carry the apiVersion and kind of ``resource``.
+
+        Managed fields may be missing: they are what makes metadata unreadable.
+        """
         listing = await self._pages(Target(resource, namespace), _METADATA_LIST, labelSelector=labels)
-        return Listing([bare(item, resource) for item in listing.items], listing.resource_version)
+        items = [*listing.items, *(remnant.object for remnant in listing.remnants if remnant.key.name)]
+        return Listing([bare(item, resource) for item in items], listing.resource_version)
 
     async def create(self, resource: Resource, manifest: Manifest, namespace: str = "") -> Manifest:
         """Create an object, in the manifest's own namespace unless another is given.
@@ -260,9 +286,12 @@ class Client:
         call = Target(resource, namespace).call("watch", parameters, accept=_METADATA if metadata_only else JSON)
         response = await self._transport.open(call)
         try:
-            async with aclosing(lines(response.content, self._silence)) as stream:
+            async with aclosing(lines(response.content, self._silence, self._bounds.answer_bytes)) as stream:
                 async for line in stream:
-                    yield event(line, resource, call.about, metadata_only=metadata_only)
+                    if line is None:
+                        yield WatchEvent("", {}, f"is larger than {self._bounds.answer_bytes} bytes")
+                    else:
+                        yield await event(line, resource, call.about, metadata_only=metadata_only)
         except Broken as error:
             raise self._transport.broken(call, error) from None
         finally:
@@ -270,38 +299,54 @@ class Client:
 
     async def _pages(self, target: Target, accept: str, **selectors: str) -> Listing:
         try:
-            return await self._read_pages(target, accept, selectors)
+            listing = await self._list_reader(target, accept, selectors).read()
         except Expired:
             # The list's snapshot was compacted away between two pages: once more from the beginning.
-            return await self._read_pages(target, accept, selectors)
+            listing = await self._list_reader(target, accept, selectors).read()
+        for item in (*listing.items, *(remnant.object for remnant in listing.remnants)):
+            item["apiVersion"], item["kind"] = target.resource.api_version, target.resource.kind
+        return listing
 
-    async def _read_pages(self, target: Target, accept: str, selectors: Mapping[str, str]) -> Listing:
-        items: list[Manifest] = []
-        token = ""
-        room = MAX_ANSWER_BYTES
-        while True:
-            parameters = query(limit=str(PAGE), **{"continue": token}, **selectors)
-            call = replace(target.call("list", parameters, accept=accept), max_bytes=room)
-            answer = await self._transport.send(call)
-            room -= len(answer)
-            page = self._decoded(call, answer)
-            items += page.get("items") or []
-            metadata = page.get("metadata") or {}
-            token = metadata.get("continue") or ""
-            if not token:
-                return Listing(items, metadata.get("resourceVersion") or "")
+    def _list_reader(self, target: Target, accept: str, selectors: Mapping[str, str]) -> ListReader:
+        return ListReader(
+            transport=self._transport, bounds=self._bounds, target=target, accept=accept, selectors=selectors
+        )
 
     async def _discover(self, path: str) -> Manifest:
-        return await self._answer(Call(f"get {path}", "GET", path, accept=ACCEPT))
+        """Read a discovery document; one of a server with thousands of kinds is decoded group by group."""
+        call = Call(f"get {path}", "GET", path, accept=ACCEPT)
+        answer = await self._transport.send(call)
+        try:
+            document = decode(answer)
+        except Undecodable:
+            document = await self._discovered(call, answer)
+        return self._mapping(call, document)
+
+    async def _discovered(self, call: Call, answer: bytes) -> Any:  # noqa: ANN401  # checked by the caller
+        if estimate_values(answer) > MAX_DISCOVERY_VALUES:
+            raise Unreachable(f"{call.about}: {self._transport.host} lists more kinds than are read")
+        try:
+            page = await read_page(answer)
+            return {**page.envelope, "items": [decode(item) for item in page.items]}
+        except Undecodable:
+            return None
 
     async def _answer(self, call: Call) -> Manifest:
         return self._decoded(call, await self._transport.send(call))
 
     def _decoded(self, call: Call, answer: bytes) -> Manifest:
         try:
-            document = orjson.loads(answer)
-        except orjson.JSONDecodeError:
-            document = None
+            return self._mapping(call, decode(answer))
+        except Undecodable as error:
+            if error.excess:
+                raise _unreadable(call.about, str(error)) from None
+            return self._mapping(call, None)
+
+    def _mapping(self, call: Call, document: Any) -> Manifest:  # noqa: ANN401  # whatever was sent
         if not isinstance(document, dict):
             raise Unreachable(f"{call.about}: {self._transport.host} answered with something else than a JSON object")
         return document
+
+
+def _unreadable(about: str, why: str) -> Unreadable:
+    return Unreadable(f"{about}: the object {why}, so it cannot be read: simplify or delete it")

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 from clusterstacks.domain.errors import DependencyError
-from clusterstacks.kube.errors import KindNotServed
+from clusterstacks.kube.errors import KindNotServed, Unreachable
 from clusterstacks.kube.resources import Resource
 
 ASK_AGAIN_FOR_KIND = timedelta(seconds=2)
@@ -24,6 +24,13 @@ ACCEPT = (
     "application/json"
 )
 """Kinds of all groups in one answer, from servers that can: Kubernetes 1.30, 1.27, and any."""
+
+MAX_GROUP_VERSIONS = 1000
+"""Group versions that are read from a server without aggregated discovery, one request each; Kubernetes itself has 30
+(arbitrary)."""
+
+REQUESTS_AT_ONCE = 8
+"""Of these at the same time; the budget of a workload cluster."""
 
 Served: TypeAlias = dict[tuple[str, str], list[Resource]]
 """(group, kind) to its versions, the server's preferred one first."""
@@ -47,6 +54,7 @@ class Discovery:
 
         Raises:
             KindNotServed: The server does not know the kind.
+            Unreachable: Its answer is not a discovery document, or names too many groups.
         """
         versions = self._served.get((group, kind), [])
         if not _has(versions, version):
@@ -67,7 +75,10 @@ class Discovery:
         async with self._turn:
             # Somebody else may have asked while this one waited for its turn.
             if self._asked < wanted_at and wanted_at - self._asked >= every.total_seconds():
-                self._served = await _round(self._fetch)
+                try:
+                    self._served = await _round(self._fetch)
+                except (AttributeError, KeyError, TypeError):
+                    raise Unreachable("the server answered with something else than discovery documents") from None
                 self._asked = self._monotonic()
 
 
@@ -121,7 +132,14 @@ async def _add_legacy(served: Served, fetch: Fetch, versions: list[tuple[str, st
             # One API service that is down must not hide all other groups.
             return {}
 
-    answers = await asyncio.gather(*(read(group, version) for group, version in versions))
+    if len(versions) > MAX_GROUP_VERSIONS:
+        raise Unreachable(
+            f"the server offers {len(versions)} group versions, more than {MAX_GROUP_VERSIONS} are not read"
+        )
+    answers: list[Mapping[str, Any]] = []
+    for start in range(0, len(versions), REQUESTS_AT_ONCE):
+        some = versions[start : start + REQUESTS_AT_ONCE]
+        answers += await asyncio.gather(*(read(group, version) for group, version in some))
     for (group, version), answer in zip(versions, answers, strict=True):
         for entry in answer.get("resources") or []:
             if "/" not in entry["name"]:

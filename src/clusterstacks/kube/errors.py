@@ -11,6 +11,8 @@
     ├── Unreachable       no connection, no TLS, no answer in time, or 5xx after bounded retries
     ├── KindNotServed     the server does not know the kind (yet)
     └── CredentialsFailed a token file or credential plugin gave nothing usable
+    SpecError
+    └── Unreadable        an object that is nested too deep or has too many values to be read
 
 Messages read ``<verb> <object>: <status> <reason>: <the server's words>``.
 """
@@ -20,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.errors import DependencyError
+from clusterstacks.domain.errors import DependencyError, SpecError
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -103,6 +105,17 @@ class Unreachable(DependencyError):
     def __init__(self, message: str, *, status: int = 0) -> None:
         super().__init__("Unreachable", message)
         self.status = status
+
+
+class AnswerTooLarge(Unreachable):
+    """The answer is larger than the client reads; a list may be asked for in smaller pages."""
+
+
+class Unreadable(SpecError):
+    """The server answered with an object that cannot be decoded within bounds: its owner must simplify it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("ObjectUnreadable", message)
 
 
 class KindNotServed(DependencyError):

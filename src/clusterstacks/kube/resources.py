@@ -70,16 +70,50 @@ def _segment(resource: Resource, text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Remnant:
+    """What is left of an object that cannot be read.
+
+    Args:
+        object: Its apiVersion, kind and metadata, and null for what is nested deeply; empty when nothing can be read.
+        why: For messages, as the end of a sentence about the object.
+    """
+
+    object: Manifest
+    why: str
+
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name; both empty when they cannot be read."""
+        metadata = self.object.get("metadata")
+        found = metadata if isinstance(metadata, dict) else {}
+        return ObjectKey(str(found.get("namespace") or ""), str(found.get("name") or ""))
+
+
+@dataclass(frozen=True, slots=True)
 class Listing:
-    """A whole list; every item carries apiVersion and kind. Watch on from ``resource_version``."""
+    """A whole list; every item carries apiVersion and kind. Watch on from ``resource_version``.
+
+    Args:
+        items: The objects.
+        resource_version: Of the list.
+        remnants: Objects that cannot be read; only ``Client.list_readable`` returns any.
+    """
 
     items: list[Manifest]
     resource_version: str
+    remnants: tuple[Remnant, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """``type`` is ADDED, MODIFIED, DELETED or BOOKMARK (whose object has a resource version only)."""
+    """A change.
+
+    Args:
+        type: ADDED, MODIFIED, DELETED or BOOKMARK (whose object has a resource version only); empty when unknown.
+        object: The object; what is left of it when it cannot be read.
+        unreadable: Why it cannot be read, as in ``Remnant``; empty for all others.
+    """
 
     type: str
     object: Manifest
+    unreadable: str = ""

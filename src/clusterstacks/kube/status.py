@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from clusterstacks.kube.decoding import Undecodable, decode
 from clusterstacks.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 MAX_WORDS = 2000
 """Characters of the server's text that go into a message (arbitrary; a CRD's schema errors can fill a megabyte)."""
+
+MAX_RETRY_AFTER = timedelta(hours=1)
+"""Longest wait that a server may ask for (arbitrary; Kubernetes' own answers ask for 1 to 60 s)."""
 
 REASONS = {
     400: "BadRequest",
@@ -108,8 +112,8 @@ def _typed(message: str, status: int, reason: str, body: Mapping[str, Any], *, c
 def status_of(answer: bytes) -> Mapping[str, Any]:
     """Read an answer as a Status; a text answer becomes its message, of a health report only the failing checks."""
     try:
-        body = orjson.loads(answer)
-    except orjson.JSONDecodeError:
+        body = decode(answer)
+    except Undecodable:
         text = answer.decode("utf-8", "replace").strip()
         failing = ", ".join(_FAILING_CHECK.findall(text))
         return {"message": f"failing checks: {failing}" if failing else text}
@@ -118,8 +122,23 @@ def status_of(answer: bytes) -> Mapping[str, Any]:
 
 def retry_seconds(body: Mapping[str, Any]) -> float:
     """The wait the Status itself asks for, 0 when it asks for none."""
-    seconds = _details(body).get("retryAfterSeconds")
-    return float(seconds) if isinstance(seconds, int) and seconds > 0 else 0.0
+    return bounded_wait(_details(body).get("retryAfterSeconds"))
+
+
+def bounded_wait(seconds: object) -> float:
+    """Read a number of seconds to wait, also from a header; 0 for anything but a number above 0.
+
+    It is at most ``MAX_RETRY_AFTER``: a server may ask for any number, also for one that no duration can hold.
+    """
+    match seconds:
+        case bool():
+            return 0.0
+        case int() | float() if seconds > 0:  # no NaN
+            return float(min(seconds, MAX_RETRY_AFTER.total_seconds()))
+        case str() if seconds.isdecimal():
+            return min(float(seconds), MAX_RETRY_AFTER.total_seconds())
+        case _:
+            return 0.0
 
 
 def _words(status: int, body: Mapping[str, Any], *, confidential: bool) -> str:

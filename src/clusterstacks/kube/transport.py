@@ -13,23 +13,22 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from clusterstacks.kube.bounds import BusyTime
 from clusterstacks.kube.credentials import Credentials, Identity
-from clusterstacks.kube.errors import TooMany, Unauthorized, Unreachable
-from clusterstacks.kube.status import failure, status_of
+from clusterstacks.kube.errors import AnswerTooLarge, TooMany, Unauthorized, Unreachable
+from clusterstacks.kube.status import bounded_wait, failure, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import TracebackType
 
     from clusterstacks.domain.errors import ClusterStacksError
+    from clusterstacks.kube.bounds import Bounds
     from clusterstacks.kube.connection import Connection
 
 T = TypeVar("T")
 
 JSON = "application/json"
-
-MAX_ANSWER_BYTES = 256 * 1024 * 1024
-"""Largest answer read into memory (arbitrary; a page of 500 objects of half a megabyte each)."""
 
 MAX_FAILURE_BYTES = 1024 * 1024
 """Largest failure answer read (arbitrary)."""
@@ -67,6 +66,8 @@ class Pool:
                 connector=connector,
                 timeout=aiohttp.ClientTimeout(total=None),
                 cookie_jar=aiohttp.DummyCookieJar(),
+                # A small answer may unpack to a thousand times its size, so none is asked for or accepted packed.
+                auto_decompress=False,
             )
             # aiohttp repeats a DELETE whose connection broke; what may be repeated is decided here, call by call.
             self._session._retry_connection = False  # noqa: SLF001  # it has no public switch
@@ -122,7 +123,6 @@ class Call:
         path: Escaped path with query.
         repeatable: Doing it twice is as good as once, so it is retried when nobody knows whether it was done.
         confidential: About Secrets: the server's words stay out of messages.
-        max_bytes: Largest answer.
     """
 
     about: str
@@ -133,7 +133,6 @@ class Call:
     accept: str = JSON
     repeatable: bool = True
     confidential: bool = False
-    max_bytes: int = MAX_ANSWER_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +148,21 @@ class Transport:
     """Requests to one server: ``send`` for an answer in memory, ``open`` for a stream."""
 
     def __init__(
-        self, connection: Connection, pool: Pool, budget: int, deadline: timedelta, patience: Patience
+        self,
+        connection: Connection,
+        pool: Pool,
+        budget: int,
+        deadline: timedelta,
+        patience: Patience,
+        bounds: Bounds,
     ) -> None:
         self.host = urlsplit(connection.server).netloc
         self._connection = connection
         self._pool = pool
         self._patience = patience
         self._deadline = deadline.total_seconds()
+        self._max_bytes = bounds.answer_bytes
+        self.busy = BusyTime(bounds.busy_time, lambda: asyncio.get_running_loop().time())
         self._slots = asyncio.Semaphore(budget)
         self._credentials = Credentials(connection)
         self._closed = False
@@ -173,16 +180,18 @@ class Transport:
         """
 
         async def read(response: aiohttp.ClientResponse) -> bytes:
-            answer = await _bounded(response, call.max_bytes)
+            answer = await _bounded(response, self._max_bytes)
             if answer is None:
-                raise Unreachable(f"{call.about}: {self.host} answered with more than {call.max_bytes} bytes")
+                raise AnswerTooLarge(f"{call.about}: {self.host} answered with more than {self._max_bytes} bytes")
             return answer
 
+        deadline = self._remaining(call)
         try:
-            async with asyncio.timeout(self._deadline) as limit, self._slots:
-                return await self._persist(call, read, limit.when() or 0.0)
+            with self.busy.request():
+                async with asyncio.timeout(deadline) as limit, self._slots:
+                    return await self._persist(call, read, limit.when() or 0.0)
         except TimeoutError:
-            raise self._late(call) from None
+            raise self._late(call, deadline) from None
 
     async def open(self, call: Call) -> aiohttp.ClientResponse:
         """Make a call up to the first byte of its answer within the deadline; the caller drops the response.
@@ -193,11 +202,13 @@ class Transport:
         async def keep(response: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
             return response
 
+        deadline = self._remaining(call)
         try:
-            async with asyncio.timeout(self._deadline) as limit:
-                return await self._persist(call, keep, limit.when() or 0.0)
+            with self.busy.request():
+                async with asyncio.timeout(deadline) as limit:
+                    return await self._persist(call, keep, limit.when() or 0.0)
         except TimeoutError:
-            raise self._late(call) from None
+            raise self._late(call, deadline) from None
 
     def broken(self, call: Call, error: Exception) -> Unreachable:
         """Name a failure of the connection, without what aiohttp says about proxies and contexts."""
@@ -252,6 +263,7 @@ class Transport:
     async def _request(self, call: Call, identity: Identity) -> aiohttp.ClientResponse:
         headers = CIMultiDict(identity.headers)
         headers["Accept"] = call.accept
+        headers["Accept-Encoding"] = "identity"
         headers["User-Agent"] = self.user_agent
         if call.body is not None:
             headers["Content-Type"] = call.content_type
@@ -267,8 +279,17 @@ class Transport:
             proxy=self._connection.proxy or None,
         )
 
-    def _late(self, call: Call) -> Unreachable:
-        return Unreachable(f"{call.about}: {self.host} gave no answer within {self._deadline:g} s")
+    def _remaining(self, call: Call) -> float:
+        """Return the seconds a call may take."""
+        left = self.busy.left
+        if left <= 0:
+            raise Unreachable(
+                f"{call.about}: {self.host} took {self.busy.seconds:.0f} s for the requests before this one"
+            )
+        return min(self._deadline, left)
+
+    def _late(self, call: Call, seconds: float) -> Unreachable:
+        return Unreachable(f"{call.about}: {self.host} gave no answer within {seconds:g} s")
 
 
 def drop(response: aiohttp.ClientResponse) -> None:
@@ -283,8 +304,7 @@ async def _refusal(call: Call, response: aiohttp.ClientResponse) -> _Failure:
     error = failure(call.about, response.status, body, confidential=call.confidential)
     if isinstance(error, TooMany):
         # Refused before anything was done, e.g. by priority and fairness, or "storage is (re)initializing".
-        header = response.headers.get("Retry-After", "")
-        wait = float(header) if header.isdecimal() else error.retry_after.total_seconds()
+        wait = bounded_wait(response.headers.get("Retry-After", "")) or error.retry_after.total_seconds()
         return _Failure(error, again=True, wait=wait)
     return _Failure(error, again=isinstance(error, Unreachable) and call.repeatable)
 

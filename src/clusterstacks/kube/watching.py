@@ -1,6 +1,7 @@
-"""Cut a watch's answer into events.
+"""Cuts the answer of a watch into events.
 
-aiohttp's own line reader gives up at half a megabyte, and objects reach several: the lines are cut here.
+aiohttp's own line reader gives up at half a megabyte, and objects reach several: the lines are cut here. An event that
+cannot be read costs only itself.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
-import orjson
 
+from clusterstacks.kube.decoding import Undecodable, decode, salvage
 from clusterstacks.kube.errors import Unreachable
 from clusterstacks.kube.resources import Resource, WatchEvent
 from clusterstacks.kube.status import failure
@@ -21,33 +22,36 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.objects import Manifest
 
-MAX_LINE_BYTES = 32 * 1024 * 1024
-"""Longest event (arbitrary; etcd holds 1.5 MB an object, which as JSON and in managedFields grows several times)."""
-
 
 class Broken(Exception):  # never leaves the package
     """A stream that ended otherwise than between two lines; the text says how."""
 
 
-async def lines(content: aiohttp.StreamReader, silence: timedelta) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of a stream without their ends; one that is cut off by the end of the stream is an error.
+async def lines(
+    content: aiohttp.StreamReader, silence: timedelta, max_bytes: int
+) -> AsyncGenerator[bytes | None, None]:
+    """Yield the lines of a stream without their ends; None for one that is longer than ``max_bytes``.
 
     Raises:
-        Broken: Silent for ``silence``, a line over ``MAX_LINE_BYTES``, or an end in the middle of a line.
+        Broken: Silent for ``silence``, or an end in the middle of a line.
     """
     begun = bytearray()
+    size = 0
     while piece := await _next_piece(content, silence):
         first, *rest = piece.split(b"\n")
-        begun += first
-        if len(begun) > MAX_LINE_BYTES:
-            raise Broken(f"an event is larger than {MAX_LINE_BYTES} bytes")
+        size += len(first)
+        if size <= max_bytes:
+            begun += first
+        else:
+            begun.clear()
         if not rest:
             continue
-        yield bytes(begun)
+        yield bytes(begun) if size <= max_bytes else None
         for line in rest[:-1]:
-            yield line
+            yield line if len(line) <= max_bytes else None
         begun = bytearray(rest[-1])
-    if begun:
+        size = len(begun)
+    if size:
         raise Broken("the stream ended in the middle of an event")
 
 
@@ -61,20 +65,39 @@ async def _next_piece(content: aiohttp.StreamReader, silence: timedelta) -> byte
         raise Broken(f"the connection broke: {str(error) or type(error).__name__}") from None
 
 
-def event(line: bytes, resource: Resource, about: str, *, metadata_only: bool) -> WatchEvent:
+async def event(line: bytes, resource: Resource, about: str, *, metadata_only: bool) -> WatchEvent:
     """Read one line.
 
     Raises:
         ClusterStacksError: The server's ERROR event as one of ``errors``; Unreachable for a line that is no event.
     """
+    unreadable = ""
     try:
-        document = orjson.loads(line)
+        document = decode(line)
+    except Undecodable as error:
+        if not error.excess:
+            raise _no_event(about) from None
+        document, unreadable = await _saved(line), str(error)
+    try:
         kind, content = document["type"], document["object"]
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        raise Unreachable(f"{about}: the server sent a line that is no event") from None
+    except (KeyError, TypeError):
+        raise _no_event(about) from None
     if kind == "ERROR":
         raise _error_event(about, content, confidential=resource.confidential)
-    return WatchEvent(kind, bare(content, resource) if metadata_only else content)
+    if metadata_only:
+        content = bare(content, resource)
+    return WatchEvent(kind, content, unreadable)
+
+
+async def _saved(line: bytes) -> Any:  # noqa: ANN401  # as ``decode``
+    try:
+        return await salvage(line, outer=1)
+    except Undecodable:
+        return {"type": "", "object": {}}
+
+
+def _no_event(about: str) -> Unreachable:
+    return Unreachable(f"{about}: the server sent a line that is no event")
 
 
 def bare(item: Manifest, resource: Resource) -> Manifest:

@@ -65,7 +65,10 @@ def concerns_addons(change: Change) -> bool:
     """
     if change.old is None or change.new is None:
         return True
-    return _decisive(change.old) != _decisive(change.new)
+    try:
+        return _decisive(change.old) != _decisive(change.new)
+    except RecursionError:
+        return True  # nested too deep to be compared; the reconciler says so
 
 
 def _decisive(cluster: Manifest) -> tuple[ClusterView, Manifest]:

@@ -44,8 +44,22 @@ def trim_of(kind: str) -> Trim:
 
 
 def sync_problem(informer: Informer) -> str:
-    """Say why an informer is not ready; empty when it is."""
-    return "" if informer.is_synced else f"{informer} has not been listed yet"
+    """Say why an informer is not ready; empty when it is.
+
+    What is decided on a store that has not followed the server for minutes may be wrong.
+    """
+    if not informer.is_synced:
+        return f"{informer} has not been listed yet"
+    return informer.health.problem()
+
+
+def keeps_remnants(kind: str) -> bool:
+    """Whether the store may hold what is left of an object that cannot be read.
+
+    Of a Cluster and its class only names, metadata and versions decide anything here, and a release that a Cluster uses
+    must not be deleted because its variables cannot be read. In our own kinds a missing field means something.
+    """
+    return kind in {CLUSTER_KIND, CLUSTER_CLASS_KIND}
 
 
 def _class_state(manifest: Manifest) -> Manifest:

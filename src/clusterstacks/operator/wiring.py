@@ -36,7 +36,7 @@ from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import default_connection
 from clusterstacks.kube.transport import Pool
 from clusterstacks.operator.enqueuing import Wakers
-from clusterstacks.operator.informing import build_informers, sync_problem, trim_of
+from clusterstacks.operator.informing import build_informers, keeps_remnants, sync_problem, trim_of
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.supplying import Supplies
 from clusterstacks.operator.webhooks import Webhooks
@@ -47,6 +47,8 @@ from clusterstacks.runtime.host import ReconcilerHost
 from clusterstacks.runtime.informer import Informer
 from clusterstacks.runtime.metrics import Metrics
 from clusterstacks.runtime.probes import Probes
+from clusterstacks.runtime.unreadable import UnreadableObjects
+from clusterstacks.runtime.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -90,12 +92,14 @@ class Operator:
             default_connection(environ, settings.kubeconfig), self._pool, budget=MANAGEMENT_BUDGET, user_agent=COMPONENT
         )
         self._events = EventRecorder(self._client, COMPONENT)
+        self._unreadable = UnreadableObjects(self._events, self._metrics)
         self._renderer = Renderer()
         self._workloads = Workloads(self._client, self._pool)
         self._informers = build_informers(self._informer)
         self._rules = ProviderRules(self._clock)
         # Nobody waits for it: where rules cannot be read, clusters come up all the same.
         self._rule_informer = Informer(self._client, GROUP, Kind.COMPATIBILITY_RULE)
+        self._unreadable.follow(self._rule_informer)
         self._provider_informers: asyncio.Queue[Informer] = asyncio.Queue()
         self._supplies = Supplies(
             settings,
@@ -113,6 +117,11 @@ class Operator:
         self._webhooks = self._build_webhooks()
         for name, informer in self._informers.items():
             self._probes.add_ready(f"{name} informer", partial(sync_problem, informer))
+            self._metrics.watch_health(f"{name} informer", informer.health)
+        self._metrics.watch_health("compatibilityrule informer", self._rule_informer.health)
+        listings = self._supplies.listings
+        self._probes.add_ready("releases", partial(listings.problem, self._supplies.choice.default.address))
+        self._metrics.watch_failing_sources(listings.failing)
 
     @property
     def source(self) -> str:
@@ -125,6 +134,8 @@ class Operator:
             f"{name} informer": informer.run for name, informer in self._informers.items()
         }
         services |= {f"{name} controller": self._after_sync(host.run) for name, host in self._hosts.items()}
+        services["unreadable objects"] = self._unreadable.run
+        services["watchdog"] = Watchdog(self._metrics).run
         services["compatibilityrule informer"] = self._rule_informer.run
         services["release collection"] = self._after_sync(self._collect_releases)
         services["provider informers"] = self._run_provider_informers
@@ -152,14 +163,17 @@ class Operator:
     def _informer(
         self, group: str, kind: str, indexes: Mapping[str, Callable[[Manifest], list[str]]] | None = None
     ) -> Informer:
-        return Informer(
+        informer = Informer(
             self._client,
             group,
             kind,
             namespace=self._settings.namespace,
             indexes=indexes,
             trim=trim_of(kind),
+            keep_remnants=keeps_remnants(kind),
         )
+        self._unreadable.follow(informer)
+        return informer
 
     def _build_hosts(self) -> dict[str, ReconcilerHost]:
         offers = Offers(self._client, self._informers["clusterstack"].store)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from clusterstacks.domain.errors import DependencyError
+from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.runtime.clock import SYSTEM_CLOCK, Clock
 from clusterstacks.runtime.logs import log_about
@@ -23,6 +23,9 @@ Reconcile: TypeAlias = Callable[[ObjectKey], Awaitable[timedelta | None]]
 RECONCILE_DEADLINE: Final = timedelta(minutes=10)
 """A reconcile that takes longer waits for something without a deadline, which is a bug (arbitrary)."""
 
+SPEC_RECHECK: Final = timedelta(minutes=5)
+"""As long as a reconcile whose outcome is stalled is looked at again."""
+
 STOP_DEADLINE: Final = timedelta(seconds=20)
 """Leaves 10 s of the 30 s a pod has for its end by default (terminationGracePeriodSeconds)."""
 
@@ -32,9 +35,10 @@ log = logging.getLogger(__name__)
 class ReconcilerHost:
     """A queue of keys and the workers that reconcile them.
 
-    Whatever a reconcile raises is counted and retried with back-off up to 2 min: a DependencyError with a line in the
-    log, anything else, being a bug, with its trace. Cancelling ``run`` stops it in order: nothing new begins, what runs
-    has ``STOP_DEADLINE`` to end. A host runs once; ``enqueue`` before that collects keys.
+    Whatever a reconcile raises is counted and retried: a DependencyError with back-off up to 2 min and a line in the
+    log, a SpecError, which a person must mend, at the next change or after ``SPEC_RECHECK``, and anything else, being a
+    bug, with back-off and its trace. Cancelling ``run`` stops it in order: nothing new begins, what runs has
+    ``STOP_DEADLINE`` to end. A host runs once; ``enqueue`` before that collects keys.
     """
 
     def __init__(
@@ -99,6 +103,10 @@ class ReconcilerHost:
             self._metrics.failed.inc()
             again = self.queue.back_off(key, first=error.retry)
             log.warning("%s; next attempt in %.0f s", error, again.total_seconds())
+        except SpecError as error:
+            self._metrics.failed.inc()
+            again = SPEC_RECHECK
+            log.warning("%s", error)
         except asyncio.CancelledError as error:
             if _being_cancelled():
                 raise

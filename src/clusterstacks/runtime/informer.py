@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.errors import Expired, KindNotServed, NotFound
+from clusterstacks.kube.resources import Remnant
 from clusterstacks.runtime.backoff import BackOff
+from clusterstacks.runtime.clock import SYSTEM_CLOCK
+from clusterstacks.runtime.health import Health
 from clusterstacks.runtime.store import Change, Index, Store, key_of
 
 if TYPE_CHECKING:
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.kube.client import Client
     from clusterstacks.kube.resources import Listing, Resource, WatchEvent
+    from clusterstacks.runtime.clock import Clock
 
 __all__ = ["Change", "Handler", "Index", "Informer", "Store", "Trim", "drop_managed_fields", "key_of"]
 
@@ -50,12 +54,32 @@ def drop_managed_fields(manifest: Manifest) -> Manifest:
     return {**manifest, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
 class Informer:
     """List, then watch, for ever; after a gap the list is compared with the store, so deletions in it are seen too.
 
     Subscribers see an object come before it changes or goes, and one that another of its name took the place of go
     before that one comes. Nothing ends ``run`` but its cancellation: while the kind is not served, or the server not
     reachable, the store keeps what it last knew and the informer tries again after up to 30 s.
+
+    An object that cannot be read is in ``unreadable``, and costs no other object anything. The store keeps its last
+    readable version; with ``keep_remnants`` it gets what is left of the object instead, so that readers who only need
+    metadata and the upper levels of spec and status see the present ones, also of an object that never was readable.
+
+    Args:
+        client: The server.
+        group: Of the kind.
+        kind: Its name.
+        namespace: The only one to look at; empty means all.
+        labels: A selector.
+        indexes: By what objects are found.
+        trim: What of an object is kept.
+        metadata_only: Ask for no more than metadata.
+        keep_remnants: See above.
+        clock: Time.
     """
 
     def __init__(  # noqa: PLR0913 - a query has these parts; all but three have defaults
@@ -69,8 +93,15 @@ class Informer:
         indexes: Mapping[str, Index] | None = None,
         trim: Trim = drop_managed_fields,
         metadata_only: bool = False,
+        keep_remnants: bool = False,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.store = Store(indexes)
+        self.health = Health(clock=clock)
+        self.unreadable: dict[ObjectKey, Remnant] = {}
+        """By key, which is empty for those whose name cannot be read."""
+        self.on_unreadable: Callable[[], None] = _nothing
+        """Called when there is one more in ``unreadable``."""
         self._client = client
         self._group = group
         self._kind = kind
@@ -78,13 +109,13 @@ class Informer:
         self._labels = labels
         self._trim = trim
         self._metadata_only = metadata_only
+        self._keep_remnants = keep_remnants
         self._handlers: list[Handler] = []
         self._resource: Resource | None = None
         self._resource_version = ""  # empty: list before the next watch
         self._synced = asyncio.Event()
         self._instant_closes = 0
         self._failures = 0
-        self._complaint = ""
 
     def __str__(self) -> str:
         return f"{self._kind}.{self._group}" if self._group else self._kind
@@ -144,8 +175,9 @@ class Informer:
         self._note_end(told=told, instant=loop.time() - began < INSTANT_SECONDS)
 
     async def _list(self, resource: Resource) -> Listing:
-        lister = self._client.list_metadata if self._metadata_only else self._client.list
-        return await lister(resource, self._namespace, labels=self._labels)
+        return await self._client.list_readable(
+            resource, self._namespace, labels=self._labels, metadata_only=self._metadata_only
+        )
 
     def _watch(self, resource: Resource) -> AsyncIterator[WatchEvent]:
         return self._client.watch(
@@ -159,22 +191,49 @@ class Informer:
     def _replace(self, listing: Listing) -> None:
         """Make the store equal to the list; what it misses was deleted while nobody watched."""
         listed = {key_of(item): item for item in listing.items}
+        self.unreadable.clear()
         for key in self.store:
-            if key not in listed:
+            if key not in listed and not any(key == remnant.key for remnant in listing.remnants):
                 self._drop(key)
         for key, item in listed.items():
             self._keep(key, item)
+        for remnant in listing.remnants:
+            self._lose(remnant)
         self._resource_version = listing.resource_version
         self._synced.set()
 
     def _take(self, event: WatchEvent) -> None:
+        if event.unreadable:
+            self._take_unreadable(event.type, Remnant(event.object, event.unreadable))
+            return
         if event.type == "DELETED":
             self._drop(key_of(event.object))
         elif event.type != "BOOKMARK":
             self._keep(key_of(event.object), event.object)
         self._resource_version = event.object["metadata"]["resourceVersion"]
 
+    def _take_unreadable(self, type_: str, remnant: Remnant) -> None:
+        if type_ == "DELETED":
+            self._drop(remnant.key)
+        else:
+            self._lose(remnant)
+        # Without it the next bookmark or event tells how far the stream has come.
+        metadata = remnant.object.get("metadata") or {}
+        self._resource_version = metadata.get("resourceVersion") or self._resource_version
+
+    def _lose(self, remnant: Remnant) -> None:
+        """Note that an object cannot be read."""
+        key = remnant.key
+        old = self.store.get(key)
+        if self._keep_remnants and key.name and isinstance(remnant.object.get("spec"), dict):
+            self._keep(key, remnant.object)
+        elif old is not None and old["metadata"].get("uid") != remnant.object["metadata"].get("uid"):
+            self._drop(key)
+        self.unreadable[key] = remnant
+        self.on_unreadable()
+
     def _keep(self, key: ObjectKey, manifest: Manifest) -> None:
+        self.unreadable.pop(key, None)
         old = self.store.get(key)
         if old is not None:
             before, after = old["metadata"], manifest["metadata"]
@@ -186,6 +245,7 @@ class Informer:
         self._tell(Change(key, self.store.put(key, trimmed), trimmed))
 
     def _drop(self, key: ObjectKey) -> None:
+        self.unreadable.pop(key, None)
         old = self.store.remove(key)
         if old is not None:
             self._tell(Change(key, old, None))
@@ -222,9 +282,8 @@ class Informer:
     def _note_success(self) -> None:
         self._failures = 0
         self._instant_closes = 0
-        if self._complaint:
+        if self.health.succeeded():
             log.info("%s: watching again", self)
-            self._complaint = ""
 
     def _note_failure(self, error: Exception) -> None:
         self._failures += 1
@@ -236,9 +295,8 @@ class Informer:
         if isinstance(error, (Expired, NotFound, KindNotServed)) or not isinstance(error, ClusterStacksError):
             self._resource_version = ""
         text = str(error)
-        if text == self._complaint:
+        if not self.health.failed(text):
             return
-        self._complaint = text
         if isinstance(error, ClusterStacksError):
             log.warning("%s: %s; trying again", self, text)
         else:

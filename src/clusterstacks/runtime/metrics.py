@@ -13,10 +13,15 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from clusterstacks.runtime.health import Health
+
 # From a reconcile that finds nothing to do to a delivery over a slow link (arbitrary).
 RECONCILE_SECONDS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 2, 10, 60)
 # From a small chart (3 ms) over cilium (130 ms) to the default deadline (60 s); DEPENDENCIES section 5.
 RENDER_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 1, 5, 60)
+
+# From what tasks of a busy loop take to what a probe gives up at (arbitrary).
+STALL_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 1, 5, 30)
 
 
 class ControllerMetrics:
@@ -75,6 +80,66 @@ class Metrics:
             ("result",),
             registry=self.registry,
         )
+
+        self._failing_since = Gauge(
+            "clusterstacks_failing_since_timestamp_seconds",
+            "Since when every attempt of a part has failed (Unix time); 0 while it works.",
+            ("part",),
+            registry=self.registry,
+        )
+        self._last_success = Gauge(
+            "clusterstacks_last_success_timestamp_seconds",
+            "When a part last succeeded (Unix time); 0 before its first success.",
+            ("part",),
+            registry=self.registry,
+        )
+        self._unreadable = Gauge(
+            "clusterstacks_unreadable_objects",
+            "Objects that are nested too deep or too large to be read, by kind; each is skipped.",
+            ("kind",),
+            registry=self.registry,
+        )
+        self._sources_failing = Gauge(
+            "clusterstacks_sources_failing",
+            "Sources of releases that could not be listed the last time.",
+            registry=self.registry,
+        )
+        self._stalls = Histogram(
+            "clusterstacks_loop_stall_seconds",
+            "Stalls of the event loop, of those that last for more than 5 ms.",
+            buckets=STALL_SECONDS,
+            registry=self.registry,
+        )
+        self._longest_stall = Gauge(
+            "clusterstacks_loop_longest_stall_seconds",
+            "Longest stall of the event loop since the process began: by the wall clock, and the CPU time used in it.",
+            ("clock",),
+            registry=self.registry,
+        )
+        self._longest = dict.fromkeys(("wall", "cpu"), 0.0)
+
+    def watch_failing_sources(self, count: Callable[[], int]) -> None:
+        """Ask ``count`` for the number of failing sources at each scrape; called from another thread."""
+        self._sources_failing.set_function(count)
+
+    def note_stall(self, wall: float, cpu: float) -> None:
+        """Note a beat of the event loop: how late it was, and how much of that it used the CPU, in seconds."""
+        if wall < STALL_SECONDS[0]:
+            return
+        self._stalls.observe(wall)
+        for clock, seconds in (("wall", wall), ("cpu", cpu)):
+            if seconds > self._longest[clock]:
+                self._longest[clock] = seconds
+                self._longest_stall.labels(clock).set(seconds)
+
+    def watch_unreadable(self, kind: str, count: Callable[[], int]) -> None:
+        """Ask ``count`` for the number of unreadable objects at each scrape; called from another thread."""
+        self._unreadable.labels(kind).set_function(count)
+
+    def watch_health(self, part: str, health: Health) -> None:
+        """Show the health of a part at each scrape; ``part`` is one of few, never a name that users choose."""
+        self._failing_since.labels(part).set_function(lambda: health.failing_since)
+        self._last_success.labels(part).set_function(lambda: health.last_success)
 
     def controller(self, name: str) -> ControllerMetrics:
         """Return the series of the controller; call once and keep them."""

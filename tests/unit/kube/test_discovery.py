@@ -163,3 +163,11 @@ async def test_old_servers_are_asked_group_by_group_and_a_broken_group_hides_no_
     assert (await discovery.resource("apps", "Deployment", "v1beta1")).version == "v1beta1"
     with pytest.raises(KindNotServed):
         await discovery.resource("", "Eviction", "")
+
+
+async def test_sec_3_d_malformed_discovery_is_no_bug() -> None:
+    async def fetch(_: str) -> Any:
+        return {"kind": "APIGroupDiscoveryList", "items": [7]}
+
+    with pytest.raises(Unreachable, match="something else than discovery documents"):
+        await Discovery(fetch).resource("apps", "Deployment", "")

@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.kube.bounds import Bounds
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
 from clusterstacks.kube.errors import ApiError, Conflict, TooMany, Unreachable
@@ -152,7 +153,7 @@ async def test_budget_bounds_the_requests_at_a_time(server: ScriptedServer, pool
     assert most == 3
 
 
-async def test_answer_over_the_bound_is_not_read(server: ScriptedServer, client: Client) -> None:
+async def test_answer_over_the_bound_is_not_read(server: ScriptedServer, pool: Pool) -> None:
     async def floods(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -161,10 +162,10 @@ async def test_answer_over_the_bound_is_not_read(server: ScriptedServer, client:
         return response
 
     server.plays(floods)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("clusterstacks.kube.client.MAX_ANSWER_BYTES", 5000)
-        with pytest.raises(Unreachable, match="answered with more than 5000 bytes"):
-            await client.list(CONFIG_MAPS)
+    client = Client(Connection(server.url), pool, bounds=Bounds(answer_bytes=5000))
+    with pytest.raises(Unreachable, match="answered with more than 5000 bytes"):
+        await client.list(CONFIG_MAPS)
+    assert [request.query["limit"] for request in server.requests] == ["500", "50", "5", "1"]
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"half":', b""])

@@ -12,6 +12,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterstacks.kube.bounds import Bounds
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
 from clusterstacks.kube.errors import Expired, Forbidden, TooMany, Unreachable
@@ -83,14 +84,43 @@ async def test_event_of_several_megabytes_in_small_pieces_is_one_event(server: S
     assert len(seen.object["data"]) == 5_000_000
 
 
-async def test_event_over_the_bound_breaks_the_watch(
-    server: ScriptedServer, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("clusterstacks.kube.watching.MAX_LINE_BYTES", 1000)
-    server.plays(streams(event("ADDED", data="x" * 2000)))
+async def test_sec_1_an_event_over_the_bound_costs_only_itself(server: ScriptedServer, pool: Pool) -> None:
+    large = event("ADDED", data="x" * 2000)
+    server.plays(streams(event("ADDED", a=1) + large[:1500], large[1500:] + event("ADDED", a=2)))
+    client = Client(Connection(server.url), pool, bounds=Bounds(answer_bytes=1000))
 
-    with pytest.raises(Unreachable, match="an event is larger than 1000 bytes"):
-        await collect(client)
+    assert await collect(client) == [
+        WatchEvent("ADDED", {"a": 1}),
+        WatchEvent("", {}, "is larger than 1000 bytes"),
+        WatchEvent("ADDED", {"a": 2}),
+    ]
+
+
+def nested(levels: int, inner: str = "") -> str:
+    return "[" * levels + inner + "]" * levels
+
+
+METADATA = '{"name":"x","namespace":"a","resourceVersion":"9","uid":"u"}'
+UNREADABLE = {
+    "nested in spec": ('{"a":' + nested(1100) + "}", "", "is nested deeper than 1024 levels"),
+    "nested in metadata": ('{"a":1}', nested(1100), "is nested deeper than 1024 levels"),
+    "wide": ('{"a":' + nested(4, "[]," * 60_000 + "1") + "}", "", "has more than 100000 values"),
+}
+
+
+@pytest.mark.parametrize(("spec", "managed", "why"), UNREADABLE.values(), ids=UNREADABLE)
+async def test_sec_1_an_event_that_cannot_be_decoded_costs_only_itself_and_is_named(
+    server: ScriptedServer, client: Client, spec: str, managed: str, why: str
+) -> None:
+    metadata = METADATA.replace("{", f'{{"managedFields":{managed},', 1) if managed else METADATA
+    text = f'{{"type":"MODIFIED","object":{{"kind":"ConfigMap","metadata":{metadata},"spec":{spec}}}}}\n'
+    server.plays(streams(event("ADDED", a=1), text.encode(), event("ADDED", a=2)))
+
+    one, lost, two = await collect(client)
+
+    assert (one.object, two.object) == ({"a": 1}, {"a": 2})
+    assert (lost.type, lost.unreadable) == ("MODIFIED", why)
+    assert orjson.loads(METADATA).items() <= lost.object["metadata"].items()
 
 
 async def test_cut_off_last_line_is_a_broken_stream(server: ScriptedServer, client: Client) -> None:
@@ -184,8 +214,9 @@ def test_lines_are_what_the_newlines_say_however_the_pieces_fall(pieces: list[by
 
     async def cut() -> bool:
         try:
-            async for line in lines(Pieces(pieces), timedelta(seconds=5)):  # type: ignore[arg-type]  # stands in
-                found.append(line)  # noqa: PERF401  # what came before the error counts
+            async for line in lines(Pieces(pieces), timedelta(seconds=5), 10_000):  # type: ignore[arg-type]  # stands in
+                assert line is not None
+                found.append(line)
         except Broken:
             return True
         return False

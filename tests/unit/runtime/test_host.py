@@ -281,3 +281,18 @@ async def test_queue_depth_busy_workers_and_durations_are_measured() -> None:
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, {"controller": "widget", **labels})
+
+
+@in_virtual_time
+async def test_what_a_person_must_mend_is_no_bug_and_is_looked_at_again(caplog: pytest.LogCaptureFixture) -> None:
+    metrics = Metrics()
+    reconcile = Reconciler(SpecError("Bad", "edit it"))
+    host = host_of(reconcile, metrics=metrics)
+    host.enqueue(ONE)
+    async with running(host):
+        await asyncio.sleep(3600)
+
+    assert reconcile.calls == [("one", 0), ("one", 300)]
+    assert [record.message for record in caplog.records] == ["edit it"]
+    assert value(metrics, "clusterstacks_reconcile_total", result="error") == 1
+    assert value(metrics, "clusterstacks_reconcile_total", result="bug") == 0

@@ -12,9 +12,11 @@ import pytest
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.resources import Resource
+from clusterstacks.operator.informing import sync_problem
+from clusterstacks.runtime.health import COMPLAIN_EVERY, PATIENCE
 from clusterstacks.runtime.informer import Change, Informer
 from tests.support.fake_api import FakeApi, too_many, unreachable
-from tests.support.virtual_time import in_virtual_time
+from tests.support.virtual_time import VirtualClock, in_virtual_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -386,3 +388,106 @@ async def test_indexes_are_kept_for_the_store() -> None:
         await passing(0.1)
 
         assert [found["metadata"]["name"] for found in world.informer.store.by_index("color", "blue")] == ["b"]
+
+
+DEEP = {"spec": {"unreadable": "is nested too deep"}}
+"""Nothing of its spec is left."""
+
+LESS_DEEP = {"spec": {"unreadable": "is nested too deep", "color": None, "size": 1}}
+
+
+@in_virtual_time
+async def test_sec_1_an_unreadable_object_keeps_its_last_readable_version_and_costs_no_other() -> None:
+    found = asyncio.Event()
+    async with following("a", "b") as world:
+        world.informer.on_unreadable = found.set
+        await passing(1)
+        world.take_seen()
+        await world.api.merge_patch(WIDGETS, "a", {"spec": {"color": None, **DEEP["spec"]}}, "ns")
+        await world.paint("b", "blue")
+        await passing(1)
+
+        assert world.take_seen() == ["~b"]
+        assert world.informer.store.get(key("a"))["spec"] == {"color": "red"}  # type: ignore[index]
+        assert {name: one.why for name, one in world.informer.unreadable.items()} == {key("a"): "is nested too deep"}
+        assert found.is_set()
+        assert world.api.count("list") == 1
+
+        await world.api.merge_patch(WIDGETS, "a", {"spec": {"unreadable": None, "color": "green"}}, "ns")
+        await passing(1)
+        assert world.take_seen() == ["~a"]
+        assert not world.informer.unreadable
+
+
+@in_virtual_time
+async def test_sec_1_a_list_with_an_unreadable_object_is_a_list() -> None:
+    api = FakeApi(WIDGETS)
+    await api.create(WIDGETS, widget("odd") | DEEP)
+    async with following("a", api=api) as world:
+        await world.informer.synced()
+
+        assert world.seen == ["+a"]
+        assert list(world.informer.unreadable) == [key("odd")]
+        await world.delete("odd")
+        await passing(1)
+        assert not world.informer.unreadable
+        assert world.seen == ["+a"]
+
+
+@in_virtual_time
+async def test_sec_1_what_is_left_of_an_object_is_kept_where_that_is_asked_for() -> None:
+    api = FakeApi(WIDGETS)
+    await api.create(WIDGETS, widget("odd") | LESS_DEEP)
+    await api.create(WIDGETS, widget("hopeless") | DEEP)
+    indexes = {"size": lambda it: [str(it["spec"]["size"])]}
+    async with following("a", api=api, keep_remnants=True, indexes=indexes) as world:
+        await world.informer.synced()
+
+        assert world.take_seen() == ["+a", "+odd"]
+        assert [found["metadata"]["name"] for found in world.informer.store.by_index("size", "1")] == ["odd"]
+        assert set(world.informer.unreadable) == {key("odd"), key("hopeless")}
+        world.api.compact()
+        world.api.end_watches()
+        await passing(10)
+        assert world.take_seen() == []
+        await world.delete("odd")
+        await passing(1)
+        assert world.take_seen() == ["-odd"]
+
+
+@in_virtual_time
+async def test_sec_1_another_object_under_the_name_of_an_unreadable_one_ends_the_old_one() -> None:
+    async with following("a") as world:
+        await passing(1)
+        world.api.end_watches(unreachable())
+        await passing(0.1)
+        await world.delete("a")
+        await world.api.create(WIDGETS, widget("a") | DEEP)
+        world.api.compact()
+        await passing(10)
+
+        assert world.seen == ["+a", "-a"]
+        assert list(world.informer.unreadable) == [key("a")]
+
+
+@in_virtual_time
+async def test_sec_14_an_informer_that_fails_for_minutes_is_not_ready_and_says_so_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    api = FakeApi(WIDGETS)
+    async with following("a", api=api, clock=VirtualClock()) as world:
+        await passing(100)
+        assert sync_problem(world.informer) == ""
+        api.fail("watch", *[unreachable("no route")] * 1000)
+        api.end_watches()
+        await passing(PATIENCE.total_seconds() - 10)
+        assert sync_problem(world.informer) == ""
+        await passing(20)
+        assert "no route" in sync_problem(world.informer)
+        await passing(3 * COMPLAIN_EVERY.total_seconds())
+        assert caplog.text.count("no route; trying again") == 4
+        api.heal()
+        await passing(60)
+        api.bookmark()
+        await passing(1)
+        assert sync_problem(world.informer) == ""

@@ -30,4 +30,4 @@ def test_no_series_is_made_per_object() -> None:
     metrics = Metrics()
     labels = {name for metric in metrics.registry.collect() for sample in metric.samples for name in sample.labels}
 
-    assert labels <= {"controller", "result", "method", "code", "le"}
+    assert labels <= {"controller", "result", "method", "code", "le", "part", "kind", "clock"}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.names import KUBECONFIG_KEY, KUBECONFIG_SUFFIX, Reason
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.kube.bounds import Bounds
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_secret_kubeconfig
 
@@ -25,6 +26,34 @@ and a third more CPU (benchmarks/deliveries.py)."""
 READY_DEADLINE = timedelta(seconds=10)
 """How long a server may take to say that it is ready. A frozen one holds a worker for so long at each attempt, with
 back-off to 2 min in between: the default of 64 workers bears with some 800 of them. Arbitrary otherwise."""
+
+
+WORKLOAD_BOUNDS = Bounds(
+    answer_bytes=8 * 1024 * 1024,
+    list_bytes=64 * 1024 * 1024,
+    list_values=1_500_000,
+    list_pages=200,
+    list_time=timedelta(minutes=1),
+    busy_time=timedelta(minutes=4),
+)
+"""What a workload cluster may cost. Its owner may answer with anything, to 8 requests at a time.
+
+The largest that are read are lists: of all CRDs (some 300, together 30 MB with 800,000 values), and of the metadata of
+an addon's objects (thousands, of 200 values each). A value takes 30 bytes of memory and more. The busy time is that of
+one reconcile: 2,000 objects of 1 s each, which is slow, take it. All are arbitrary beyond that.
+"""
+
+FREE_TIME = timedelta(seconds=60)
+"""Busy time of a reconcile that has no consequence: most deliveries take less than 5 s. Arbitrary."""
+
+REST_FACTOR = 4
+"""How many times the busy time a cluster rests after a reconcile that took longer than ``FREE_TIME``: so it holds a
+worker for a fifth of the time at most, and the 64 workers bear with 300 such clusters. Arbitrary."""
+
+
+def rest_after(busy: timedelta) -> timedelta:
+    """Return how long a cluster is left alone after a reconcile whose requests took ``busy``."""
+    return REST_FACTOR * busy if busy > FREE_TIME else timedelta()
 
 
 class WorkloadNotReachable(DependencyError):
@@ -51,28 +80,33 @@ class Workloads:
         self._management = management
         self._pool = pool
         self._connected: dict[ObjectKey, _Connected] = {}
+        self._rest_until: dict[ObjectKey, float] = {}
 
     async def connect(self, cluster: ObjectKey) -> Client:
-        """Give a client for the cluster whose API server answers.
+        """Give a client for the cluster whose API server answers; to be called once for each reconcile.
+
+        The client's requests may take ``WORKLOAD_BOUNDS.busy_time`` together until the next call.
 
         Raises:
-            WorkloadNotReachable: No usable kubeconfig yet, or the API server does not answer.
+            WorkloadNotReachable: No usable kubeconfig yet, the API server does not answer, or the cluster rests after a
+                reconcile whose requests took long.
             SpecError: The kubeconfig asks for something that a kubeconfig from a Secret may not do.
         """
+        self._check_rest(cluster)
         name = ObjectKey(cluster.namespace, cluster.name + KUBECONFIG_SUFFIX)
         secrets = await self._management.resource("", "Secret")
         secret = await self._management.find(secrets, name.name, name.namespace)
         if secret is None:
-            await self.forget(cluster)
+            await self._disconnect(cluster)
             raise WorkloadNotReachable(
                 f"Secret {name} does not exist yet: the control plane provider writes it when the API server is up"
             )
         revision = f"{secret['metadata'].get('uid')}/{secret['metadata'].get('resourceVersion')}"
         known = self._connected.get(cluster)
         if known is None or known.revision != revision:
-            await self.forget(cluster)
+            await self._disconnect(cluster)
             connection = parse_secret_kubeconfig(_kubeconfig(secret, name), origin=f"Secret {name}")
-            known = _Connected(revision, Client(connection, self._pool, budget=BUDGET))
+            known = _Connected(revision, Client(connection, self._pool, budget=BUDGET, bounds=WORKLOAD_BOUNDS))
             self._connected[cluster] = known
         try:
             async with asyncio.timeout(READY_DEADLINE.total_seconds()):
@@ -84,15 +118,42 @@ class Workloads:
         return known.client
 
     async def forget(self, cluster: ObjectKey) -> None:
-        """Drop the connection of a cluster that is gone or whose kubeconfig changed."""
-        known = self._connected.pop(cluster, None)
-        if known is not None:
-            await known.client.close()
+        """Drop the connection of a cluster that is gone."""
+        self._rest_until.pop(cluster, None)
+        await self._disconnect(cluster)
 
     async def close(self) -> None:
         """Drop all connections."""
         for cluster in tuple(self._connected):
             await self.forget(cluster)
+
+    async def _disconnect(self, cluster: ObjectKey) -> None:
+        known = self._connected.pop(cluster, None)
+        if known is not None:
+            await known.client.close()
+
+    def _check_rest(self, cluster: ObjectKey) -> None:
+        """Begin to measure the requests of a reconcile, unless those before it took too long.
+
+        The rest is that of the Cluster: a new kubeconfig does not end it, or who writes one could go on at once.
+
+        Raises:
+            WorkloadNotReachable: The cluster rests.
+        """
+        known = self._connected.get(cluster)
+        if known is not None:
+            busy = known.client.busy
+            rest = rest_after(timedelta(seconds=busy.seconds))
+            if rest:
+                self._rest_until[cluster] = busy.ended + rest.total_seconds()
+            busy.restart()
+        left = self._rest_until.get(cluster, 0.0) - asyncio.get_running_loop().time()
+        if left > 0:
+            raise WorkloadNotReachable(
+                f"the API server of Cluster {cluster} took longer than {FREE_TIME.total_seconds():g} s for the "
+                f"requests of one reconcile, so it is left alone for another {left:.0f} s: look at its load"
+            )
+        self._rest_until.pop(cluster, None)
 
 
 def _silent(cluster: ObjectKey, cause: str) -> WorkloadNotReachable:

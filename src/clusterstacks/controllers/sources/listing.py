@@ -11,13 +11,14 @@ from clusterstacks.domain.errors import ClusterStacksError, DependencyError
 from clusterstacks.domain.sources import SourceKind
 from clusterstacks.releases.errors import RateLimited
 from clusterstacks.runtime.backoff import JITTER, BackOff
+from clusterstacks.runtime.health import Health
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from clusterstacks.controllers.sources.registry import Sources
     from clusterstacks.domain.objects import ObjectKey
-    from clusterstacks.domain.sources import SourceTerms
+    from clusterstacks.domain.sources import SourceAddress, SourceTerms
     from clusterstacks.runtime.clock import Clock
 
 DEADLINE = timedelta(seconds=30)
@@ -32,6 +33,10 @@ SLOWEST = timedelta(minutes=10)
 FACTOR = 10
 """How many intervals that wait may have at most. Arbitrary: a directory is looked at again within a minute."""
 
+PATIENCE = timedelta(minutes=15)
+"""How long the operator's own source may fail until the operator counts as not ready. Arbitrary: some attempts, as the
+pause between two grows to 10 min."""
+
 log = logging.getLogger(__name__)
 
 
@@ -40,10 +45,12 @@ class Listing:
 
     Args:
         terms: Which source.
+        clock: Time.
     """
 
-    def __init__(self, terms: SourceTerms) -> None:
+    def __init__(self, terms: SourceTerms, clock: Clock) -> None:
         self.terms = terms
+        self.health = Health(clock=clock, patience=PATIENCE)
         self.followers: set[ObjectKey] = set()
         self.is_read = False
         self._names: frozenset[str] = frozenset()
@@ -99,7 +106,7 @@ class Listings:
         listing = self._followed.get(stack)
         if listing is None or listing.terms != terms:
             self.unfollow(stack)
-            listing = self._listings.setdefault(terms, Listing(terms))
+            listing = self._listings.setdefault(terms, Listing(terms, self._clock))
             listing.followers.add(stack)
             self._followed[stack] = listing
             if terms not in self._tasks:
@@ -121,6 +128,15 @@ class Listings:
         listing = self._followed.get(stack)
         return listing.last_names if listing is not None else frozenset()
 
+    def failing(self) -> int:
+        """Count the sources that could not be listed the last time; any thread may ask."""
+        return sum(listing.health.is_failing for listing in tuple(self._listings.values()))
+
+    def problem(self, address: SourceAddress) -> str:
+        """Say that a source has failed for long; empty where it works, or is followed by no ClusterStack."""
+        problems = [one.health.problem() for terms, one in self._listings.items() if terms.address == address]
+        return next((f"{address} {problem}" for problem in problems if problem), "")
+
     async def close(self) -> None:
         """List nothing any more."""
         tasks, self._tasks = list(self._tasks.values()), {}
@@ -137,12 +153,12 @@ class Listings:
             rest = timedelta()
             try:
                 news, failures = listing.found(await reader.read()), 0
+                listing.health.succeeded()
             except ClusterStacksError as error:
                 rest = error.wait if isinstance(error, RateLimited) else rest
                 news, failures = listing.failed(error), failures + 1
-                log.log(
-                    logging.WARNING if news else logging.DEBUG, "%s cannot be listed: %s", listing.terms.address, error
-                )
+                level = logging.WARNING if listing.health.failed(error.message) else logging.DEBUG
+                log.log(level, "%s cannot be listed: %s", listing.terms.address, error)
             if news:
                 self._changed(frozenset(listing.followers))
             pause = pauses.delay(failures or 1)

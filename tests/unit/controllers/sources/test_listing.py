@@ -199,3 +199,26 @@ async def test_a_bug_in_a_source_is_said_and_does_not_end_the_listing(caplog: py
         source.error = None
         await asyncio.sleep(100)
         assert listing.names() == frozenset()
+
+
+@in_virtual_time
+async def test_sec_14_a_source_that_fails_for_long_counts_and_is_complained_of_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source, other = Source(), Source()
+    source.error = DependencyError("Gone", "gone")
+    async with listings([], a=source, b=other) as made:
+        made.follow(ONE, terms())
+        made.follow(TWO, terms("registry.example.org/b"))
+        await asyncio.sleep(600)
+        assert made.failing() == 1
+        assert made.problem(terms().address) == ""
+        await asyncio.sleep(3000)
+        assert "has failed for" in made.problem(terms().address)
+        assert made.problem(terms("registry.example.org/b").address) == ""
+        assert made.problem(terms("registry.example.org/nobody-follows").address) == ""
+        lines = [record for record in caplog.records if "cannot be listed: gone" in record.message]
+        assert 3 <= len(lines) <= 6
+        source.error = None
+        await asyncio.sleep(800)
+        assert (made.failing(), made.problem(terms().address)) == (0, "")

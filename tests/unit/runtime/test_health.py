@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from clusterstacks.runtime.health import COMPLAIN_EVERY, PATIENCE, Health
+from clusterstacks.runtime.metrics import Metrics
+from tests.support.virtual_time import VirtualClock, in_virtual_time
+
+START = VirtualClock.start.timestamp()
+
+
+@in_virtual_time
+async def test_a_part_that_was_never_used_has_no_problem() -> None:
+    health = Health(clock=VirtualClock())
+    await asyncio.sleep(3600)
+
+    assert health.problem() == ""
+    assert not health.is_failing
+    assert (health.failing_since, health.last_success) == (0, 0)
+
+
+@in_virtual_time
+async def test_sec_14_a_failure_counts_once_it_has_lasted() -> None:
+    health = Health(clock=VirtualClock())
+    health.failed("no route")
+    await asyncio.sleep(PATIENCE.total_seconds())
+    health.failed("no route")
+
+    assert health.problem() == ""
+    await asyncio.sleep(1)
+    assert health.problem() == "has failed for 181 s: no route"
+    assert health.failing_since == START
+    assert health.succeeded()
+    assert health.problem() == ""
+    assert (health.failing_since, health.last_success) == (0, START + 181)
+
+
+@in_virtual_time
+async def test_a_success_in_between_starts_the_count_again() -> None:
+    health = Health(clock=VirtualClock(), patience=timedelta(seconds=10))
+    for _ in range(10):
+        health.failed("no route")
+        await asyncio.sleep(9)
+        health.succeeded()
+
+    assert not health.succeeded()
+    health.failed("no route")
+    assert health.problem() == ""
+
+
+@in_virtual_time
+async def test_sec_14_the_same_complaint_is_due_again_after_a_while_and_another_at_once() -> None:
+    health = Health(clock=VirtualClock())
+    due = []
+    for _ in range(61):
+        due.append(health.failed("no route"))
+        await asyncio.sleep(COMPLAIN_EVERY.total_seconds() / 30)
+
+    assert [number for number, one in enumerate(due) if one] == [0, 30, 60]
+    assert health.failed("refused")
+    assert not health.failed("refused")
+
+
+@in_virtual_time
+async def test_health_is_a_metric() -> None:
+    metrics, health = Metrics(), Health(clock=VirtualClock())
+    metrics.watch_health("render workers", health)
+    health.failed("no route")
+
+    name = "clusterstacks_failing_since_timestamp_seconds"
+    assert metrics.registry.get_sample_value(name, {"part": "render workers"}) == START
+    assert b'clusterstacks_last_success_timestamp_seconds{part="render workers"} 0.0' in metrics.expose()
