@@ -24,6 +24,10 @@ ADDON_ANNOTATION = "clusterstack.x-k8s.io/addon."
 NO_RELEASE = "none"
 """Value that keeps an addon out which its release would bring."""
 
+MOST_RELEASES = 32
+"""Releases the addons of one cluster may come from. Arbitrary: far above any use, and each of them may cost a request
+to the API server, of which the 256 KiB of an object's annotations could name thousands."""
+
 
 class AddonReleaseRefused(SpecError):
     """An annotation asks for a release the addons cannot come from."""
@@ -78,7 +82,8 @@ def read_wishes(annotations: Mapping[str, str], own: ReleaseName) -> AddonWishes
         own: The release its class comes from.
 
     Raises:
-        AddonReleaseRefused: A value names no release of the class's provider and stack.
+        AddonReleaseRefused: A value names no release of the class's provider and stack, or they name more than
+            :data:`MOST_RELEASES`.
     """
     release = own
     addons: dict[str, ReleaseName | None] = {}
@@ -88,7 +93,13 @@ def read_wishes(annotations: Mapping[str, str], own: ReleaseName) -> AddonWishes
         elif key.startswith(ADDON_ANNOTATION):
             named = None if value == NO_RELEASE else _release(key, value, own)
             addons[key.removeprefix(ADDON_ANNOTATION)] = named
-    return AddonWishes(release, addons)
+    wishes = AddonWishes(release, addons)
+    if (count := len(wishes.releases())) > MOST_RELEASES:
+        raise AddonReleaseRefused(
+            f"the annotations {ADDON_ANNOTATION}* take addons from {count} releases, and a cluster may have addons of "
+            f"at most {MOST_RELEASES} releases: name fewer"
+        )
+    return wishes
 
 
 def releases_named(annotations: Mapping[str, str], own: ReleaseName) -> tuple[ReleaseName, ...]:

@@ -11,6 +11,7 @@ from clusterstacks.controllers.clusteraddon.creation import REFUSED_RECHECK, Add
 from clusterstacks.controllers.clusteraddon.offers import Offers
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.resources import Resource
+from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.runtime.store import Store, key_of
 from tests.support.fake_api import FakeApi
@@ -45,6 +46,7 @@ async def creator(rule: Manifest | None, **labels: str) -> AddonCreator:
     owner = {"apiVersion": API_VERSION, "kind": Kind.CLUSTER_STACK.value, "name": "scs", "uid": "1"}
     return AddonCreator(
         client=api,
+        clock=SystemClock(),
         releases=store(ours(Kind.CLUSTER_STACK_RELEASE, NAME, metadata={"ownerReferences": [owner]})),
         addons=store(),
         offers=Offers(api, store(ours(Kind.CLUSTER_STACK, "scs", spec=spec))),
