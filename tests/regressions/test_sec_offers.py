@@ -252,9 +252,7 @@ async def test_sec_5_a_server_that_keeps_no_admission_is_not_written_to_again_an
             # The offer is asked each time, as nothing remembers that it was given.
             await world.patch(stack, {"spec": {"clusterNamespaces": {"from": "Same"}}})
     finally:
-        await world.client.json_patch(
-            crds, whole["metadata"]["name"], [{"op": "add", "path": path, "value": admitted}]
-        )
+        await world.client.json_patch(crds, whole["metadata"]["name"], [{"op": "add", "path": path, "value": admitted}])
 
 
 async def test_sec_5_a_backup_and_objects_of_the_go_operator_are_accepted_and_nothing_is_delivered_twice(
