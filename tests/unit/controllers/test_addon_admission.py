@@ -174,14 +174,17 @@ def taking_from(count: int) -> Manifest:
     return cluster(**{f"clusterstack.x-k8s.io/addon.a{at}": f"openstack-scs-1-35-v{at}" for at in range(2, count + 1)})
 
 
-async def test_sec_22_so_many_releases_are_not_read(api: FakeApi) -> None:
-    await api.create(CLUSTERS, taking_from(5000))
+@pytest.mark.parametrize(
+    ("count", "words"), [(MOST_RELEASES + 1, "at most 32 releases"), (5000, "more than 512 annotations")]
+)
+async def test_sec_22_so_many_releases_are_not_read(api: FakeApi, count: int, words: str) -> None:
+    await api.create(CLUSTERS, taking_from(count))
 
     seen = await observe(api, ObjectKey("team", "one"))
 
     assert seen is not None
     assert seen.refusal is not None
-    assert "at most 32 releases" in seen.refusal.message
+    assert words in seen.refusal.message
     assert api.count("get") <= 4
 
 
