@@ -194,7 +194,7 @@ async def test_sec_5_what_was_admitted_stays_and_is_remembered_in_status(world: 
 
         addon = await world.addon("one", tenant)
         assert is_ready(addon)
-        # Whoever empties the status, as a backup does, has the offer decide anew: what is delivered stays.
+        # With an empty status, as after a backup, the offer decides anew: what is delivered stays.
         await world.patch(addon, {"status": {"admitted": None}}, "status")
         await world.nudge(addon)
         await world.says(CLUSTER_KIND, "one", READY, "ClassNotOffered", namespace=tenant)

@@ -129,9 +129,10 @@ def _updated(*fields: str) -> str:
 def _canonical() -> str:
     """Say in CEL that a ClusterAddon is created as the operator creates it: for a Cluster, and under its name.
 
-    The webhook would allow it, whoever creates it, so the API server need not ask: the operator's own ClusterAddons
-    come into being where its webhooks cannot be reached, or are not served yet. Its user is not what is excluded: a
-    person may share it, as where both use the kubeconfig of an administrator, and would then be asked nothing.
+    The webhook allows that to every user, so the API server need not ask: the operator can create ClusterAddons where
+    its webhooks cannot be reached, or are not served yet. The operator's user is not excluded, because people may share
+    it (in a development environment all use the kubeconfig of one administrator), and nothing they write would be
+    validated.
     """
     reference = "object.spec.clusterRef"
     there = " && ".join(f"has({one})" for one in ("object.spec", reference, f"{reference}.kind", f"{reference}.name"))

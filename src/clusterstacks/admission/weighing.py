@@ -131,9 +131,9 @@ def _of_ranges(new: Asked, old: Asked | None, offer: Offer, known: Knowledge) ->
 
 
 async def _of_circumstances(old: Asked, new: Asked, known: Knowledge) -> tuple[Decision, Case | None]:
-    """Judge an update that changes labels or variables only: by the rules that look at these, and by nothing else.
+    """Judge an update that changes labels or variables only, by the rules that depend on them.
 
-    What else may be wrong with the Cluster was so before, and is in nobody's way now.
+    Everything else that is wrong with the Cluster was wrong before, and does not refuse the update.
     """
     namespace = new.view.class_namespace
     offer = await known.offers.offer(namespace, new.release, ())

@@ -83,7 +83,7 @@ class _LiveOffers:
         return Offer(known[release].kubernetes.text, self.outlook.offered.policy(release), known)
 
     async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:  # noqa: ARG002 - see below
-        """Leave namespaces to admission: whoever asks may not be allowed to read the labels that decide."""
+        """Leave namespaces to admission: users of csctl may lack the right to read the labels that decide."""
         return ""
 
     def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:  # noqa: ARG002 - there is one cluster

@@ -297,7 +297,7 @@ async def test_sec_24_clusters_get_their_addons_where_the_webhooks_cannot_be_rea
 
 
 async def guards(world: World) -> bool:
-    """Whether what only the webhook can judge is refused, as nobody answers."""
+    """Whether what only the webhook can judge is refused, because no webhook answers."""
     addon = {
         "apiVersion": "clusterstack.x-k8s.io/v1alpha1",
         "kind": "ClusterAddon",

@@ -270,7 +270,7 @@ async def test_sec_13_a_rule_on_labels_and_variables_is_asked_when_these_change(
 
     assert "not in production" in (await judged(adviser, prod, cluster(), given)).refusal
     assert (await judged(adviser, cluster(), prod, given)).allowed
-    # Together with an addon that moves it is no other case, and what was wrong before is in nobody's way.
+    # The same holds for a write that also moves an addon; what was wrong before may stay.
     moving = cluster(labels=PROD, variables=PROD, addon__cilium="p-s-1-36-v2")
     assert "not in production" in (await judged(adviser, moving, cluster(), given)).refusal
     assert (await judged(adviser, moving, prod, given)).allowed

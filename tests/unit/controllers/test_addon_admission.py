@@ -143,7 +143,7 @@ async def test_sec_5_another_cluster_addon_of_a_cluster_takes_nothing_from_it(
 
 
 @pytest.mark.parametrize("admits", ["Same", "Selector"])
-async def test_sec_5_a_stack_that_nobody_watches_is_asked_all_the_same(
+async def test_sec_5_the_rule_of_a_stack_that_is_not_watched_is_read_live(
     api: FakeApi, frame: StatusReconciler, admits: str
 ) -> None:
     selector = {"selector": {"matchLabels": {"tier": "gold"}}} if admits == "Selector" else {}
