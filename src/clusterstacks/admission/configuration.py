@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from clusterstacks.admission.server import PATH
-from clusterstacks.api.names import CLUSTER_API_GROUP, GROUP, WATCH_FILTER_LABEL
+from clusterstacks.api.clusteraddon import addon_name
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, WATCH_FILTER_LABEL
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest, ObjectKey
@@ -110,7 +111,7 @@ def _own_kinds() -> list[Manifest]:
     return [
         _own("clusterstacks", ["CREATE", "UPDATE", "DELETE"], spec),
         _own("clusterstackreleases", ["DELETE"]),
-        _own("clusteraddons", ["CREATE", "UPDATE"], reference),
+        _own("clusteraddons", ["CREATE", "UPDATE"], f"({reference}) && !({_canonical()})"),
         _own("compatibilityrules", ["CREATE", "UPDATE"], spec),
     ]
 
@@ -123,6 +124,24 @@ def _updated(*fields: str) -> str:
     missing = [f"!has({one}.{field})" for field in fields for one in ("object", "oldObject")]
     changed = f"object.{fields[-1]} != oldObject.{fields[-1]}"
     return " || ".join(["request.operation != 'UPDATE'", *missing, changed])
+
+
+def _canonical() -> str:
+    """Say in CEL that a ClusterAddon is created as the operator creates it: for a Cluster, and under its name.
+
+    The webhook allows that to every user, so the API server need not ask: the operator can create ClusterAddons where
+    its webhooks cannot be reached, or are not served yet. The operator's user is not excluded, because people may share
+    it (in a development environment all use the kubeconfig of one administrator), and nothing they write would be
+    validated.
+    """
+    reference = "object.spec.clusterRef"
+    there = " && ".join(f"has({one})" for one in ("object.spec", reference, f"{reference}.kind", f"{reference}.name"))
+    # addon_name of api.clusteraddon, in CEL.
+    named = f"object.metadata.name == '{addon_name('')}' + {reference}.name"
+    return (
+        f"request.operation == 'CREATE' && {there} && {reference}.kind == '{CLUSTER_KIND}' && {reference}.name != '' "
+        f"&& has(object.metadata.name) && {named}"
+    )
 
 
 def _own(plural: str, operations: list[str], changed: str = "") -> Manifest:
@@ -165,11 +184,13 @@ def _class(cluster: str) -> str:
 
 
 def _changed() -> str:
-    """Say in CEL that class, version or annotations about addons are others than before."""
+    """Say in CEL that class, version, variables, labels or annotations about addons are others than before."""
     fields = [
         f"{_optional('object', field)} != {_optional('oldObject', field)}"
-        for field in ("classRef", "class", "classNamespace", "version")
+        for field in ("classRef", "class", "classNamespace", "version", "variables")
     ]
+    # Rules of the provider look at labels and variables.
+    fields.append(f"{_labels('object')} != {_labels('oldObject')}")
     annotations = [f"!({_same_annotations(*pair)})" for pair in (("object", "oldObject"), ("oldObject", "object"))]
     had_none = "oldObject == null || !has(oldObject.spec) || !has(oldObject.spec.topology)"
     return " || ".join([had_none, *fields, *annotations])
@@ -178,6 +199,10 @@ def _changed() -> str:
 def _optional(cluster: str, field: str) -> str:
     place = f"{cluster}.spec.topology.{field}"
     return f"(has({place}) ? dyn({place}) : dyn(''))"
+
+
+def _labels(cluster: str) -> str:
+    return f"(has({cluster}.metadata.labels) ? dyn({cluster}.metadata.labels) : dyn(''))"
 
 
 def _same_annotations(one: str, other: str) -> str:

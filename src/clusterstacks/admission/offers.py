@@ -10,6 +10,7 @@ from clusterstacks.domain.admission.policy import Policy
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.domain.planning.world import Candidate
@@ -44,6 +45,18 @@ class Offers(Protocol):
             namespace: Of the class.
             release: Of the class.
             wanted: Further releases the Cluster asks for or has.
+
+        Raises:
+            ClusterStacksError: The API server does not answer.
+        """
+        ...
+
+    async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:
+        """Say why a Cluster's namespace may not use one of the releases; empty when it may, or none of them is known.
+
+        Args:
+            cluster: As it is to be.
+            releases: Of its class's namespace: that of the class, and others that its annotations name.
 
         Raises:
             ClusterStacksError: The API server does not answer.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.admission.reviews import Operation
+from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterapi import cluster_view, is_moving
 from clusterstacks.api.compatibilityrule import CompatibilityRule
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
@@ -79,7 +80,8 @@ class OwnKinds:
     async def addon(self, review: Review) -> Answer:
         """Judge a ClusterAddon."""
         if review.operation is Operation.CREATE:
-            return created_addon(_reference(review.new))
+            reference = _reference(review.new)
+            return created_addon(reference, text(review.new, "metadata", "name"), addon_name(reference.name))
         if review.operation is Operation.UPDATE:
             return changed_addon(_reference(review.old), _reference(review.new))
         return ALLOWED

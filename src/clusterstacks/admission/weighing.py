@@ -12,9 +12,15 @@ from clusterstacks.domain.admission.bundles import judge_bundle, judge_entry, ju
 from clusterstacks.domain.admission.clusters import Decision, Unservable, Was, Write, decide, kubernetes_of, setup_of
 from clusterstacks.domain.admission.laws import other_stack
 from clusterstacks.domain.admission.ranged import Before, Setup
-from clusterstacks.domain.decoupling import AddonReleaseRefused, read_wishes
+from clusterstacks.domain.decoupling import (
+    ADDON_ANNOTATION,
+    MOST_RELEASES,
+    RELEASE_ANNOTATION,
+    AddonReleaseRefused,
+    read_wishes,
+)
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class
-from clusterstacks.domain.planning.facts import Judges
+from clusterstacks.domain.planning.facts import Judges, looks_at_circumstances
 from clusterstacks.domain.planning.world import Candidate
 
 if TYPE_CHECKING:
@@ -27,11 +33,6 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.domain.verdicts import Upstream
     from clusterstacks.domain.versions import KubernetesVersion
-
-
-MOST_RELEASES = 32
-"""Releases the addons of one cluster may come from, before and after a write together. Arbitrary; each may cost a
-request to the API server, and whoever may annotate a Cluster must not be able to cause thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +79,28 @@ async def weigh(review: Review, known: Knowledge) -> tuple[Decision, Case | None
     if new is None or review.operation is Operation.DELETE:
         return Decision(ALLOWED), None
     old = _asked(review.old)
-    wanted = _named(new) | (_named(old) if old is not None else frozenset())
-    if len(wanted) > MOST_RELEASES:
-        return Decision(Answer(f"annotations name more than {MOST_RELEASES} releases for addons: name fewer")), None
-    offer = await known.offers.offer(new.view.class_namespace, new.release, wanted - {new.release})
+    if old is not None and _relevant(old) == _relevant(new):
+        return await _of_circumstances(old, new, known)
+    wanted, before = _named(new), _named(old) if old is not None else frozenset()
+    if refusal := await _not_offered(new, old, wanted, before, known.offers):
+        return Decision(Answer(refusal)), None
+    offer = await known.offers.offer(new.view.class_namespace, new.release, (wanted | before) - {new.release})
     if offer is None or new.release not in offer.candidates:
         return Decision(_of_unknown(new, old)), None
     if offer.candidates[new.release].is_bundle:
         return Decision(_of_bundle(new, old, offer)), None
     return _of_ranges(new, old, offer, known)
+
+
+async def _not_offered(
+    new: Asked, old: Asked | None, wanted: frozenset[ReleaseName], before: frozenset[ReleaseName], offers: Offers
+) -> str:
+    """Say why the Cluster may not use what it newly asks for; what it had is not asked about."""
+    if len(wanted | before) > MOST_RELEASES:
+        return f"annotations name more than {MOST_RELEASES} releases for addons: name fewer"
+    same_namespace = old is not None and old.view.class_namespace == new.view.class_namespace
+    fresh = wanted - before if same_namespace else wanted
+    return await offers.refused(new.view, fresh) if fresh else ""
 
 
 def _of_unknown(new: Asked, old: Asked | None) -> Answer:
@@ -108,11 +122,53 @@ def _of_ranges(new: Asked, old: Asked | None, offer: Offer, known: Knowledge) ->
     except (AddonReleaseRefused, Unservable) as error:
         return Decision(Answer(error.message)), None
     before = _before(old, offer, known.offers) if old is not None else None
+    if before is not None and old is not None:
+        before = replace(before, judges=_judges(old, known))
     was = Was(old.release, old.view.version, old.view.annotations) if old is not None else None
     write = Write(after, before, was, new.view.annotations)
-    labels = new.view.labels
-    judges = Judges(known.counting(new.release, labels), known.upstream, labels, new.variables)
+    judges = _judges(new, known)
     return decide(write, offer.policy, judges), Case(new.view.key, write, offer, judges)
+
+
+async def _of_circumstances(old: Asked, new: Asked, known: Knowledge) -> tuple[Decision, Case | None]:
+    """Judge an update that changes labels or variables only, by the rules that depend on them.
+
+    Everything else that is wrong with the Cluster was wrong before, and does not refuse the update.
+    """
+    namespace = new.view.class_namespace
+    offer = await known.offers.offer(namespace, new.release, ())
+    own = offer.candidates.get(new.release) if offer is not None else None
+    before, after = _judges(old, known), _judges(new, known)
+    if own is None or own.compatibility is None or not looks_at_circumstances(own, before, after):
+        return Decision(ALLOWED), None
+    kubernetes = kubernetes_of(new.view.version)
+    others = _named(new) - {new.release}
+    if others:
+        offer = await known.offers.offer(namespace, new.release, others)
+    if kubernetes is None or offer is None or new.release not in offer.candidates:
+        return Decision(ALLOWED), None
+    try:
+        setup = _setup(new, kubernetes, offer)
+    except (AddonReleaseRefused, Unservable):
+        return Decision(ALLOWED), None
+    write = Write(setup, Before(setup, setup, before), None, new.view.annotations)
+    return decide(write, offer.policy, after), Case(new.view.key, write, offer, after)
+
+
+def _relevant(asked: Asked) -> tuple[object, ...]:
+    """Give all of a Cluster that decides, but its labels and variables."""
+    view = asked.view
+    annotations = {
+        key: value
+        for key, value in view.annotations.items()
+        if key == RELEASE_ANNOTATION or key.startswith(ADDON_ANNOTATION)
+    }
+    return view.class_name, view.class_namespace, view.version, annotations
+
+
+def _judges(asked: Asked, known: Knowledge) -> Judges:
+    labels = asked.view.labels
+    return Judges(known.counting(asked.release, labels), known.upstream, labels, asked.variables)
 
 
 def _before(old: Asked, offer: Offer, offers: Offers) -> Before | None:

@@ -83,11 +83,29 @@ class DeliveredAddon(Model):
     objects: int = Field(ge=0, description="Number of objects delivered.", json_schema_extra={"format": "int32"})
 
 
+class Admitted(Model):
+    """What the Cluster was found to be allowed to use, when that was last decided."""
+
+    class_: Name = Field(default="", alias="class", description="Name of the class.")
+    class_namespace: Name = Field(default="", description="Namespace of the class.")
+    digest: Name = Field(
+        default="",
+        description="Digest of the Cluster's uid and of the releases its addons come from; where any of them is "
+        "another, it is decided anew.",
+    )
+
+
 class ClusterAddonStatus(Model):
     """How far the addons are."""
 
     ready: StrictBool = Field(default=False, description="Whether the cluster has all addons of its class.")
     target: Name = Field(default="", description="Class whose addons are being rolled out.")
+    admitted: Admitted | None = Field(
+        default=None,
+        description="What the Cluster was found to be allowed to use: its class is offered to its namespace, and the "
+        "releases are signed where signatures are required. What was admitted stays so; where this is absent, it is "
+        "decided anew.",
+    )
     observed_inputs: Name = Field(
         default="", description="Digest of everything the last complete delivery was made from."
     )

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.admission.offers import Offer
+    from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.domain.admission.clusters import Decision
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
@@ -80,6 +81,10 @@ class _LiveOffers:
         if release not in known:
             return None
         return Offer(known[release].kubernetes.text, self.outlook.offered.policy(release), known)
+
+    async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:  # noqa: ARG002 - see below
+        """Leave namespaces to admission: users of csctl may lack the right to read the labels that decide."""
+        return ""
 
     def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:  # noqa: ARG002 - there is one cluster
         delivered = self.outlook.cluster.delivered

@@ -119,7 +119,8 @@ class StatusReconciler:
     """The frame around a reconciler's work: read the object, do the work, write status once, say when to come back.
 
     Where the work ends with None the object is to be left alone for now, and nothing is written to it. ``advisory``
-    names the conditions that do not count for Ready.
+    names the conditions that do not count for Ready. A patch that changed nothing, because the CRD prunes its fields
+    (as the Go operator's does with ours), is not sent again.
     """
 
     group: str
@@ -129,6 +130,8 @@ class StatusReconciler:
     events: EventRecorder
     work: Callable[[Draft], Awaitable[Outcome | None]]
     advisory: frozenset[str] = frozenset()
+    _pruned: dict[ObjectKey, Manifest] = field(default_factory=dict, init=False)
+    """By object, the last patch of its status that changed nothing."""
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:
         """Reconcile one object.
@@ -141,6 +144,8 @@ class StatusReconciler:
         """
         resource = await self.client.resource(self.group, self.kind)
         manifest = await self.client.find(resource, key.name, key.namespace)
+        if manifest is None:
+            self._pruned.pop(key, None)
         if manifest is None or PAUSED_ANNOTATION in (manifest["metadata"].get("annotations") or {}):
             return None
         draft = Draft(manifest, writer=self.write_status)
@@ -159,13 +164,17 @@ class StatusReconciler:
     async def write_status(self, draft: Draft, outcome: Outcome) -> None:
         """Write what changed in the draft's status, and go on from there."""
         patch = draft.status_patch(outcome, self.clock.now(), self.advisory)
-        if not patch or draft.released:
+        if not patch or draft.released or self._pruned.get(draft.key) == patch:
             return
         before = draft.manifest
         after = await self._patch_status(before, patch)
         if after is None:
             draft.released = True  # it went meanwhile: nobody is left to be told
             return
+        if after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]:
+            self._pruned[draft.key] = patch
+        else:
+            self._pruned.pop(draft.key, None)
         draft.manifest = after
         await announce(self.events, before, after)
 

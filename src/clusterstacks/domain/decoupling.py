@@ -6,7 +6,9 @@ one; the latter beats the former, the former beats the class.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.addonconfig import Action, AddonConfig, Hook, Stage
@@ -15,7 +17,7 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, parse_release
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 RELEASE_ANNOTATION = "clusterstack.x-k8s.io/addon-release"
 ADDON_ANNOTATION = "clusterstack.x-k8s.io/addon."
@@ -23,6 +25,14 @@ ADDON_ANNOTATION = "clusterstack.x-k8s.io/addon."
 
 NO_RELEASE = "none"
 """Value that keeps an addon out which its release would bring."""
+
+MOST_ANNOTATIONS = 512
+"""Annotations about addons that are read of one Cluster. Arbitrary: far above the addons of any release, and each costs
+some microseconds whenever Clusters are looked through."""
+
+MOST_RELEASES = 32
+"""Releases the addons of one cluster may come from. Arbitrary: far above any use, and each of them may cost a request
+to the API server, of which the 256 KiB of an object's annotations could name thousands."""
 
 
 class AddonReleaseRefused(SpecError):
@@ -78,29 +88,52 @@ def read_wishes(annotations: Mapping[str, str], own: ReleaseName) -> AddonWishes
         own: The release its class comes from.
 
     Raises:
-        AddonReleaseRefused: A value names no release of the class's provider and stack.
+        AddonReleaseRefused: A value names no release of the class's provider and stack, or there are more than
+            :data:`MOST_ANNOTATIONS`, or they name more than :data:`MOST_RELEASES`.
     """
     release = own
     addons: dict[str, ReleaseName | None] = {}
-    for key, value in sorted(annotations.items()):
+    read = list(islice(_about_addons(annotations), MOST_ANNOTATIONS + 1))
+    if len(read) > MOST_ANNOTATIONS:
+        raise AddonReleaseRefused(
+            f"more than {MOST_ANNOTATIONS} annotations {ADDON_ANNOTATION}* are not read: remove those of addons that "
+            "come from the release of the class"
+        )
+    for key, value in sorted(read):
         if key == RELEASE_ANNOTATION:
             release = _release(key, value, own)
-        elif key.startswith(ADDON_ANNOTATION):
+        else:
             named = None if value == NO_RELEASE else _release(key, value, own)
             addons[key.removeprefix(ADDON_ANNOTATION)] = named
-    return AddonWishes(release, addons)
+    wishes = AddonWishes(release, addons)
+    if (count := len(wishes.releases())) > MOST_RELEASES:
+        raise AddonReleaseRefused(
+            f"the annotations {ADDON_ANNOTATION}* take addons from {count} releases, and a cluster may have addons of "
+            f"at most {MOST_RELEASES} releases: name fewer"
+        )
+    return wishes
 
 
 def releases_named(annotations: Mapping[str, str], own: ReleaseName) -> tuple[ReleaseName, ...]:
-    """Name every release whose addons a Cluster may have, the class's included; what cannot be read names none."""
+    """Name every release whose addons a Cluster may have, the class's included; what cannot be read names none.
+
+    Of more annotations than are followed the first ones count.
+    """
     named = {own}
-    for key, value in annotations.items():
-        if key == RELEASE_ANNOTATION or key.startswith(ADDON_ANNOTATION):
-            try:
-                named.add(_release(key, value, own))
-            except AddonReleaseRefused:
-                continue
+    for key, value in islice(_about_addons(annotations), MOST_ANNOTATIONS):
+        with suppress(AddonReleaseRefused):
+            named.add(_release(key, value, own))
+        if len(named) > MOST_RELEASES:
+            break
     return tuple(sorted(named))
+
+
+def _about_addons(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    return (
+        (key, value)
+        for key, value in annotations.items()
+        if key == RELEASE_ANNOTATION or key.startswith(ADDON_ANNOTATION)
+    )
 
 
 def combined_config(
@@ -145,17 +178,22 @@ def _conditions_of(stage: Stage, theirs: Collection[Stage]) -> Stage:
 
 
 def _release(key: str, value: str, own: ReleaseName) -> ReleaseName:
-    for parse in (parse_release, parse_class):
-        try:
-            found = parse(value)
-        except InvalidName:
-            continue
-        if (found.provider, found.stack) == (own.provider, own.stack):
-            return found
+    found = _named(value)
+    if found is None:
+        raise AddonReleaseRefused(
+            f"annotation {key}: {shown(value)} is no release: write a name like {own.release}, or remove the annotation"
+        )
+    if (found.provider, found.stack) != (own.provider, own.stack):
         raise AddonReleaseRefused(
             f"annotation {key}: release {found} is of another cluster stack than {own}: name one of "
             f"{own.provider}-{own.stack}"
         )
-    raise AddonReleaseRefused(
-        f"annotation {key}: {shown(value)} is no release: write a name like {own.release}, or remove the annotation"
-    )
+    return found
+
+
+def _named(value: str) -> ReleaseName | None:
+    """Read the name of a release or of its class."""
+    for parse in (parse_release, parse_class):
+        with suppress(InvalidName):
+            return parse(value)
+    return None

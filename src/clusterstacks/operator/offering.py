@@ -24,6 +24,8 @@ from clusterstacks.fleet.owners import leading_stack
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from clusterstacks.api.clusterapi import ClusterView
+    from clusterstacks.controllers.clusteraddon.offers import Offers as NamespaceOffers
     from clusterstacks.controllers.sources.listing import Listings
     from clusterstacks.controllers.sources.statements import Statements
     from clusterstacks.controllers.sources.supply import Supply
@@ -42,6 +44,7 @@ class ReleaseOffers:
         client: The management cluster: classes may come from a namespace nobody watches here.
         releases: The ClusterStackReleases.
         addons: The ClusterAddons.
+        offers: Which namespaces may use which releases.
         supply: Brings releases that are not on disk.
         listings: What sources have.
         statements: What releases that nobody has fetched state.
@@ -50,6 +53,7 @@ class ReleaseOffers:
     client: Client
     releases: Store
     addons: Store
+    offers: NamespaceOffers
     supply: Supply
     listings: Listings
     statements: Statements
@@ -75,6 +79,14 @@ class ReleaseOffers:
             else:
                 lacking[name] = brought
         return Offer(made_for, await self._policy(own), candidates, self._advised(namespace, release), lacking)
+
+    async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:
+        """Say which release the namespace may not use; see :class:`~clusterstacks.admission.offers.Offers`."""
+        found = []
+        for release in sorted(releases):
+            key = ObjectKey(cluster.class_namespace, release.release)
+            found.append(self.releases.get(key) or self._listed(key, release) or await self._find(key))
+        return await self.offers.refusal(cluster, filter(None, found))
 
     def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
         """Return, by addon, where what a cluster has comes from."""

@@ -15,6 +15,7 @@ from clusterstacks.admission.keeping import SECRET_NAME, CertificateKeeper
 from clusterstacks.admission.ours import OwnKinds
 from clusterstacks.admission.server import WebhookServer
 from clusterstacks.api.compatibility.library import facts
+from clusterstacks.controllers.clusteraddon.offers import Offers
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.tls import server_context
 from clusterstacks.operator.offering import ReleaseOffers
@@ -40,7 +41,7 @@ class Webhooks:
     Args:
         settings: The command line, which says where the API server finds them.
         client: The management cluster.
-        informers: Of ClusterStackReleases, ClusterAddons and Clusters, by the lower-case kind.
+        informers: Of ClusterStacks, ClusterStackReleases, ClusterAddons and Clusters, by the lower-case kind.
         supplies: Where releases come from.
         events: Where it is told that an annotation let something through.
         rules: The provider's.
@@ -64,6 +65,7 @@ class Webhooks:
                 client=client,
                 releases=releases,
                 addons=informers["clusteraddon"].store,
+                offers=Offers(client, informers["clusterstack"].store),
                 supply=supplies.supply(_wake_nobody),
                 listings=supplies.listings,
                 statements=supplies.statements,

@@ -179,6 +179,7 @@ class Operator:
         offers = Offers(self._client, self._informers["clusterstack"].store)
         creator = AddonCreator(
             client=self._client,
+            clock=self._clock,
             releases=self._informers["clusterstackrelease"].store,
             addons=self._informers["clusteraddon"].store,
             offers=offers,

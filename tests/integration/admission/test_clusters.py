@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from clusterstacks.admission.certificates import made
+from clusterstacks.admission.configuration import Endpoint, Scope, configuration
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import CLUSTER_KIND, Kind
-from tests.support.guarding import guarded, of_minor, ranged, refusal
+from clusterstacks.devcluster.ports import free_port
+from tests.support.guarding import forget, guarded, of_minor, ranged, refusal
 from tests.support.kubectl import Kubectl
+from tests.support.stacks import config_map, templates
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -235,3 +240,75 @@ async def test_a_strict_stack_refuses_another_patch_release(world: World) -> Non
             return await set_version(world, "v1.35.5") == ""
 
         await eventually(allowed, seconds=10, about="the other policy")
+
+
+async def test_sec_13_a_rule_is_asked_when_labels_or_variables_change(world: World) -> None:
+    async with guarded(world) as operator:
+        first, _ = await two_releases(world)
+        cluster = await world.cluster("one", first.class_name, variables=[{"name": "env", "value": "dev"}])
+        rule = {
+            "apiVersion": "clusterstack.x-k8s.io/v1alpha1",
+            "kind": "CompatibilityRule",
+            "metadata": {"name": world.namespace},
+            "spec": {
+                "severity": "Deny",
+                "when": {"variables": {"env": "prod"}, "components": {"cilium": "<1.18"}},
+                "message": "cilium below 1.18 is not for production",
+                "stacks": [{"name": world.stack.word}],
+            },
+        }
+        by_label = {**rule, "metadata": {"name": f"{world.namespace}-label"}}
+        by_label["spec"] = {
+            "severity": "Deny",
+            "clusters": {"matchLabels": {"env": "prod"}},
+            "message": "not labelled so",
+        }
+        for one in (rule, by_label):
+            await world.create(one)
+
+        async def known() -> bool:
+            return len(operator._rules._read) > 1
+
+        await eventually(known, seconds=10, about="the rules")
+        prod = {"spec": {"topology": {"variables": [{"name": "env", "value": "prod"}]}}}
+        assert "not for production" in await refusal(world.patch(cluster, prod))
+        assert "not labelled so" in await refusal(world.patch(cluster, {"metadata": {"labels": {"env": "prod"}}}))
+        harmless = [{"name": "env", "value": "test"}]
+        assert await refusal(world.patch(cluster, {"spec": {"topology": {"variables": harmless}}})) == ""
+        assert await refusal(world.patch(cluster, {"metadata": {"labels": {"env": "test"}}})) == ""
+
+
+async def test_sec_24_clusters_get_their_addons_where_the_webhooks_cannot_be_reached(world: World) -> None:
+    nowhere = configuration(Endpoint(url=f"https://127.0.0.1:{free_port()}"), Scope(world.namespace), authority())
+    try:
+        async with world.operator():
+            name = world.stack.release("v1")
+            world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
+            await world.create(world.stack.manifest(world.namespace, "v1"))
+            await world.release_ready(name)
+            await world.create(nowhere)
+            await eventually(lambda: guards(world), seconds=10, about="the webhooks that cannot be reached")
+
+            await world.cluster("one", name.class_name)
+
+            await world.addons_ready("one", name.class_name)
+    finally:
+        await forget(world)
+
+
+async def guards(world: World) -> bool:
+    """Whether what only the webhook can judge is refused, because no webhook answers."""
+    addon = {
+        "apiVersion": "clusterstack.x-k8s.io/v1alpha1",
+        "kind": "ClusterAddon",
+        "metadata": {"name": "another", "namespace": world.namespace},
+        "spec": {"clusterRef": {"kind": "Cluster", "name": "one"}},
+    }
+    addons = await world.client.resource("clusterstack.x-k8s.io", "ClusterAddon")
+    answer = await refusal(world.client.apply(addons, addon, manager="tests", dry_run=True))
+    return "failed calling webhook" in answer
+
+
+def authority() -> bytes:
+    """A certificate that the API server may trust."""
+    return made(("127.0.0.1",), timedelta(days=1), datetime.now(UTC), None).authorities

@@ -78,6 +78,57 @@ def test_annotations_about_addons_are_asked_about(new: dict[str, Any], old: dict
     assert asked("clusters", new, old) is asks
 
 
+def varied(*variables: dict[str, Any]) -> dict[str, Any]:
+    return v1beta2() | {"spec": {"topology": {**v1beta2()["spec"]["topology"], "variables": list(variables)}}}
+
+
+def labelled(**labels: str) -> dict[str, Any]:
+    return v1beta2() | {"metadata": {"labels": labels}}
+
+
+PROD = {"name": "env", "value": {"tier": ["prod"]}}
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "asks"),
+    [
+        (labelled(env="prod"), labelled(env="prod"), False),
+        (labelled(env="prod"), labelled(env="dev"), True),
+        (labelled(env="prod"), v1beta2(), True),
+        (v1beta2(), labelled(env="prod"), True),
+        (varied(PROD), varied(PROD), False),
+        (varied(PROD), varied({**PROD, "value": 1}), True),
+        (varied(PROD), v1beta2(), True),
+        (v1beta2(), varied(PROD), True),
+    ],
+)
+def test_sec_13_labels_and_variables_are_asked_about(new: dict[str, Any], old: dict[str, Any], *, asks: bool) -> None:
+    assert asked("clusters", new, old) is asks
+
+
+def cluster_addon(name: str, /, **reference: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"clusterRef": {"kind": "Cluster", "name": "one", **reference}}}
+
+
+@pytest.mark.parametrize(
+    ("addon", "asks"),
+    [
+        (cluster_addon("cluster-addon-one"), False),
+        (cluster_addon("cluster-addon-two"), True),
+        (cluster_addon("cluster-addon-", name=""), True),
+        (cluster_addon("cluster-addon-one", kind="Secret"), True),
+        ({"metadata": {"name": "cluster-addon-one"}}, True),
+        ({"metadata": {"name": "cluster-addon-one"}, "spec": {}}, True),
+        ({"metadata": {"name": "cluster-addon-one"}, "spec": {"clusterRef": {"kind": "Cluster"}}}, True),
+        ({"metadata": {}, "spec": {"clusterRef": {"kind": "Cluster", "name": "one"}}}, True),
+    ],
+)
+def test_sec_24_a_cluster_addon_as_the_operator_creates_it_is_not_asked_about(
+    addon: dict[str, Any], *, asks: bool
+) -> None:
+    assert asked("clusteraddons", addon) is asks
+
+
 def test_our_kinds_are_asked_about_when_what_is_looked_at_changes() -> None:
     one, other = (
         {"spec": {"clusterRef": {"name": "a"}, "hook": ""}},

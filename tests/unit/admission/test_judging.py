@@ -16,6 +16,7 @@ from clusterstacks.admission.reviews import Operation, Review
 from clusterstacks.admission.rules import ProviderRules
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.domain.planning.facts import kubernetes_fact
 from clusterstacks.domain.verdicts import NOTHING_KNOWN
 from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.store import Change, Store
@@ -25,6 +26,7 @@ from tests.support.planning import candidate
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.domain.admission.answers import Answer
     from clusterstacks.domain.planning.world import Candidate
 
@@ -59,6 +61,9 @@ class Given:
     candidates: tuple[Candidate, ...] = (OLD, NEW, BUNDLE)
     lacking: Mapping[ReleaseName, str] = field(default_factory=dict)
     has: Mapping[str, ReleaseName] = field(default_factory=dict)
+    refusal: str = ""
+    asked: list[set[str]] = field(default_factory=list)
+    rules: tuple[Manifest, ...] = ()
 
     async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> Offer | None:
         known = {one.name: one for one in self.candidates}
@@ -66,6 +71,11 @@ class Given:
             return None
         assert release not in wanted
         return Offer(known[release].kubernetes.text, candidates=known, lacking=self.lacking)
+
+    async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:
+        assert cluster.key == ObjectKey("users", "one")
+        self.asked.append({one.release for one in releases})
+        return self.refusal
 
     def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
         assert cluster == ObjectKey("users", "one")
@@ -79,13 +89,23 @@ def adviser() -> Iterator[Adviser]:
     made.close()
 
 
-def cluster(class_name: str = "p-s-1-35-v1", version: str = "v1.35.1", **annotations: str) -> Manifest:
+def cluster(
+    class_name: str = "p-s-1-35-v1",
+    version: str = "v1.35.1",
+    *,
+    namespace: str = "stacks",
+    labels: Any = None,
+    variables: Any = None,
+    **annotations: str,
+) -> Manifest:
     named = {f"{GROUP}/{key.replace('__', '.')}": value for key, value in annotations.items()}
+    values = [{"name": name, "value": value} for name, value in (variables or {}).items()]
+    topology = {"classRef": {"name": class_name, "namespace": namespace}, "version": version, "variables": values}
     return {
         "apiVersion": "cluster.x-k8s.io/v1beta2",
         "kind": "Cluster",
-        "metadata": {"name": "one", "namespace": "users", "annotations": named},
-        "spec": {"topology": {"classRef": {"name": class_name, "namespace": "stacks"}, "version": version}},
+        "metadata": {"name": "one", "namespace": "users", "labels": labels or {}, "annotations": named},
+        "spec": {"topology": topology},
     }
 
 
@@ -95,8 +115,12 @@ def review(new: Manifest, old: Manifest | None = None, kind: str = "Cluster") ->
 
 
 async def judged(adviser: Adviser, new: Manifest, old: Manifest | None = None, given: Given | None = None) -> Answer:
-    rules = ProviderRules(Noon())
-    judge = ClusterJudge(offers=given or Given(), rules=rules, upstream=NOTHING_KNOWN, adviser=adviser)
+    rules, given = ProviderRules(Noon()), given or Given()
+    for at, spec in enumerate(given.rules):
+        metadata = {"name": f"rule-{at}"}
+        rule = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "CompatibilityRule", "metadata": metadata, "spec": spec}
+        rules.changed(Change(ObjectKey("", metadata["name"]), None, rule))
+    judge = ClusterJudge(offers=given, rules=rules, upstream=NOTHING_KNOWN, adviser=adviser)
     return await judge.judge(review(new, old))
 
 
@@ -189,9 +213,124 @@ async def test_annotations_somebody_wrote_past_the_webhook_do_not_stop_their_rep
 
 
 async def test_so_many_releases_are_not_looked_for(adviser: Adviser) -> None:
-    many = {f"addon__a{at}": f"p-s-1-35-v{at}" for at in range(100, 200)}
+    many: dict[str, Any] = {f"addon__a{at}": f"p-s-1-35-v{at}" for at in range(100, 200)}
 
-    assert "more than 32 releases" in (await judged(adviser, cluster(**many), cluster())).refusal
+    assert "at most 32 releases" in (await judged(adviser, cluster(**many), cluster())).refusal
+    assert (await judged(adviser, cluster(), cluster(**many))).allowed
+
+
+# Namespaces that a class is offered to
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "asked"),
+    [
+        (cluster(), None, {"p-s-1-35-v1"}),
+        (cluster(), cluster("quick-start"), {"p-s-1-35-v1"}),
+        (cluster("p-s-1-36-v2", "v1.36.1"), cluster(), {"p-s-1-36-v2"}),
+        (cluster(addon__cilium="p-s-1-36-v2"), cluster(), {"p-s-1-36-v2"}),
+        (cluster(addon__cilium="p-s-1-36-v2"), cluster(namespace="other"), {"p-s-1-35-v1", "p-s-1-36-v2"}),
+        (cluster(version="v1.35.2"), cluster(), None),
+        (cluster(labels={"a": "b"}), cluster(), None),
+        (cluster(), cluster(addon__cilium="p-s-1-35-v1"), None),
+    ],
+)
+async def test_sec_5_what_a_cluster_newly_uses_must_be_offered_to_its_namespace(
+    adviser: Adviser, new: Manifest, old: Manifest | None, asked: set[str] | None
+) -> None:
+    given = Given(refusal="class x is not offered to namespace users")
+
+    answer = await judged(adviser, new, old, given)
+
+    assert given.asked == ([] if asked is None else [asked])
+    assert answer.allowed is (asked is None)
+    assert answer.refusal == ("" if asked is None else given.refusal)
+
+
+# Rules that look at labels and variables
+
+
+def rule(**spec: Any) -> Manifest:
+    return {"severity": "Deny", "message": "not in production", **spec}
+
+
+PROD = {"env": "prod"}
+RULES = [
+    rule(when={"clusterLabels": PROD}),
+    rule(when={"variables": PROD}),
+    rule(clusters={"matchLabels": PROD}),
+]
+
+
+@pytest.mark.parametrize("spec", RULES)
+async def test_sec_13_a_rule_on_labels_and_variables_is_asked_when_these_change(
+    adviser: Adviser, spec: Manifest
+) -> None:
+    given, prod = Given(rules=(spec,)), cluster(labels=PROD, variables=PROD)
+
+    assert "not in production" in (await judged(adviser, prod, cluster(), given)).refusal
+    assert (await judged(adviser, cluster(), prod, given)).allowed
+    # The same holds for a write that also moves an addon; what was wrong before may stay.
+    moving = cluster(labels=PROD, variables=PROD, addon__cilium="p-s-1-36-v2")
+    assert "not in production" in (await judged(adviser, moving, cluster(), given)).refusal
+    assert (await judged(adviser, moving, prod, given)).allowed
+    other = cluster(labels={**PROD, "a": "b"}, variables={**PROD, "a": "b"})
+    assert (await judged(adviser, other, prod, given)).allowed
+
+
+async def test_sec_13_taking_away_what_a_rule_allows_is_refused(adviser: Adviser) -> None:
+    given = Given(candidates=(ranged("p-s-1-35-v1", "v1.35.1", ">=1.34 <1.37", ("1.17.2", ">=1.30 <1.35")),))
+    refused = (await judged(adviser, cluster(), None, given)).refusal
+    assert "cilium 1.17.2 works with" in refused
+    allow = rule(severity="Allow", when={"clusterLabels": PROD}, overrides=[fact_of(given)])
+    allowing = Given(candidates=given.candidates, rules=(allow,))
+
+    assert (await judged(adviser, cluster(labels=PROD), None, allowing)).allowed
+    assert "cilium 1.17.2 works with" in (await judged(adviser, cluster(), cluster(labels=PROD), allowing)).refusal
+
+
+def fact_of(given: Given) -> str:
+    stated = given.candidates[0].compatibility
+    assert stated is not None
+    return kubernetes_fact(stated.of_addon("cilium")[0])
+
+
+@pytest.mark.parametrize(
+    "spec", [rule(when={"clusterLabels": PROD}), rule(severity="Warn", when={"clusterLabels": PROD})]
+)
+async def test_sec_13_the_escape_annotation_and_warnings_count_as_ever(adviser: Adviser, spec: Manifest) -> None:
+    prod = cluster(labels=PROD, **{"allow-incompatible": "drill"})
+
+    answer = await judged(adviser, prod, cluster(), Given(rules=(spec,)))
+
+    assert answer.allowed
+    assert "not in production" in " ".join(answer.warnings)
+    assert bool(answer.excused) is (spec["severity"] == "Deny")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"class_name": "p-s-1-35-v77"},
+        {"class_name": "p-s-1-35-v9", "version": "v1.35.8"},
+        {"version": "v1.36.1"},
+        {"version": "latest"},
+        {"addon__cilium": "nonsense"},
+        {"addon__cilium": "p-s-1-36-v66"},
+        {f"addon__a{at}": f"p-s-1-35-v{at}" for at in range(100, 200)},
+    ],
+)
+@pytest.mark.parametrize("spec", [rule(when={"clusterLabels": {"other": "x"}}), rule(severity="Warn")])
+async def test_sec_13_another_label_is_let_through_whatever_else_is_wrong(
+    adviser: Adviser, wrong: dict[str, Any], spec: Manifest
+) -> None:
+    """These Clusters were written past the webhook; an edit of their labels went through before, and goes on to."""
+    given = Given(rules=(spec,))
+
+    answer = await judged(adviser, cluster(**wrong, labels={"a": "b"}), cluster(**wrong), given)
+
+    assert answer.allowed
+    assert not given.asked
 
 
 async def test_a_version_that_is_none_is_left_to_cluster_api(adviser: Adviser) -> None:
@@ -260,7 +399,8 @@ async def test_clusterctl_move_takes_everything_along() -> None:
 
 async def test_stacks_addons_and_rules_are_judged_by_their_operation() -> None:
     own = await own_kinds()
-    addon = {"metadata": {"namespace": "users"}, "spec": {"clusterRef": {"kind": "Cluster", "name": "one"}}}
+    metadata = {"namespace": "users", "name": "cluster-addon-one"}
+    addon = {"metadata": metadata, "spec": {"clusterRef": {"kind": "Cluster", "name": "one"}}}
     other = {"metadata": {"namespace": "users"}, "spec": {"clusterRef": {"kind": "Cluster", "name": "two"}}}
     rule = {"metadata": {"name": "r"}, "spec": {"severity": "Allow", "message": "m"}}
 
@@ -268,6 +408,7 @@ async def test_stacks_addons_and_rules_are_judged_by_their_operation() -> None:
     assert "providerRef" in (await own.stack(review(stack(noProvider=False)))).refusal
     assert "channel" in (await own.stack(review(stack(channel="custom"), stack()))).refusal
     assert (await own.addon(review(addon))).allowed
+    assert "metadata.name" in (await own.addon(review({**addon, "metadata": {**metadata, "name": "x"}}))).refusal
     assert "clusterRef.name" in (await own.addon(review(other, addon))).refusal
     assert "overrides" in (await own.rule(review(rule))).refusal
     assert (await own.rule(review({}, rule))).allowed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from clusterstacks.controllers.clusteraddon.creation import REFUSED_RECHECK, Add
 from clusterstacks.controllers.clusteraddon.offers import Offers
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.resources import Resource
+from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.runtime.store import Store, key_of
 from tests.support.fake_api import FakeApi
@@ -45,6 +47,7 @@ async def creator(rule: Manifest | None, **labels: str) -> AddonCreator:
     owner = {"apiVersion": API_VERSION, "kind": Kind.CLUSTER_STACK.value, "name": "scs", "uid": "1"}
     return AddonCreator(
         client=api,
+        clock=SystemClock(),
         releases=store(ours(Kind.CLUSTER_STACK_RELEASE, NAME, metadata={"ownerReferences": [owner]})),
         addons=store(),
         offers=Offers(api, store(ours(Kind.CLUSTER_STACK, "scs", spec=spec))),
@@ -55,6 +58,17 @@ async def creator(rule: Manifest | None, **labels: str) -> AddonCreator:
 def created(one: AddonCreator) -> set[ObjectKey]:
     assert isinstance(one.client, FakeApi)
     return set(one.client.objects(ADDONS))
+
+
+def objects(one: AddonCreator) -> dict[ObjectKey, Manifest]:
+    assert isinstance(one.client, FakeApi)
+    return one.client.objects(CLUSTERS)
+
+
+def said(one: AddonCreator) -> dict[str, tuple[str, str | None]]:
+    """What the conditions of the Cluster say."""
+    cluster = objects(one)[ObjectKey("team", "one")]
+    return {one["type"]: (one["status"], one.get("reason")) for one in cluster.get("status", {}).get("conditions", [])}
 
 
 SELECTED = {"from": "Selector", "selector": {"matchLabels": {"tier": "gold"}}}
@@ -74,6 +88,35 @@ async def test_a_cluster_that_is_refused_is_looked_at_again_as_its_namespace_may
 
     assert await one.reconcile(ObjectKey("team", "one")) == REFUSED_RECHECK
     assert not created(one)
+    assert said(one) == {"ClusterStackAddonsReady": ("False", "ClassNotOffered")}
+
+
+@pytest.mark.parametrize("class_name", [NAME, "openstack-scs-1-35-v9", "quick-start"])
+async def test_live_m5_the_condition_goes_when_it_is_true_no_more(class_name: str) -> None:
+    """The stack admits the namespace, the class has no release yet, or is none of a cluster stack."""
+    one = await creator({"from": "Same"})
+    await one.reconcile(ObjectKey("team", "one"))
+    admitting = await creator({"from": "All"})
+    topology = {"topology": {"classRef": {"name": class_name}}}
+    await one.client.merge_patch(CLUSTERS, "one", {"spec": topology}, "team")
+    api_conditions = [{"type": "Available", "status": "True"}]
+    kept = objects(one)[ObjectKey("team", "one")]["status"]["conditions"]
+    await one.client.merge_patch(CLUSTERS, "one", {"status": {"conditions": api_conditions + kept}}, "team")
+
+    await replace(one, offers=admitting.offers).reconcile(ObjectKey("team", "one"))
+
+    assert said(one) == {"Available": ("True", None)}
+    assert bool(created(one)) is (class_name == NAME)
+
+
+async def test_live_m5_what_a_cluster_addon_said_is_not_taken_away() -> None:
+    one = await creator(None)
+    ready = {"type": "ClusterStackAddonsReady", "status": "True", "reason": "AddonsDelivered"}
+    await one.client.merge_patch(CLUSTERS, "one", {"status": {"conditions": [ready]}}, "team")
+
+    await one.reconcile(ObjectKey("team", "one"))
+
+    assert said(one) == {"ClusterStackAddonsReady": ("True", "AddonsDelivered")}
 
 
 async def test_a_selected_namespace_is_admitted() -> None:

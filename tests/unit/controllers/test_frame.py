@@ -112,3 +112,36 @@ async def test_another_object_of_the_name_gets_nothing_of_the_first_ones_status(
     await frame(api, replaced_meanwhile).reconcile(KEY)
 
     assert "status" not in api.objects(ADDONS)[KEY]
+
+
+async def test_sec_5_a_patch_that_a_server_prunes_is_sent_once() -> None:
+    """As the CRDs of the Go operator do with the fields they do not have."""
+    api, looks = FakeApi(ADDONS), 0
+    await api.create(ADDONS, addon())
+    real = api.merge_patch
+
+    async def pruning(resource: Resource, name: str, patch: Manifest, namespace: str = "", **how: str) -> Manifest:
+        kept = {key: value for key, value in patch["status"].items() if key != "admitted"}
+        return await real(resource, name, {**patch, "status": kept}, namespace, subresource=how["subresource"])
+
+    async def admit(draft: Draft) -> Outcome:
+        nonlocal looks
+        looks += 1
+        draft.status["admitted"] = {"class": "x" if looks < 5 else "y"}
+        return Settled()
+
+    api.merge_patch = pruning  # type: ignore[method-assign, assignment]
+    frame_ = frame(api, admit)
+
+    writes = []
+    for _ in range(6):
+        before = api.count("merge_patch")
+        await frame_.reconcile(KEY)
+        writes.append(api.count("merge_patch") - before)
+
+    # The first one writes the condition Ready, the second finds that the rest is not kept; the fifth has other news.
+    assert writes == [1, 1, 0, 0, 1, 0]
+    assert "admitted" not in api.objects(ADDONS)[KEY]["status"]
+    await api.delete(ADDONS, KEY.name, KEY.namespace)
+    await frame_.reconcile(KEY)
+    assert not frame_._pruned

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from clusterstacks.domain.addonconfig import Action, AddonConfig, Check, Hook, Stage
 from clusterstacks.domain.decoupling import (
     ADDON_ANNOTATION,
+    MOST_ANNOTATIONS,
+    MOST_RELEASES,
     RELEASE_ANNOTATION,
     AddonReleaseRefused,
     combined_config,
     read_wishes,
+    releases_named,
 )
 from clusterstacks.domain.names import parse_release
 
@@ -91,3 +96,40 @@ def test_an_addon_kept_out_has_no_stage_and_what_the_class_deletes_goes() -> Non
 def test_without_annotations_the_stages_are_those_of_the_class() -> None:
     own = config(after_control_plane_initialized=[apply("cni", "ours"), apply("csi")])
     assert combined_config(own, {"cni": OWN, "csi": OWN}, {OWN: own}, OWN) == own
+
+
+def naming(count: int, value: str = "openstack-scs-1-35-v{}") -> dict[str, str]:
+    return {f"{ADDON_ANNOTATION}a{at}": value.format(at) for at in range(1, count + 1)}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "words"),
+    [
+        (naming(MOST_RELEASES), ""),
+        (naming(MOST_RELEASES + 1), "at most 32 releases"),
+        (naming(MOST_ANNOTATIONS, OTHER.release), ""),
+        (naming(MOST_ANNOTATIONS + 1, OTHER.release), "more than 512 annotations"),
+        (naming(MOST_ANNOTATIONS + 1, "none"), "more than 512 annotations"),
+    ],
+)
+def test_sec_22_the_annotations_of_one_cluster_are_bounded(annotations: dict[str, str], words: str) -> None:
+    named = releases_named(annotations, OWN)
+
+    assert OWN in named
+    assert len(named) <= MOST_RELEASES + 1
+    if not words:
+        assert read_wishes(annotations, OWN).releases()
+        return
+    with pytest.raises(AddonReleaseRefused, match=words):
+        read_wishes(annotations, OWN)
+
+
+def test_sec_22_so_many_annotations_cost_little() -> None:
+    """256 KiB of annotations, the most that an object may have; the bound is generous, a tenth is measured."""
+    annotations = naming(6000)
+    before = time.thread_time()
+
+    for _ in range(3):
+        assert len(releases_named(annotations, OWN)) == MOST_RELEASES + 1
+
+    assert (time.thread_time() - before) / 3 < 0.05

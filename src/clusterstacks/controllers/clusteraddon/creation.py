@@ -17,16 +17,18 @@ from clusterstacks.api.names import (
     WATCH_FILTER_LABEL,
     Kind,
 )
+from clusterstacks.controllers.clusteraddon.mirror import mirror, withdraw_refusal
 from clusterstacks.controllers.clusteraddon.offers import CLASS_NOT_OFFERED
 from clusterstacks.domain.decoupling import releases_named
-from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_class
-from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.domain.outcomes import Stalled
 from clusterstacks.kube.errors import AlreadyExists
 
 if TYPE_CHECKING:
     from clusterstacks.controllers.clusteraddon.offers import Offers
     from clusterstacks.kube.client import Client
+    from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.store import Store
 
@@ -53,9 +55,14 @@ def releases_used(cluster: ClusterView) -> tuple[ObjectKey, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddonCreator:
-    """Creates ClusterAddons; keyed by Cluster. Clusters of other people's classes are never written to or about."""
+    """Creates ClusterAddons; keyed by Cluster. Clusters of other people's classes are never written to or about.
+
+    A Cluster whose class is not offered to its namespace gets no ClusterAddon and says so itself, in the condition that
+    its ClusterAddon would set (the webhook refuses it, but it may be older than the rule, or than the webhook).
+    """
 
     client: Client
+    clock: Clock
     releases: Store
     addons: Store
     offers: Offers
@@ -70,24 +77,19 @@ class AddonCreator:
         if manifest is None:
             return None
         cluster = cluster_view(manifest)
+        if cluster.paused or cluster.deleting or cluster.moving:
+            return None
         release_key = release_of(cluster)
-        if cluster.paused or cluster.deleting or cluster.moving or release_key is None:
-            return None
-        release = self.releases.get(release_key)
-        if release is None:
-            return None
-        refusal = await self._refusal(cluster, release)
+        release = self.releases.get(release_key) if release_key is not None else None
+        refusal = await self.offers.refusal(cluster, [release]) if release is not None else ""
         if refusal:
+            await mirror(self.client, manifest, Stalled(CLASS_NOT_OFFERED, refusal), self.clock.now())
             await self.events.record(manifest, "Warning", CLASS_NOT_OFFERED, refusal)
             return REFUSED_RECHECK
-        await self._create(cluster)
+        await withdraw_refusal(self.client, manifest)
+        if release is not None:
+            await self._create(cluster)
         return None
-
-    async def _refusal(self, cluster: ClusterView, release: Manifest) -> str:
-        try:
-            return await self.offers.refusal(cluster, release)
-        except SpecError as error:
-            return error.message  # what the rule of an unreadable ClusterStack admits nobody knows
 
     async def _create(self, cluster: ClusterView) -> None:
         labels = {CLUSTER_NAME_LABEL: cluster.name}

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.api.clusterconditions import with_cluster_condition
 from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_API_GROUP, CLUSTER_KIND, WITHIN_RANGES_CONDITION
+from clusterstacks.api.reading import mappings
+from clusterstacks.controllers.clusteraddon.offers import CLASS_NOT_OFFERED
 from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
 from clusterstacks.kube.errors import Conflict
 
@@ -54,6 +56,19 @@ async def withdraw(client: Client, cluster: Manifest) -> None:
 
     def patch_of(read: Manifest) -> Manifest | None:
         return _without(read, ADDONS_READY_CONDITION, WITHIN_RANGES_CONDITION)
+
+    await _write(client, cluster, patch_of)
+
+
+async def withdraw_refusal(client: Client, cluster: Manifest) -> None:
+    """Take the condition off a Cluster that says that its class is not offered; what a ClusterAddon said stays."""
+
+    def patch_of(read: Manifest) -> Manifest | None:
+        refused = any(
+            one.get("type") == ADDONS_READY_CONDITION and one.get("reason") == CLASS_NOT_OFFERED
+            for one in mappings(read, "status", "conditions")
+        )
+        return _without(read, ADDONS_READY_CONDITION) if refused else None
 
     await _write(client, cluster, patch_of)
 

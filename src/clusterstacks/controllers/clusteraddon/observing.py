@@ -16,6 +16,7 @@ from clusterstacks.api.names import (
     Reason,
     ReleaseCondition,
 )
+from clusterstacks.apply.concurrently import together
 from clusterstacks.controllers.clusteraddon.creation import release_of
 from clusterstacks.domain.decoupling import AddonReleaseRefused, AddonWishes, read_wishes
 from clusterstacks.domain.names import ReleaseName, parse_release
@@ -124,6 +125,8 @@ async def observe(client: Client, key: ObjectKey) -> Seen | None:
     releases = await client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE)
     name = parse_release(release_key.name)
     wishes, refusal = _wishes(cluster, name)
+    others = [one for one in wishes.releases() if one != name]
+    lenders = await together(lambda one: client.find(releases, one.release, release_key.namespace), others)
     control_plane = await _referenced(client, cluster.control_plane_ref)
     infrastructure = await _referenced(client, cluster.infrastructure_ref)
     return Seen(
@@ -132,11 +135,7 @@ async def observe(client: Client, key: ObjectKey) -> Seen | None:
         release_object=await client.find(releases, release_key.name, release_key.namespace),
         wishes=wishes,
         refusal=refusal,
-        lenders={
-            one: await client.find(releases, one.release, release_key.namespace)
-            for one in wishes.releases()
-            if one != name
-        },
+        lenders=dict(zip(others, lenders, strict=True)),
         control_plane=_state(cluster, control_plane),
         data=template_data(manifest, control_plane, infrastructure),
     )

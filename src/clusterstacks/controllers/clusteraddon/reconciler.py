@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.clusteraddon import ClusterAddon
-from clusterstacks.api.names import ADDON_FINALIZER, AddonCondition, Reason
+from clusterstacks.api.clusteraddon import Admitted, ClusterAddon, addon_name
+from clusterstacks.api.names import ADDON_FINALIZER, CLUSTER_API_GROUP, CLUSTER_KIND, AddonCondition, Reason
+from clusterstacks.api.reading import at, text
 from clusterstacks.controllers.clusteraddon.inputs import seen_digest
 from clusterstacks.controllers.clusteraddon.livecheck import ADVISORY
 from clusterstacks.controllers.clusteraddon.mirror import mirror, withdraw
@@ -37,6 +40,20 @@ GATE_RETRY = timedelta(seconds=10)
 """How soon to look again at a control plane that is not there yet; as the Go operator."""
 
 
+log = logging.getLogger(__name__)
+
+
+class NameNotCanonical(SpecError):
+    """A ClusterAddon has another name than the one that is reconciled for its Cluster."""
+
+    def __init__(self, addon: ObjectKey, cluster: ObjectKey) -> None:
+        message = (
+            f"ClusterAddon {addon} is not reconciled: Cluster {cluster} has one ClusterAddon, which is "
+            f"ClusterAddon {cluster.namespace}/{addon_name(cluster.name)}; delete this one"
+        )
+        super().__init__("NameNotCanonical", message)
+
+
 class ReleaseUnsigned(DependencyError):
     """The release must be signed and is not; when that is mended, its object tells."""
 
@@ -60,11 +77,16 @@ class AddonReconciler:
 
     async def work(self, draft: Draft) -> Outcome | None:
         """Do what is next for one cluster's addons; None where they are nobody's or not to be touched."""
-        addon = ClusterAddon.parse(draft.manifest)
-        cluster_key = ObjectKey(draft.key.namespace, addon.spec.cluster_ref.name)
-        seen = await observe(self.client, cluster_key)
+        # Nothing else is read of an object that goes: what cannot be read must not keep its finalizer.
+        cluster_key = ObjectKey(draft.key.namespace, text(draft.manifest, "spec", "clusterRef", "name"))
+        counts = draft.key.name == addon_name(cluster_key.name)
         if draft.deleting:
-            return await self._end(draft, seen, cluster_key)
+            return await self._end(draft, cluster_key if counts else None)
+        addon = ClusterAddon.parse(draft.manifest)
+        if not counts:
+            draft.status["ready"] = False
+            raise NameNotCanonical(draft.key, cluster_key)
+        seen = await observe(self.client, cluster_key)
         if seen is None or seen.cluster.deleting:
             await self.workloads.forget(cluster_key)
             return None
@@ -98,13 +120,27 @@ class AddonReconciler:
         within = draft.condition(AddonCondition.WITHIN_RANGES)
         await mirror(self.client, seen.cluster.raw, outcome, self.clock.now(), within)
 
-    async def _end(self, draft: Draft, seen: Seen | None, cluster: ObjectKey) -> Outcome:
-        """Let a deleted ClusterAddon go. The cluster keeps its addons; while it exists a new one is created (D21)."""
-        await self.workloads.forget(cluster)
-        if seen is not None and not seen.cluster.deleting:
-            await withdraw(self.client, seen.cluster.raw)
+    async def _end(self, draft: Draft, cluster: ObjectKey | None) -> Outcome:
+        """Let a deleted ClusterAddon go. The cluster keeps its addons; while it exists a new one is created (D21).
+
+        Args:
+            draft: The ClusterAddon.
+            cluster: Its Cluster; None where another ClusterAddon is the Cluster's.
+        """
+        if cluster is not None:
+            await self.workloads.forget(cluster)
+            try:
+                await self._withdraw(cluster)
+            except ClusterStacksError as error:
+                log.warning("The conditions of Cluster %s still tell of its deleted ClusterAddon: %s", cluster, error)
         await let_go(draft, ADDON_FINALIZER, self.client)
         return Settled()
+
+    async def _withdraw(self, key: ObjectKey) -> None:
+        resource = await self.client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
+        cluster = await self.client.find(resource, key.name, key.namespace)
+        if cluster is not None and not at(cluster, "metadata", "deletionTimestamp"):
+            await withdraw(self.client, cluster)
 
     async def _deliver(self, draft: Draft, addon: ClusterAddon, seen: Seen) -> Outcome:
         if seen.refusal is not None:
@@ -115,10 +151,9 @@ class AddonReconciler:
         inputs = seen_digest(str(seen.minor), seen.digest, seen.data)
         changed = addon.status.observed_inputs != inputs
         draft.reconsider(condition for condition in AddonCondition if condition not in ADVISORY)
+        await self._admit(draft, addon, seen)
         if recorded == wanted and not changed and progress == Progress():
             return Settled(RESYNC)
-        if recorded != wanted or seen.lenders:
-            await self._check_offers(draft, seen)
         if seen.release_missing:
             draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, seen.release_missing)
             return Waiting(Reason.CHART_MISSING, seen.release_missing, GATE_RETRY)
@@ -133,15 +168,34 @@ class AddonReconciler:
         draft.status["ready"] = False
         return await self.rolling.roll(draft, seen, workload, recorded=recorded, inputs=inputs)
 
-    async def _check_offers(self, draft: Draft, seen: Seen) -> None:
-        for release in filter(None, seen.objects.values()):
-            refusal = await self.offers.refusal(seen.cluster, release)
-            if refusal:
-                draft.false(AddonCondition.CLUSTER_READY, CLASS_NOT_OFFERED, refusal)
-                raise SpecError(CLASS_NOT_OFFERED, refusal)
+    async def _admit(self, draft: Draft, addon: ClusterAddon, seen: Seen) -> None:
+        """Decide whether the Cluster may have the addons, unless it was decided before of just these.
+
+        Only the status proves that: users write the spec. While a rollout is under way it is asked again at each look.
+
+        Raises:
+            SpecError: A class or release is not offered to the Cluster's namespace.
+            ReleaseUnsigned: A release is not signed as it must be.
+        """
+        admitted = _admitted(seen)
+        if addon.status.admitted == admitted and addon.spec.cluster_stack == seen.cluster.class_name:
+            return
+        refusal = await self.offers.refusal(seen.cluster, filter(None, seen.objects.values()))
+        if refusal:
+            draft.false(AddonCondition.CLUSTER_READY, CLASS_NOT_OFFERED, refusal)
+            raise SpecError(CLASS_NOT_OFFERED, refusal)
         if seen.unsigned:
             draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, seen.unsigned)
             raise ReleaseUnsigned(seen.unsigned)
+        if not seen.release_missing:
+            draft.status["admitted"] = admitted.document()
+
+
+def _admitted(seen: Seen) -> Admitted:
+    """Give what status remembers once a Cluster was admitted: another Cluster of the name is asked about anew."""
+    digest = "sha256:" + hashlib.sha256(f"{seen.cluster.uid} {seen.digest}".encode()).hexdigest()
+    name, namespace = seen.cluster.class_name, seen.cluster.class_namespace
+    return Admitted.model_validate({"class": name, "classNamespace": namespace, "digest": digest})
 
 
 def _missing(cluster: ClusterView) -> str:

@@ -136,10 +136,21 @@ def deleted(what: str, users: Sequence[Use]) -> Answer:
     )
 
 
-def created_addon(reference: AddonReference) -> Answer:
-    """Judge a new ClusterAddon."""
+def created_addon(reference: AddonReference, name: str, canonical: str) -> Answer:
+    """Judge a new ClusterAddon.
+
+    Args:
+        reference: Its ``spec.clusterRef``.
+        name: Its name.
+        canonical: The only name under which a ClusterAddon of this Cluster is reconciled.
+    """
     if reference.kind != "Cluster" or not reference.name:
         return Answer("spec.clusterRef must name the Cluster the addons are for, with kind: Cluster")
+    if name != canonical:
+        return Answer(
+            f"metadata.name must be {canonical}, as a Cluster has one ClusterAddon: the operator creates it; "
+            f"to change the addons of Cluster {reference.name}, edit the Cluster"
+        )
     return ALLOWED
 
 

@@ -57,10 +57,12 @@ class Before:
     Args:
         asked: What the Cluster asked for before the write.
         delivered: What it has: other versions than asked for while an addon is under way.
+        judges: What decided with the labels and variables that the Cluster had; None where they are the same.
     """
 
     asked: Setup
     delivered: Setup
+    judges: Judges | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ def _obstacles(after: Setup, before: Before | None, judges: Judges) -> Iterator[
         yield from map(_against, _violations(after, judges))
         return
     yield from _while_moving(after, before, judges)
-    known = frozenset[str]() if _moves(before.asked, after) else _subjects(before.delivered, judges)
+    known = frozenset[str]() if _moves(before.asked, after) else _subjects(before.delivered, before.judges or judges)
     yield from (_against(one) for one in _violations(after, judges) if one.subject not in known)
     yield from _forbidden_moves(after, before)
 
@@ -129,7 +131,7 @@ def _while_moving(after: Setup, before: Before, judges: Judges) -> Iterator[Find
         leaving = Setup(after.candidate, after.kubernetes, before.delivered.addons)
         for one in _ranges_of_addons(leaving, judges):
             yield Finding(Verdict.INCOMPATIBLE, one.fact, _told(one), one.addon, under_way=True)
-    outside = _subjects(before.delivered, judges)
+    outside = _subjects(before.delivered, before.judges or judges)
     arriving = Setup(after.candidate, before.delivered.kubernetes, after.addons)
     for one in _ranges_of_addons(arriving, judges):
         if one.subject not in outside:

@@ -117,6 +117,19 @@ def cautions(
             yield f"{rule.message}; {rule.way}" if rule.way else rule.message
 
 
+def looks_at_circumstances(candidate: Candidate, before: Judges, after: Judges) -> bool:
+    """Tell whether other labels or variables of a Cluster may change what :func:`violations` finds.
+
+    Args:
+        candidate: The release whose class the cluster has.
+        before: What decided with the labels and variables it had.
+        after: What decides with those it has now.
+    """
+    return before.rules != after.rules or any(
+        rule.when.labels or rule.when.variables for rule in _rules(candidate, after)
+    )
+
+
 def _class(candidate: Candidate, kubernetes: KubernetesVersion) -> Iterator[Violation]:
     stated = candidate.compatibility
     if stated is not None and not contains(stated.kubernetes, kubernetes):

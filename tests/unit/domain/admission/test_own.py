@@ -135,10 +135,21 @@ def test_annotations_that_cannot_be_read_use_nothing_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "allowed"), [("Cluster", "one", True), ("", "one", False), ("Cluster", "", False)]
+    ("kind", "name", "words"),
+    [
+        ("Cluster", "one", ""),
+        ("", "one", "spec.clusterRef must name"),
+        ("Cluster", "", "spec.clusterRef must name"),
+        ("Cluster", "two", "metadata.name must be cluster-addon-two"),
+    ],
 )
-def test_a_new_cluster_addon_names_a_cluster(kind: str, name: str, *, allowed: bool) -> None:
-    assert created_addon(AddonReference(kind, name, "users")).allowed is allowed
+def test_a_new_cluster_addon_names_a_cluster_and_is_named_after_it(kind: str, name: str, words: str) -> None:
+    reference = AddonReference(kind, name, "users")
+
+    answer = created_addon(reference, "cluster-addon-one", f"cluster-addon-{name}")
+
+    assert answer.allowed is not bool(words)
+    assert words in answer.refusal
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,364 @@
+"""``spec.clusterNamespaces`` and required signatures hold, whatever tenants write into Clusters and ClusterAddons."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.api.clusteraddon import addon_name
+from clusterstacks.api.names import API_VERSION, CLUSTER_KIND, Kind
+from tests.regressions.test_containment import idle
+from tests.support.guarding import guarded, refusal
+from tests.support.operating import accept_classes, cluster_manifest, condition_of, is_ready, is_unready
+from tests.support.signing import ecdsa_key, public_pem
+from tests.support.stacks import TinyStack, config_map, templates
+from tests.support.waiting import eventually
+from tests.support.writes import writes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest
+    from tests.support.operating import World
+
+READY = "ClusterStackAddonsReady"
+SAME = {"from": "Same"}
+
+
+async def offered(world: World, namespace: str = "", **spec: Any) -> tuple[ReleaseName, Manifest]:
+    """A ClusterStack with one ready release, which delivers one ConfigMap."""
+    name = world.stack.release("v1")
+    world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.stack.word, a="1"))}))
+    stack = await world.create(world.stack.manifest(namespace or world.namespace, "v1", **spec))
+    await world.until(
+        Kind.CLUSTER_STACK_RELEASE, name.release, is_ready, namespace=namespace or world.namespace, seconds=30
+    )
+    return name, stack
+
+
+@asynccontextmanager
+async def accepted_in(world: World, namespace: str) -> AsyncIterator[None]:
+    """Have the classes of another namespace accepted, as those of the test's own are."""
+    task = asyncio.create_task(accept_classes(replace(world, namespace=namespace)))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def by_hand(namespace: str, cluster: str, name: str = "", **spec: Any) -> Manifest:
+    reference = {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "name": cluster, "namespace": namespace}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": Kind.CLUSTER_ADDON,
+        "metadata": {"name": name or addon_name(cluster), "namespace": namespace},
+        "spec": {"clusterRef": reference, **spec},
+    }
+
+
+def class_ref(name: ReleaseName, namespace: str) -> dict[str, str]:
+    return {"name": name.class_name, "namespace": namespace}
+
+
+async def test_sec_5_a_a_cluster_of_a_namespace_that_is_left_out_is_refused_at_admission(world: World) -> None:
+    tenant = await world.other_namespace()
+    async with guarded(world, namespace=""):
+        name, stack = await offered(world, clusterNamespaces=SAME)
+        manifest = cluster_manifest(tenant, "one", name.class_name, classRef=class_ref(name, world.namespace))
+
+        told = await refusal(world.create(manifest))
+
+        assert f"class {world.namespace}/{name.class_name} is not offered to namespace {tenant}" in told
+        assert f"ClusterStack {world.namespace}/{world.stack.word} (provider local)" in told
+        foreign = cluster_manifest(tenant, "one", "quick-start")
+        assert await refusal(world.create(foreign)) == ""
+        topology = {"topology": manifest["spec"]["topology"]}
+        assert "is not offered" in await refusal(world.patch(foreign, {"spec": topology}))
+        # Its own namespace is always among them, and an edit that moves nothing is not asked about.
+        assert await refusal(world.create(cluster_manifest(world.namespace, "two", name.class_name))) == ""
+        await world.patch(stack, {"spec": {"clusterNamespaces": None}})
+
+        async def admitted() -> bool:
+            return await refusal(world.patch(foreign, {"spec": topology})) == ""
+
+        await eventually(admitted, seconds=10, about="the offer")
+
+
+async def test_sec_5_a_labels_of_the_namespace_decide(world: World) -> None:
+    team = {"team": world.namespace}
+    friends, others = await world.other_namespace(team), await world.other_namespace()
+    async with guarded(world, namespace=""):
+        name, _ = await offered(world, clusterNamespaces={"from": "Selector", "selector": {"matchLabels": team}})
+        reference = class_ref(name, world.namespace)
+
+        def attempt(namespace: str) -> Any:
+            return world.create(cluster_manifest(namespace, "one", name.class_name, classRef=reference))
+
+        assert "is not offered" in await refusal(attempt(others))
+        assert await refusal(attempt(friends)) == ""
+
+
+async def test_sec_5_b_a_cluster_addon_made_by_hand_brings_nothing_that_is_not_offered(world: World) -> None:
+    tenant = await world.other_namespace()
+    async with world.operator(namespace=""):
+        name, stack = await offered(world, clusterNamespaces=SAME)
+        reference = class_ref(name, world.namespace)
+        await world.create(by_hand(tenant, "one", clusterStack=name.class_name, version="v1"))
+        await world.create(by_hand(tenant, "one", "another", clusterStack=name.class_name, version="v1"))
+        await world.cluster("one", name.class_name, namespace=tenant, classRef=reference)
+
+        await world.says(Kind.CLUSTER_ADDON, addon_name("one"), "ClusterReady", "ClassNotOffered", namespace=tenant)
+        found = await world.says(Kind.CLUSTER_ADDON, "another", "Ready", "NameNotCanonical", namespace=tenant)
+        assert f"ClusterAddon {tenant}/{addon_name('one')}" in found["message"]
+        assert is_unready(await world.get(Kind.CLUSTER_ADDON, "another", tenant))
+        await world.says(CLUSTER_KIND, "one", READY, "ClassNotOffered", namespace=tenant)
+        assert await world.delivered(world.stack.word) is None
+
+        await world.patch(stack, {"spec": {"clusterNamespaces": None}})
+        await world.addons_ready("one", name.class_name, tenant)
+        assert (await world.get(Kind.CLUSTER_ADDON, "another", tenant))["status"]["ready"] is False
+        # It goes without taking anything of the one that counts along.
+        await world.delete(await world.get(Kind.CLUSTER_ADDON, "another", tenant))
+        await world.gone(Kind.CLUSTER_ADDON, "another", tenant)
+        cluster = await world.get(CLUSTER_KIND, "one", tenant)
+        assert condition_of(cluster, READY)["status"] == "True"
+
+
+async def test_sec_5_b_only_the_canonical_name_is_admitted(world: World) -> None:
+    async with guarded(world):
+        told = await refusal(world.create(by_hand(world.namespace, "one", "another")))
+
+        assert "metadata.name must be cluster-addon-one" in told
+        assert await refusal(world.create(by_hand(world.namespace, "one", clusterStack="local-x-1-35-v1"))) == ""
+
+
+async def test_sec_5_c_the_same_class_of_another_namespace_is_another_class(world: World) -> None:
+    public, tenant = await world.other_namespace(), await world.other_namespace()
+    async with accepted_in(world, public), world.operator(namespace=""):
+        name, _ = await offered(world, clusterNamespaces=SAME)
+        await offered(world, public)
+        await world.cluster("one", name.class_name, namespace=tenant, classRef=class_ref(name, public))
+        addon = await world.addons_ready("one", name.class_name, tenant)
+        assert addon["status"]["admitted"]["classNamespace"] == public
+
+        cluster = await world.get(CLUSTER_KIND, "one", tenant)
+        await world.patch(cluster, {"spec": {"topology": {"classRef": class_ref(name, world.namespace)}}})
+
+        await world.says(CLUSTER_KIND, "one", READY, "ClassNotOffered", namespace=tenant)
+        await world.says(Kind.CLUSTER_ADDON, addon_name("one"), "ClusterReady", "ClassNotOffered", namespace=tenant)
+        await world.shows(world.stack.word, {"a": "1"})
+        await world.patch(cluster, {"spec": {"topology": {"classRef": class_ref(name, public)}}})
+        await world.addons_ready("one", name.class_name, tenant)
+
+
+async def test_sec_5_c_a_move_to_the_same_class_of_another_namespace_is_refused_at_admission(world: World) -> None:
+    public, tenant = await world.other_namespace(), await world.other_namespace()
+    async with accepted_in(world, public), guarded(world, namespace=""):
+        name, _ = await offered(world, clusterNamespaces=SAME)
+        await offered(world, public)
+        cluster = await world.cluster("one", name.class_name, namespace=tenant, classRef=class_ref(name, public))
+
+        reference = {"classRef": class_ref(name, world.namespace)}
+        told = await refusal(world.patch(cluster, {"spec": {"topology": reference}}))
+
+        assert f"class {world.namespace}/{name.class_name} is not offered to namespace {tenant}" in told
+
+
+async def test_sec_5_a_required_signature_is_asked_for_whatever_the_cluster_addon_says(world: World) -> None:
+    async with world.operator():
+        name, stack = await offered(world)
+        keys = [{"publicKey": public_pem(ecdsa_key()).decode()}]
+        source = {"directory": {}, "interval": "1s", "verification": {"keys": keys}}
+        await world.patch(stack, {"spec": {"source": source}})
+        await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_unready)
+
+        await world.create(by_hand(world.namespace, "one", clusterStack=name.class_name, version="v1"))
+        await world.cluster("one", name.class_name)
+
+        await world.says(Kind.CLUSTER_ADDON, addon_name("one"), "HelmChartFound", words=["not signed"])
+        assert await world.delivered(world.stack.word) is None
+
+
+async def test_sec_5_what_was_admitted_stays_and_is_remembered_in_status(world: World) -> None:
+    tenant = await world.other_namespace()
+    async with world.operator(namespace="") as operator:
+        name, stack = await offered(world)
+        await world.cluster("one", name.class_name, namespace=tenant, classRef=class_ref(name, world.namespace))
+        await world.addons_ready("one", name.class_name, tenant)
+        await world.patch(stack, {"spec": {"clusterNamespaces": SAME}})
+        await idle(operator)
+
+        addon = await world.addon("one", tenant)
+        assert is_ready(addon)
+        # With an empty status, as after a backup, the offer decides anew: what is delivered stays.
+        await world.patch(addon, {"status": {"admitted": None}}, "status")
+        await world.nudge(addon)
+        await world.says(CLUSTER_KIND, "one", READY, "ClassNotOffered", namespace=tenant)
+        await world.shows(world.stack.word, {"a": "1"})
+
+
+async def test_sec_5_after_the_upgrade_nothing_is_written_to_a_workload_cluster(world: World) -> None:
+    """A ClusterAddon of 77d5f50 has no ``status.admitted``: it costs one write of its status, and no other."""
+    async with world.operator() as operator:
+        name, _ = await offered(world)
+        await world.cluster("one", name.class_name)
+        before = await world.addons_ready("one", name.class_name)
+        await idle(operator)
+    await world.patch(before, {"status": {"admitted": None}}, "status")
+    management, workload = await writes(world.client), await writes(world.workload)
+    async with world.operator() as operator:
+        await idle(operator)
+        assert not operator._workloads._connected, "it was not even asked"
+    assert await writes(world.workload) == workload
+    assert await writes(world.client) - management == {"PATCH clusteraddons/status": 1}
+    addon = await world.addon("one")
+    assert addon["status"]["admitted"]["class"] == name.class_name
+    assert {**addon["status"], "admitted": None} == {**before["status"], "admitted": None}
+
+
+async def test_sec_5_a_server_that_keeps_no_admission_is_not_written_to_again_and_again(world: World) -> None:
+    """The Go operator's CRDs prune what they do not know."""
+    crds = await world.client.resource("apiextensions.k8s.io", "CustomResourceDefinition")
+    whole = await world.client.get(crds, "clusteraddons.clusterstack.x-k8s.io")
+    fields = ("spec", "versions", 0, "schema", "openAPIV3Schema", "properties", "status", "properties", "admitted")
+    path = "".join(f"/{one}" for one in fields)
+    admitted: Any = whole
+    for field in fields:
+        admitted = admitted[field]
+    probe = await world.create(by_hand(world.namespace, "probe"))
+
+    async def keeps() -> bool:
+        patch = {"status": {"admitted": {"class": "x"}}}
+        addons = await world.client.resource("clusterstack.x-k8s.io", Kind.CLUSTER_ADDON)
+        name, namespace = probe["metadata"]["name"], world.namespace
+        kept = await world.client.merge_patch(addons, name, patch, namespace, subresource="status", dry_run=True)
+        return "admitted" in (kept.get("status") or {})
+
+    async def prunes() -> bool:
+        return not await keeps()
+
+    await world.client.json_patch(crds, whole["metadata"]["name"], [{"op": "remove", "path": path}])
+    try:
+        await eventually(prunes, seconds=30, about="the other schema")
+        async with world.operator() as operator:
+            name, _ = await offered(world)
+            await world.cluster("one", name.class_name)
+            addon = await world.addons_ready("one", name.class_name)
+            await idle(operator)
+            await world.look_again(operator, "clusteraddon", addon)
+            await idle(operator)
+            before, requests = await writes(world.client), await writes(world.workload)
+            for _ in range(3):
+                await world.look_again(operator, "clusteraddon", addon)
+            await idle(operator)
+            after = await world.addon("one")
+            assert "admitted" not in after["status"]
+            assert is_ready(after)
+            # The nudges of the test are all there was.
+            assert await writes(world.client) - before == {"PATCH clusteraddons/": 3}
+            assert await writes(world.workload) == requests
+    finally:
+        await world.client.json_patch(crds, whole["metadata"]["name"], [{"op": "add", "path": path, "value": admitted}])
+        await eventually(keeps, seconds=30, about="the whole schema")
+
+
+async def test_sec_5_a_backup_and_objects_of_the_go_operator_are_accepted_and_nothing_is_delivered_twice(
+    world: World,
+) -> None:
+    async with guarded(world) as operator:
+        name, _ = await offered(world)
+        cluster = await world.cluster("one", name.class_name)
+        addon = await world.addons_ready("one", name.class_name)
+        await idle(operator)
+        old = (await world.delivered(world.stack.word) or {})["metadata"]
+        workload = await writes(world.workload)
+        backup = {key: without_server_fields(one) for key, one in {"cluster": cluster, "addon": addon}.items()}
+        assert backup["addon"]["spec"]["clusterStack"] == name.class_name
+        # Moved or restored: paused while the objects are copied, other uids, no status.
+        await world.patch(cluster, {"spec": {"paused": True}})
+        await world.patch(addon, {"metadata": {"finalizers": None}, "spec": {"paused": True}})
+        for manifest in (cluster, addon):
+            await world.patch(manifest, {"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}})
+            await world.delete(manifest)
+        await world.gone(CLUSTER_KIND, "one")
+        await world.gone(Kind.CLUSTER_ADDON, addon_name("one"))
+        restored = await world.create(backup["addon"])
+        cluster = await world.create(backup["cluster"])
+        await world.finish(cluster)
+
+        again = await world.addons_ready("one", name.class_name)
+        await idle(operator)
+        assert restored["metadata"]["uid"] == again["metadata"]["uid"] != addon["metadata"]["uid"]
+        assert again["status"]["admitted"]["class"] == name.class_name
+        assert (await world.delivered(world.stack.word) or {})["metadata"] == old
+        assert await writes(world.workload) == workload
+
+
+def without_server_fields(manifest: Manifest) -> Manifest:
+    """An object as backup tools write it anew."""
+    kept = {key: manifest["metadata"][key] for key in ("name", "namespace", "labels") if key in manifest["metadata"]}
+    return {**{key: manifest[key] for key in ("apiVersion", "kind", "spec")}, "metadata": kept}
+
+
+async def test_live_m5_a_cluster_that_is_not_offered_its_class_says_so_itself(world: World) -> None:
+    tenant = await world.other_namespace()
+    async with world.operator(namespace=""):
+        name, stack = await offered(world, clusterNamespaces=SAME)
+        reference = class_ref(name, world.namespace)
+        cluster = await world.cluster("one", name.class_name, namespace=tenant, classRef=reference)
+
+        words = ["is not offered to namespace", f"ClusterStack {world.namespace}/{world.stack.word}"]
+        found = await world.says(CLUSTER_KIND, "one", READY, "ClassNotOffered", words=words, namespace=tenant)
+        assert found["observedGeneration"] == cluster["metadata"]["generation"]
+        assert await world.find(Kind.CLUSTER_ADDON, addon_name("one"), tenant) is None
+
+        await world.patch(stack, {"spec": {"clusterNamespaces": None}})
+        await world.addons_ready("one", name.class_name, tenant)
+        cluster = await world.until(
+            CLUSTER_KIND, "one", lambda one: condition_of(one, READY).get("status") == "True", namespace=tenant
+        )
+        assert condition_of(cluster, "TopologyReconciled")["status"] == "True"
+
+
+async def test_live_m5_the_condition_goes_with_the_class(world: World) -> None:
+    tenant = await world.other_namespace()
+    async with world.operator(namespace=""):
+        name, _ = await offered(world, clusterNamespaces=SAME)
+        reference = class_ref(name, world.namespace)
+        cluster = await world.cluster("one", name.class_name, namespace=tenant, classRef=reference)
+        await world.says(CLUSTER_KIND, "one", READY, "ClassNotOffered", namespace=tenant)
+
+        foreign = {"classRef": {"name": "quick-start", "namespace": None}}
+        await world.patch(cluster, {"spec": {"topology": foreign}})
+
+        await world.until(CLUSTER_KIND, "one", lambda one: not condition_of(one, READY), namespace=tenant)
+
+
+async def test_sec_21_a_deleted_cluster_addon_goes_although_its_cluster_cannot_be_read_in_full(world: World) -> None:
+    async with world.operator():
+        name, _ = await offered(world)
+        cluster = await world.cluster("one", name.class_name)
+        addon = await world.addons_ready("one", name.class_name)
+        broken = {"controlPlaneRef": {"apiVersion": "v1", "kind": "Secret", "name": "///"}}
+        await world.patch(cluster, {"spec": {**broken, "topology": {"version": "latest"}}})
+
+        await world.delete(addon)
+
+        await world.gone(Kind.CLUSTER_ADDON, addon_name("one"), uid=addon["metadata"]["uid"])
+
+
+async def test_sec_22_more_releases_than_the_webhook_admits_are_a_condition(world: World) -> None:
+    async with world.operator():
+        name, _ = await offered(world)
+        cluster = await world.cluster("one", name.class_name)
+        await world.addons_ready("one", name.class_name)
+        stack = TinyStack(world.stack.word)
+        many = {f"clusterstack.x-k8s.io/addon.a{at}": stack.release(f"v{at}").release for at in range(100, 140)}
+
+        await world.patch(cluster, {"metadata": {"annotations": many}})
+
+        await world.says(Kind.CLUSTER_ADDON, addon_name("one"), "HelmChartFound", words=["at most 32 releases"])
