@@ -47,8 +47,8 @@ SMALL_BYTES: Final = 128 * 1024
 """Question that needs no room for its bytes. aiohttp keeps as much of a request that nothing reads, and few Clusters
 are larger."""
 
-BYTES_AT_A_TIME: Final = 3 * MAX_BYTES
-"""Bytes of larger questions at a time. Arbitrary: three of the largest, or a hundred of 250 KB."""
+BYTES_AT_A_TIME: Final = 2 * MAX_BYTES
+"""Bytes of larger questions at a time. Arbitrary: two of the largest, or 64 of 256 KiB."""
 
 VALUES_AT_A_TIME: Final = 4 * MAX_VALUES
 """Values of all questions at a time, 100 bytes each. Arbitrary: four of the largest, or 400 Clusters of 500 values."""
