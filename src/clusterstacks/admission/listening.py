@@ -149,6 +149,9 @@ class Listener:
         except asyncio.CancelledError:
             self._ended(connection)
             raise
+        except Exception:
+            log.exception("Unexpected failure of a TLS handshake, please report it")
+            self._ended(connection)
         else:
             loop.call_later(HEAD_SECONDS, self._close_silent, connection)
 

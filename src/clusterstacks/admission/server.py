@@ -131,17 +131,18 @@ class Room:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self._give(amount)
-            else:
+            elif entry in self._queue:
                 self._queue.remove(entry)
-                self._give(0)
+                self._give(0)  # those behind may need less
             raise
 
     def _give(self, amount: int) -> None:
         self._free += amount
         while self._queue and self._queue[0][0] <= self._free:
             taken, turn = self._queue.popleft()
-            self._free -= taken
-            turn.set_result(None)
+            if not turn.done():  # one that is cancelled is still here until its task runs
+                self._free -= taken
+                turn.set_result(None)
 
 
 class WebhookServer:
