@@ -170,7 +170,7 @@ async def test_nothing_is_left_when_it_stops() -> None:
 
     assert await silent.is_closed()
     assert await served.is_closed()
-    with pytest.raises(OSError, match="refused|Connect"):
+    with pytest.raises(OSError, match=r"refused|Connect"):
         await Client.connected(port)
     silent.close()
     served.close()
