@@ -6,6 +6,7 @@ SEC-23: the key of the webhooks is kept where users do not write, and metrics ar
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import ssl
 import time
@@ -220,7 +221,7 @@ def test_sec_23_the_namespace_of_the_key_is_never_guessed(tmp_path: Path) -> Non
     flag = [*url, "--operator-namespace=from-flag"]
     assert webhook_namespace(parse_settings(flag, {"POD_NAMESPACE": "from-env"}), pod) == "from-flag"
     assert webhook_namespace(parse_settings(["--webhook-service=beside/it"]), pod) == "beside"
-    with pytest.raises(SpecError, match="--webhook-url needs a namespace .* set --operator-namespace NAMESPACE"):
+    with pytest.raises(SpecError, match=r"--webhook-url needs a namespace .* set --operator-namespace NAMESPACE"):
         webhook_namespace(parse_settings(url), tmp_path / "nothing")
 
 
