@@ -11,6 +11,7 @@ ARGUMENTS = {
     "release-dir": "/some/releases",
     "cache-dir": "/some/cache",
     "namespace": "team",
+    "operator-namespace": "stacks-system",
     "watch-filter": "ours",
     "metrics-bind-address": ":9",
     "health-probe-bind-address": ":9",

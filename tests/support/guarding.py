@@ -38,7 +38,12 @@ if TYPE_CHECKING:
 async def guarded(world: World, **settings: Any) -> AsyncIterator[Operator]:
     """Run an operator, and go on when the API server asks it about every write."""
     port = free_port()
-    where = {"webhook_port": port, "webhook_url": f"https://127.0.0.1:{port}", **settings}
+    where: dict[str, Any] = {
+        "webhook_port": port,
+        "webhook_url": f"https://127.0.0.1:{port}",
+        "operator_namespace": world.namespace,
+    }
+    where |= settings
     try:
         async with world.operator(**where) as operator:
             await eventually(lambda: _asks(world), seconds=20, about="a call of the webhooks")

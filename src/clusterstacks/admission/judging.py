@@ -1,12 +1,21 @@
-"""Sends each question to who decides on it, and tells of what an annotation let through."""
+"""Sends each question to who decides on it, and writes an event for what an annotation let through.
+
+The question itself proves nothing, as whoever reaches the port may ask. So the event is written once the Cluster is
+seen with the uid, the class, the version and the annotations that were asked about.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
+from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, EventReason, Kind
 from clusterstacks.domain.admission.answers import ALLOWED
+from clusterstacks.runtime.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -15,7 +24,40 @@ if TYPE_CHECKING:
     from clusterstacks.admission.ours import OwnKinds
     from clusterstacks.admission.reviews import Review
     from clusterstacks.domain.admission.answers import Answer
+    from clusterstacks.domain.objects import Manifest, ObjectKey
+    from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder
+    from clusterstacks.runtime.store import Store
+
+PAUSES_SECONDS: Final = (0.2, 1.0, 5.0)
+"""Pauses before each look for a Cluster that was let through. Arbitrary: the watch reports a write within
+milliseconds, and later under load."""
+
+MOST_AWAITED: Final = 512
+"""Clusters that are looked for at a time; for further ones no event is written. As many as there are connections."""
+
+REMEMBERED: Final = 4096
+"""Clusters whose last event is remembered, as ``runtime.events`` does (arbitrary)."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What tells one state of a Cluster from another, as far as it is asked about."""
+
+    cluster: ObjectKey
+    uid: str
+    cluster_class: ObjectKey
+    version: str
+    annotations: frozenset[tuple[str, str]]
+
+
+def written(cluster: Manifest) -> Written:
+    """Read the state off a Cluster of any version."""
+    view = cluster_view(cluster)
+    ours = frozenset((key, value) for key, value in view.annotations.items() if key.startswith(f"{GROUP}/"))
+    return Written(view.key, view.uid, view.class_key, view.version, ours)
 
 
 class Judge:
@@ -25,9 +67,13 @@ class Judge:
         own: Judges our kinds.
         clusters: Judges Clusters.
         events: Where it is told that an annotation let something through.
+        live: All Clusters, as they are.
+        clock: Time.
     """
 
-    def __init__(self, own: OwnKinds, clusters: ClusterJudge, events: EventRecorder) -> None:
+    def __init__(
+        self, own: OwnKinds, clusters: ClusterJudge, events: EventRecorder, live: Store, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         self._own: dict[tuple[str, str], Callable[[Review], Awaitable[Answer]]] = {
             (GROUP, Kind.CLUSTER_STACK): own.stack,
             (GROUP, Kind.CLUSTER_STACK_RELEASE): own.release,
@@ -36,6 +82,9 @@ class Judge:
         }
         self._clusters = clusters
         self._events = events
+        self._live = live
+        self._clock = clock
+        self._told: OrderedDict[str, tuple[int, Written]] = OrderedDict()  # uid -> generation and state
         self._telling: set[asyncio.Task[None]] = set()
 
     async def judge(self, review: Review) -> Answer:
@@ -53,12 +102,38 @@ class Judge:
         return await decide(review) if decide is not None else ALLOWED
 
     async def close(self) -> None:
-        """Wait for what is being told."""
-        await asyncio.gather(*self._telling)
+        """Give up what is still to be told."""
+        for task in self._telling:
+            task.cancel()
+        await asyncio.gather(*self._telling, return_exceptions=True)
 
     def _tell(self, review: Review, answer: Answer) -> None:
-        """Write the event while the answer is on its way: the writer need not wait for it."""
-        told = self._events.record(review.new, "Warning", EventReason.INCOMPATIBLE_ALLOWED, answer.excused)
+        """Write the event later: the writer need not wait for it."""
+        if len(self._telling) >= MOST_AWAITED:
+            log.warning("So many Clusters are let through by an annotation that no event is written for some")
+            return
+        told = self._tell_once_written(written(review.new), answer.excused)
         task = asyncio.create_task(told, name="event of an admission")
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
+
+    async def _tell_once_written(self, asked: Written, message: str) -> None:
+        for pause in PAUSES_SECONDS:
+            await self._clock.sleep(pause)
+            live = self._live.get(asked.cluster)
+            if live is None or written(live) != asked:
+                continue
+            if self._is_news(live, asked):
+                await self._events.record(live, "Warning", EventReason.INCOMPATIBLE_ALLOWED, message)
+            return
+
+    def _is_news(self, live: Manifest, state: Written) -> bool:
+        """Note the state of a Cluster; each is told once, however often it is asked about."""
+        now = (live["metadata"].get("generation", 0), state)
+        if self._told.get(state.uid) == now:
+            return False
+        self._told[state.uid] = now
+        self._told.move_to_end(state.uid)
+        if len(self._told) > REMEMBERED:
+            self._told.popitem(last=False)
+        return True

@@ -161,6 +161,7 @@ def operator(bench: Workbench, server: ApiServer, port: int, releases: Path) -> 
                 f"--class-kinds={kinds}",
                 f"--webhook-port={webhooks}",
                 f"--webhook-url=https://{LOOPBACK}:{webhooks}",
+                "--operator-namespace=kube-system",
                 f"--metrics-bind-address={LOOPBACK}:{free_port()}",
                 f"--health-probe-bind-address={LOOPBACK}:{port}",
             ),

@@ -88,13 +88,44 @@ def default_connection(environ: Mapping[str, str], kubeconfig: str = "", context
     Raises:
         SpecError: What was chosen does not exist or is broken.
     """
-    if kubeconfig:
-        return load_kubeconfig([Path(kubeconfig)], context)
-    if listed := [Path(part) for part in environ.get("KUBECONFIG", "").split(":") if part]:
-        return load_kubeconfig(listed, context)
-    if environ.get("KUBERNETES_SERVICE_HOST") and (SERVICE_ACCOUNT / "token").exists() and not context:
+    if files := _named_files(environ, kubeconfig):
+        return load_kubeconfig(files, context)
+    if _is_pod(environ) and not context:
         return in_cluster(environ=environ)
     return load_kubeconfig([Path(environ.get("HOME", "/")) / ".kube" / "config"], context)
+
+
+def named_connection(environ: Mapping[str, str], kubeconfig: str = "") -> tuple[Connection, str]:
+    """Choose for a program that writes by itself: the flag's file, the files of KUBECONFIG, the pod's service account.
+
+    ``~/.kube/config`` is not chosen: its current context is whatever cluster a person worked with last.
+
+    Returns:
+        The connection, and where it was found.
+
+    Raises:
+        SpecError: Nothing names a cluster, or what was chosen does not exist or is broken.
+    """
+    if files := _named_files(environ, kubeconfig):
+        chooser = "--kubeconfig" if kubeconfig else "KUBECONFIG"
+        return load_kubeconfig(files), f"{chooser} {':'.join(map(str, files))}"
+    if _is_pod(environ):
+        return in_cluster(environ=environ), "the service account of the pod"
+    raise SpecError(
+        "NoManagementCluster",
+        "nothing names the management cluster: --kubeconfig and KUBECONFIG are missing, and this is not a pod with a "
+        "service account; give --kubeconfig FILE (~/.kube/config is used only where it is given so)",
+    )
+
+
+def _named_files(environ: Mapping[str, str], kubeconfig: str) -> list[Path]:
+    if kubeconfig:
+        return [Path(kubeconfig)]
+    return [Path(part) for part in environ.get("KUBECONFIG", "").split(":") if part]
+
+
+def _is_pod(environ: Mapping[str, str]) -> bool:
+    return bool(environ.get("KUBERNETES_SERVICE_HOST")) and (SERVICE_ACCOUNT / "token").exists()
 
 
 @dataclass(frozen=True, slots=True)

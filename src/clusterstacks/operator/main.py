@@ -23,8 +23,6 @@ def main() -> None:
     """Entry point; exits with 0 after an orderly stop, 1 when something made it stop."""
     settings = parse_settings(sys.argv[1:], os.environ)
     configure_logging(settings.log_level.upper())
-    for notice in settings.notices:
-        log.warning(notice)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(settings))
@@ -38,7 +36,14 @@ def main() -> None:
 
 async def _serve(settings: Settings) -> None:
     operator = Operator(settings, os.environ)
-    log.info("cluster-stack-operator %s starts, with releases from %s", version("cluster-stacks"), operator.source)
+    log.info(
+        "cluster-stack-operator %s starts on API server %s, with releases from %s",
+        version("cluster-stacks"),
+        operator.management,
+        operator.source,
+    )
+    for notice in settings.notices:
+        log.warning(notice)
     try:
         await run_until_signal(operator.services())
     finally:

@@ -50,6 +50,7 @@ class Settings:
     release_dir: Path = Path("/releases")
     cache_dir: Path = Path("/var/cache/cluster-stacks")
     namespace: str = ""
+    operator_namespace: str = ""
     watch_filter: str = ""
     metrics_address: tuple[str, int] = ("", 8080)
     probe_address: tuple[str, int] = ("", 9440)
@@ -82,6 +83,7 @@ def _settings(found: argparse.Namespace, environ: Mapping[str, str]) -> Settings
         release_dir=found.release_dir,
         cache_dir=found.cache_dir,
         namespace=found.namespace,
+        operator_namespace=found.operator_namespace or environ.get("POD_NAMESPACE", ""),
         watch_filter=found.watch_filter,
         metrics_address=found.metrics_bind_address,
         probe_address=found.health_probe_bind_address,
@@ -107,7 +109,11 @@ def option_parser() -> argparse.ArgumentParser:
     """The options, also for the reference page that is generated from them."""
     parser = argparse.ArgumentParser(prog="cluster-stack-operator", description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--kubeconfig", default="", help="management cluster; default: KUBECONFIG, then the pod's service account")
+    add(
+        "--kubeconfig",
+        default="",
+        help="management cluster; default: KUBECONFIG, then the pod's service account, never ~/.kube/config",
+    )
     add_source_options(parser)
     add("--release-dir", type=Path, default=Path("/releases"), help="the directory that holds releases")
     add(
@@ -118,6 +124,13 @@ def option_parser() -> argparse.ArgumentParser:
     )
     add("--namespace", default="", help="watch only this namespace; default: all")
     add(
+        "--operator-namespace",
+        default="",
+        metavar="NAMESPACE",
+        help="the operator's own namespace, where the Secret of the webhooks is kept; default: POD_NAMESPACE, then the "
+        "pod's service account",
+    )
+    add(
         "--watch-filter",
         default="",
         help="handle only objects whose label cluster.x-k8s.io/watch-filter has this value",
@@ -127,14 +140,14 @@ def option_parser() -> argparse.ArgumentParser:
         type=_address,
         default=("", 8080),
         metavar="HOST:PORT",
-        help="/metrics; 0 turns it off",
+        help="/metrics, over plain HTTP; without HOST at all addresses; 0 turns it off",
     )
     add(
         "--health-probe-bind-address",
         type=_address,
         default=("", 9440),
         metavar="HOST:PORT",
-        help="/healthz and /readyz",
+        help="/healthz and /readyz, over plain HTTP; without HOST at all addresses; 0 turns them off",
     )
     _add_webhooks(parser)
     add(
@@ -185,7 +198,7 @@ def _add_concurrency(parser: argparse.ArgumentParser) -> None:
 
 
 def _address(text: str) -> tuple[str, int]:
-    """Read ``:8080`` or ``127.0.0.1:8080``; ``0`` means off, as in controller-runtime."""
+    """Read ``:8080``, ``127.0.0.1:8080`` or ``[::1]:8080``; ``0`` means off, as in controller-runtime."""
     host, _, port = text.rpartition(":")
     if not port.isdigit() or int(port) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, :PORT or 0")

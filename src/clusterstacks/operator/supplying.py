@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from clusterstacks.kube.client import Client
     from clusterstacks.operator.settings import Settings
     from clusterstacks.runtime.clock import Clock
+    from clusterstacks.runtime.errands import Allowance
     from clusterstacks.runtime.store import Store
 
 
@@ -70,9 +71,14 @@ class Supplies:
         self.store = ReleaseStore(settings.cache_dir)
         self._errands: list[Errands] = []
 
-    def supply(self, wake: Callable[[ObjectKey], None]) -> Supply:
-        """Make what brings releases to one kind of objects; ``wake`` has one of them looked at."""
-        errands = Errands(wake)
+    def supply(self, wake: Callable[[ObjectKey], None], allowance: Allowance | None = None) -> Supply:
+        """Make what brings releases to one kind of objects; ``wake`` has one of them looked at.
+
+        Args:
+            wake: Called with an object whose release has come.
+            allowance: How often a source may be asked; None for any number.
+        """
+        errands = Errands(wake, allowance=allowance)
         self._errands.append(errands)
         return Supply(
             client=self._client,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -16,13 +17,16 @@ from clusterstacks.admission.ours import OwnKinds
 from clusterstacks.admission.server import WebhookServer
 from clusterstacks.api.compatibility.library import facts
 from clusterstacks.controllers.clusteraddon.offers import Offers
+from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.tls import server_context
 from clusterstacks.operator.offering import ReleaseOffers
 from clusterstacks.runtime.clock import SystemClock
+from clusterstacks.runtime.errands import Allowance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from clusterstacks.admission.rules import ProviderRules
     from clusterstacks.kube.client import Client
@@ -31,8 +35,9 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.informer import Informer
 
-HOME = "default"
-"""Namespace of the Secret where the webhooks are no Service and the operator is not told of one namespace only."""
+FETCHES, FETCH_INTERVAL = 16, timedelta(seconds=10)
+"""How often questions of the API server may make the operator ask a source for a release that it does not have: at
+once, and after which time once more. Arbitrary; whoever reaches the port may ask, and a release has some megabytes."""
 
 
 class Webhooks:
@@ -40,6 +45,7 @@ class Webhooks:
 
     Args:
         settings: The command line, which says where the API server finds them.
+        home: Namespace of the Secret with their certificate and key.
         client: The management cluster.
         informers: Of ClusterStacks, ClusterStackReleases, ClusterAddons and Clusters, by the lower-case kind.
         supplies: Where releases come from.
@@ -47,10 +53,11 @@ class Webhooks:
         rules: The provider's.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what decisions are made from
         self,
         settings: Settings,
         *,
+        home: str,
         client: Client,
         informers: Mapping[str, Informer],
         supplies: Supplies,
@@ -66,7 +73,7 @@ class Webhooks:
                 releases=releases,
                 addons=informers["clusteraddon"].store,
                 offers=Offers(client, informers["clusterstack"].store),
-                supply=supplies.supply(_wake_nobody),
+                supply=supplies.supply(_wake_nobody, Allowance(FETCHES, FETCH_INTERVAL)),
                 listings=supplies.listings,
                 statements=supplies.statements,
             ),
@@ -74,10 +81,10 @@ class Webhooks:
             upstream=upstream,
             adviser=self._adviser,
         )
-        self._judge = Judge(OwnKinds(client, informers["cluster"].store, releases), clusters, events)
+        live = informers["cluster"].store
+        self._judge = Judge(OwnKinds(client, live, releases), clusters, events, live)
         context = server_context()
         self.server = WebhookServer(_host(settings.webhook_url), settings.webhook_port, context, self._judge)
-        home = settings.webhook_service.namespace if settings.webhook_service else settings.namespace or HOME
         self._keeper = CertificateKeeper(
             client=client,
             secret=ObjectKey(home, SECRET_NAME),
@@ -102,6 +109,32 @@ class Webhooks:
     async def _serve(self) -> None:
         await self._keeper.served.wait()
         await self.server.run()
+
+
+def webhook_namespace(settings: Settings, service_account: Path) -> str:
+    """Return where the Secret of the webhooks is kept: beside their Service, or in the operator's own namespace.
+
+    Whoever may write that Secret chooses whom the API server trusts, so it is never a namespace that users write to.
+
+    Args:
+        settings: The command line.
+        service_account: Directory where Kubernetes puts the service account of a pod.
+
+    Raises:
+        SpecError: The operator's namespace is not known.
+    """
+    if settings.webhook_service is not None:
+        return settings.webhook_service.namespace
+    if settings.operator_namespace:
+        return settings.operator_namespace
+    try:
+        return (service_account / "namespace").read_text(encoding="ascii").strip()
+    except OSError:
+        raise SpecError(
+            "NoOperatorNamespace",
+            "--webhook-url needs a namespace for the Secret of the webhooks' key: this is not a pod with a service "
+            "account; set --operator-namespace NAMESPACE, where only administrators write Secrets",
+        ) from None
 
 
 def _wake_nobody(_: ObjectKey) -> None:

@@ -33,13 +33,13 @@ from clusterstacks.controllers.providers import ProviderObjects
 from clusterstacks.domain.classobjects import GroupKind
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import default_connection
+from clusterstacks.kube.kubeconfig import SERVICE_ACCOUNT, named_connection
 from clusterstacks.kube.transport import Pool
 from clusterstacks.operator.enqueuing import Wakers
 from clusterstacks.operator.informing import build_informers, keeps_remnants, sync_problem, trim_of
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.supplying import Supplies
-from clusterstacks.operator.webhooks import Webhooks
+from clusterstacks.operator.webhooks import Webhooks, webhook_namespace
 from clusterstacks.render.renderer import Renderer
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
@@ -78,6 +78,9 @@ class Operator:
         settings: The command line.
         environ: The environment; where the kubeconfig is found when no flag names one.
 
+    Attributes:
+        management: Address of the management API server, and where it was found.
+
     Raises:
         SpecError: A setting or the kubeconfig is unusable.
     """
@@ -88,9 +91,11 @@ class Operator:
         self._metrics = Metrics()
         self._probes = Probes()
         self._pool = Pool(on_answer=self._metrics.count_request)
-        self._client = Client(
-            default_connection(environ, settings.kubeconfig), self._pool, budget=MANAGEMENT_BUDGET, user_agent=COMPONENT
-        )
+        connection, origin = named_connection(environ, settings.kubeconfig)
+        self.management = f"{connection.server}, found by {origin}"
+        self._client = Client(connection, self._pool, budget=MANAGEMENT_BUDGET, user_agent=COMPONENT)
+        # Whoever reaches the port of the webhooks can make them read: that must not take the reconcilers' budget.
+        self._admission_client = Client(connection, self._pool, user_agent=COMPONENT)
         self._events = EventRecorder(self._client, COMPONENT)
         self._unreadable = UnreadableObjects(self._events, self._metrics)
         self._renderer = Renderer()
@@ -141,6 +146,8 @@ class Operator:
         services["provider informers"] = self._run_provider_informers
         if self._webhooks is not None:
             services["webhooks"] = self._after_sync(self._webhooks.run)
+        elif self._settings.webhook_port:
+            log.warning("Nothing is validated at admission: --webhook-service says how the API server calls")
         host, port = self._settings.probe_address
         if port:
             services["probes"] = ProbesServer(host, port, probes=self._probes).run
@@ -154,6 +161,7 @@ class Operator:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._pool.close)
             stack.push_async_callback(self._client.close)
+            stack.push_async_callback(self._admission_client.close)
             stack.push_async_callback(self._workloads.close)
             stack.push_async_callback(self._renderer.close)
             stack.push_async_callback(self._supplies.close)
@@ -292,14 +300,12 @@ class Operator:
 
     def _build_webhooks(self) -> Webhooks | None:
         settings = self._settings
-        if not settings.webhook_port:
-            return None
-        if settings.webhook_service is None and not settings.webhook_url:
-            log.warning("Nothing is validated at admission: --webhook-service says how the API server calls")
+        if not settings.webhook_port or (settings.webhook_service is None and not settings.webhook_url):
             return None
         return Webhooks(
             settings,
-            client=self._client,
+            home=webhook_namespace(settings, SERVICE_ACCOUNT),
+            client=self._admission_client,
             informers=self._informers,
             supplies=self._supplies,
             events=self._events,

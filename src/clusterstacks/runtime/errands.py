@@ -7,18 +7,48 @@ begins anew.
 from __future__ import annotations
 
 import asyncio
+import math
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from clusterstacks.domain.errors import DependencyError
+from clusterstacks.runtime.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable
 
     from clusterstacks.domain.objects import ObjectKey
+    from clusterstacks.runtime.clock import Clock
 
 GRACE = timedelta(seconds=2)
 """How long a reconcile waits for its errand itself. Arbitrary: most end within, and one reconcile does it all."""
 
 T = TypeVar("T")
+
+
+class Allowance:
+    """Bounds how often something begins: ``most`` times at once, and once more after each interval.
+
+    Args:
+        most: How often at once.
+        interval: After which once more.
+        clock: Time.
+    """
+
+    def __init__(self, most: int, interval: timedelta, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._window = most * interval.total_seconds()
+        self._interval = interval.total_seconds()
+        self._clock = clock
+        self._used_until = 0.0  # all is free again then
+
+    def take(self) -> float:
+        """Use one; returns 0, or the seconds to wait when there is none left."""
+        now = self._clock.monotonic()
+        used_until = max(self._used_until, now) + self._interval
+        if used_until - now > self._window:
+            return used_until - now - self._window
+        self._used_until = used_until
+        return 0.0
 
 
 class Errands:
@@ -27,10 +57,14 @@ class Errands:
     Args:
         wake: Has the object looked at; called when an errand ends that nobody waits for any more.
         grace: How long whoever begins an errand waits; nobody waits for one that is under way.
+        allowance: How often an errand may begin; None for any number.
     """
 
-    def __init__(self, wake: Callable[[ObjectKey], None], *, grace: timedelta = GRACE) -> None:
+    def __init__(
+        self, wake: Callable[[ObjectKey], None], *, grace: timedelta = GRACE, allowance: Allowance | None = None
+    ) -> None:
         self._wake = wake
+        self._allowance = allowance
         self._grace = grace.total_seconds()
         self._running: dict[tuple[ObjectKey, Hashable], asyncio.Task[Any]] = {}
 
@@ -43,10 +77,14 @@ class Errands:
             key: The object.
             what: Tells the errands of an object apart; says everything the result depends on.
             work: Begins it.
+
+        Raises:
+            DependencyError: No further errand may begin now.
         """
         errand = (key, what)
         task = self._running.get(errand)
         if task is None:
+            self._take_allowance()
             task = asyncio.create_task(_run(work), name=f"errand of {key}")
             self._running[errand] = task
             await asyncio.wait({task}, timeout=self._grace)
@@ -72,6 +110,13 @@ class Errands:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _take_allowance(self) -> None:
+        wait = self._allowance.take() if self._allowance is not None else 0.0
+        if wait:
+            raise DependencyError(
+                "TooManyErrands", f"too much was fetched within a short time, try again in {math.ceil(wait)} s"
+            )
 
     def _ended(self, key: ObjectKey, task: asyncio.Task[Any]) -> None:
         if task.cancelled():

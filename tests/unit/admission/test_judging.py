@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import asyncio
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
 
 from clusterstacks.admission.advice import Adviser
 from clusterstacks.admission.clusters import ClusterJudge
+from clusterstacks.admission.judging import Judge
 from clusterstacks.admission.offers import Offer
 from clusterstacks.admission.ours import OwnKinds
 from clusterstacks.admission.reviews import Operation, Review
 from clusterstacks.admission.rules import ProviderRules
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.planning.facts import kubernetes_fact
 from clusterstacks.domain.verdicts import NOTHING_KNOWN
 from clusterstacks.kube.resources import Resource
-from clusterstacks.runtime.store import Change, Store
+from clusterstacks.runtime.events import EventRecorder
+from clusterstacks.runtime.store import Change, Store, key_of
 from tests.support.fake_api import FakeApi
 from tests.support.planning import candidate
+from tests.support.virtual_time import VirtualClock, in_virtual_time
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.domain.admission.answers import Answer
@@ -333,11 +339,96 @@ async def test_sec_13_another_label_is_let_through_whatever_else_is_wrong(
     assert not given.asked
 
 
+@pytest.mark.parametrize("depth", [300, 1000])
+async def test_what_is_nested_deep_is_judged_as_any_other(adviser: Adviser, depth: int) -> None:
+    asked = [cluster(), cluster(version="v1.36.1")]
+    for one in asked:
+        deep = orjson.loads(b"[" * depth + b"]" * depth)
+        one["spec"]["topology"]["variables"] = [{"name": "deep", "value": deep}]
+
+    assert (await judged(adviser, asked[0], asked[0])).allowed
+    assert "works with Kubernetes" in (await judged(adviser, asked[1], asked[0])).refusal
+
+
 async def test_a_version_that_is_none_is_left_to_cluster_api(adviser: Adviser) -> None:
     answer = await judged(adviser, cluster(version="latest"))
 
     assert answer.allowed
     assert "'latest' is no version" in answer.warnings[0]
+
+
+# Events: what a question says proves nothing, what the API server has does
+
+EVENTS = Resource("", "v1", "Event", "events", namespaced=True)
+ESCAPED = {"allow-incompatible": "drill"}
+
+
+def let_through(uid: str = "u7", generation: int = 1) -> Manifest:
+    """A Cluster that only the escape annotation lets through."""
+    found = cluster(version="v1.36.1", **ESCAPED)
+    found["metadata"] |= {"uid": uid, "generation": generation}
+    return found
+
+
+async def events_of(
+    adviser: Adviser, *asked: Manifest, live: Store, between: Callable[[], None] = lambda: None
+) -> list[Manifest]:
+    """Ask about each Cluster in turn, and give the events written within a minute."""
+    api, clock = FakeApi(EVENTS), VirtualClock()
+    clusters = ClusterJudge(offers=Given(), rules=ProviderRules(Noon()), upstream=NOTHING_KNOWN, adviser=adviser)
+    recorder = EventRecorder(api, "operator", clock=clock)
+    judge = Judge(await own_kinds(), clusters, recorder, live, clock)
+    for one in asked:
+        question = replace(review(one, cluster(), CLUSTER_KIND), group=CLUSTER_API_GROUP)
+        assert (await judge.judge(question)).excused
+        await asyncio.sleep(0.1)
+        between()
+        await asyncio.sleep(60)
+    await judge.close()
+    return list(api.objects(EVENTS).values())
+
+
+@in_virtual_time
+async def test_what_is_let_through_gets_an_event_once_it_is_written(adviser: Adviser) -> None:
+    live = Store()
+    found = let_through()
+
+    events = await events_of(adviser, found, live=live, between=lambda: put(live, found))
+
+    assert [(one["reason"], one["involvedObject"]["uid"]) for one in events] == [("IncompatibleAllowed", "u7")]
+    assert "drill" in events[0]["message"]
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        None,
+        let_through("another"),
+        {**let_through(), "metadata": {**let_through()["metadata"], "annotations": {}}},
+        {**let_through(), "spec": cluster()["spec"]},
+    ],
+)
+@in_virtual_time
+async def test_sec_6_a_forged_question_writes_no_event(adviser: Adviser, there: Manifest | None) -> None:
+    assert await events_of(adviser, let_through(), live=stored(*([there] if there else []))) == []
+
+
+@in_virtual_time
+async def test_sec_6_a_question_asked_again_and_again_writes_one_event(adviser: Adviser) -> None:
+    live = stored(let_through())
+
+    events = await events_of(adviser, *[let_through()] * 5, let_through(generation=2), live=live)
+    assert len(events) == 1
+    put(live, let_through(generation=3))
+    assert len(await events_of(adviser, let_through(generation=3), live=live)) == 1
+
+
+async def test_what_is_awaited_is_given_up_at_the_end(adviser: Adviser) -> None:
+    clusters = ClusterJudge(offers=Given(), rules=ProviderRules(Noon()), upstream=NOTHING_KNOWN, adviser=adviser)
+    judge = Judge(await own_kinds(), clusters, EventRecorder(FakeApi(EVENTS), "operator"), Store())
+    assert (await judge.judge(replace(review(let_through(), cluster(), CLUSTER_KIND), group=CLUSTER_API_GROUP))).excused
+
+    await asyncio.wait_for(judge.close(), 0.2)
 
 
 # Our own kinds
@@ -346,9 +437,12 @@ async def test_a_version_that_is_none_is_left_to_cluster_api(adviser: Adviser) -
 def stored(*manifests: Manifest) -> Store:
     store = Store()
     for manifest in manifests:
-        metadata = manifest["metadata"]
-        store.put(ObjectKey(metadata["namespace"], metadata["name"]), manifest)
+        put(store, manifest)
     return store
+
+
+def put(store: Store, manifest: Manifest) -> None:
+    store.put(key_of(manifest), manifest)
 
 
 def release(name: str, **metadata: Any) -> Manifest:

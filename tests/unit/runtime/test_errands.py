@@ -9,7 +9,8 @@ import pytest
 
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.runtime.errands import Errands
+from clusterstacks.runtime.errands import Allowance, Errands
+from tests.support.virtual_time import VirtualClock, in_virtual_time
 
 ONE = ObjectKey("team", "one")
 
@@ -97,3 +98,23 @@ async def test_an_object_that_is_gone_wakes_nobody_and_leaves_nothing() -> None:
     work.may_end.set()
     assert await waiting.result(ONE, "download", work) == "done"
     assert work.begun == 2
+
+
+@in_virtual_time
+async def test_sec_6_so_many_errands_begin_and_then_one_at_each_interval() -> None:
+    work = Work()
+    work.may_end.set()
+    limited = Errands(lambda _: None, allowance=Allowance(3, timedelta(seconds=10), VirtualClock()))
+
+    async def begins() -> bool:
+        try:
+            return await limited.result(ONE, "x", work) == "done"
+        except DependencyError as error:
+            return "try again in" not in error.message
+
+    assert [await begins() for _ in range(5)] == [True, True, True, False, False]
+    await asyncio.sleep(10)
+    assert [await begins() for _ in range(2)] == [True, False]
+    await asyncio.sleep(1000)
+    assert [await begins() for _ in range(5)] == [True, True, True, False, False]
+    assert work.begun == 7
