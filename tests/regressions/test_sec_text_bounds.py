@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import tracemalloc
+from typing import TYPE_CHECKING, TypeVar
+
 import pytest
 
+from clusterstacks.apply.explain import explain, fixed_fields
+from clusterstacks.apply.recordcodec import RecordUnreadable, pack_record, unpacking_record, unpacking_revision
+from clusterstacks.apply.targets import Target
+from clusterstacks.domain.delivery import DeliveryRecord, DeliveryState, Known
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.objects import ObjectId
+from clusterstacks.kube.errors import FieldCause, Forbidden, Invalid
 from clusterstacks.kube.kubeconfig import MAX_SECRET_BYTES, parse_secret_kubeconfig
+from clusterstacks.kube.resources import Resource
+from tests.support.manifests import config_map
+from tests.support.pieces import completed
 from tests.support.stopwatch import no_stall
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+T = TypeVar("T")
+
+TARGET = Target(
+    ObjectId("", "ConfigMap", "default", "one"),
+    "v1",
+    config_map("one"),
+    "digest",
+    Resource("", "v1", "ConfigMap", "configmaps", namespaced=True),
+)
 
 SECRET = "Secret tenant/first-kubeconfig"
 
@@ -55,3 +82,118 @@ def test_sec_2_no_kubeconfig_of_a_secret_stalls_or_crashes_the_operator(text: st
 
     assert str(caught.value).startswith(SECRET)
     assert "hunter2" not in str(caught.value)
+
+
+WORDS = {
+    "88 KB": "updates to " * 8_000,
+    "352 KB": "updates to " * 32_000,
+    "1 MB": "updates to " * 95_000,
+    "beginnings of another pattern": 'cannot get resource "' * 50_000,
+    "one long word": "cannot " + "a" * 1_000_000,
+}
+
+
+@pytest.mark.parametrize("words", WORDS.values(), ids=WORDS)
+def test_sec_3_words_of_a_server_are_matched_in_time_that_grows_with_their_length(words: str) -> None:
+    refusal = Invalid("apply", status=422, reason="Invalid", causes=tuple([FieldCause("spec", "", words)] * 10))
+    forbidden = Forbidden(words, status=403, reason="Forbidden")
+
+    with no_stall():
+        assert fixed_fields(refusal, TARGET) == ()
+        assert explain(forbidden, TARGET) == words
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden",
+        "Invalid value: " + "x" * 100_000 + ": field is immutable",
+        "updates to parameters are forbidden." + " " * 100_000,
+        "spec is immutable after creation except resources.requests",
+        "may not change once set",
+        "may not be changed",
+        "cannot change roleRef",
+    ],
+)
+def test_sec_3_fields_that_cannot_change_are_recognized_in_words_of_any_length(words: str) -> None:
+    refusal = Invalid("apply", status=422, reason="Invalid", causes=(FieldCause("spec", "", words),))
+
+    assert fixed_fields(refusal, TARGET) == ("spec",)
+
+
+def nested(opening: str, closing: str, levels: int = 1_023) -> str:
+    return f"{opening * levels}0{closing * levels}"
+
+
+DOCUMENTS = {
+    "empty lists": '{"pad": [' + "[]," * 2_000_000 + "[]]}",
+    "empty mappings": '{"pad": [' + "{}," * 2_000_000 + "{}]}",
+    "lists of the finding": '{"pad": [' + "[]," * 11_000_000 + "[]]}",
+    "as many lists as are taken": "[" + "[]," * 66_000 + "[]]",
+    "as many mappings in mappings as are taken": "[" + ",".join([nested('{"a":', "}", 1_000)] * 98) + "]",
+    "as many keys as are taken": "{" + ",".join(f'"{number}":0' for number in range(199_000)) + "}",
+    "long keys": "{" + ",".join(f'"{number:070}":0' for number in range(110_000)) + "}",
+    "repeated keys": "{" + ",".join(['"a":0'] * 199_000) + "}",
+    "1,023 levels": nested("[", "]"),
+    "1,023 levels of mappings": "[" + nested('{"a":', "}", 1_022) + "]",
+    "100,000 levels": "[" * 100_000,
+    "a number of 8 million digits": "[" + "1" * 8_000_000 + "]",
+    "a number that is no number": "[1e400]",
+    "escapes": '["' + "\\u00e9" * 1_300_000 + '"]',
+    "braces in a text": '["' + '{\\"' * 2_600_000 + '"]',
+    "an unfinished text": '["' + "a" * 8_000_000,
+    "numbers": "[" + "1.5e300," * 199_000 + "0]",
+    "texts": "[" + '"ab",' * 199_000 + "0]",
+    "lists of objects": "[" + '{"a":0},' * 49_000 + "{}]",
+}
+
+
+def run_without_stall(work: Generator[None, None, T]) -> tuple[T, int]:
+    """Return the result and the number of pieces."""
+    pieces = 0
+    while True:
+        with no_stall():
+            try:
+                next(work)
+            except StopIteration as end:
+                return end.value, pieces
+        pieces += 1
+
+
+@pytest.mark.parametrize("text", DOCUMENTS.values(), ids=DOCUMENTS)
+def test_sec_3_no_delivery_record_stalls_the_operator(text: str) -> None:
+    content = gzip.compress(text.encode(), 6)
+
+    with contextlib.suppress(RecordUnreadable):
+        run_without_stall(unpacking_record(content))
+        pytest.fail("is no inventory")
+    with contextlib.suppress(RecordUnreadable):
+        run_without_stall(unpacking_revision(content))
+
+
+def test_sec_3_a_bomb_takes_no_memory() -> None:
+    content = gzip.compress(DOCUMENTS["lists of the finding"].encode(), 9)
+    assert len(content) < 40_000
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(RecordUnreadable):
+            completed(unpacking_record(content))
+        with pytest.raises(RecordUnreadable):
+            completed(unpacking_revision(content))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 64 * 1024**2
+
+
+def test_sec_3_the_largest_record_is_checked_in_pieces() -> None:
+    known = [Known(ObjectId("", "ConfigMap", "n", f"cm-{number}"), "v1", "u", "d") for number in range(10_000)]
+    content = pack_record(DeliveryRecord("a", "", "", DeliveryState.PRUNED, tuple(known)))
+    assert content is not None
+
+    record, pieces = run_without_stall(unpacking_record(content))
+
+    assert len(record.objects) == 10_000
+    assert pieces > 20

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-STALL = 0.1
-"""Seconds of CPU that one piece of work on the loop may take; what is tested takes 5 to 50 ms on a quiet machine."""
+STALL = 0.25
+"""Seconds of CPU that one piece of work on the loop may take here. What is tested takes up to 50 ms on a quiet machine,
+and took seconds without bounds; a machine whose caches are shared by other tests takes several times as long."""
 
 
 @contextmanager

@@ -29,6 +29,9 @@ DIGEST_ANNOTATION: Final = "clusterstack.x-k8s.io/digest"
 CHARTS_ANNOTATION: Final = "clusterstack.x-k8s.io/chart-dependencies"
 """On a ClusterStackRelease: the charts that were resolved at the first download, as JSON (ours)."""
 
+ADOPT_ANNOTATION: Final = "clusterstack.x-k8s.io/adopt-addons-of"
+"""On a Cluster: ``namespace/name`` of another Cluster whose delivered addons it takes over (ours)."""
+
 PAUSED_ANNOTATION: Final = "cluster.x-k8s.io/paused"
 """Its presence pauses an object, whatever its value."""
 

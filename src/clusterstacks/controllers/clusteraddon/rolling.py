@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusteraddon import DeliveredAddon
-from clusterstacks.api.names import GROUP, AddonCondition, Kind, Reason
-from clusterstacks.apply.delivery import Delivery
+from clusterstacks.api.names import ADOPT_ANNOTATION, GROUP, AddonCondition, Kind, Reason
+from clusterstacks.apply.delivery import Delivery, Recipient
 from clusterstacks.controllers.clusteraddon.delivering import Delivering
 from clusterstacks.controllers.clusteraddon.sourcing import sourcing
 from clusterstacks.controllers.clusteraddon.stages import StageRun
@@ -72,7 +72,8 @@ class Rolling:
             return Waiting(Reason.CHART_MISSING, "a release is being downloaded again", RESYNC)
         with draft.blaming(AddonCondition.CHART_FOUND, Reason.CHART_MISSING):
             sources = sourcing(opened.pop(seen.release), opened, seen.wishes)
-        delivery = Delivery(workload)
+        adopts = seen.cluster.annotations.get(ADOPT_ANNOTATION, "")
+        delivery = Delivery(workload, Recipient(seen.cluster.key, adopts))
         with draft.blaming(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
             records = await delivery.records()
         delivering = Delivering(
