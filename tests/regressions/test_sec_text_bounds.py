@@ -9,21 +9,26 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
+from clusterstacks.api import yaml
 from clusterstacks.apply.explain import explain, fixed_fields
 from clusterstacks.apply.recordcodec import RecordUnreadable, pack_record, unpacking_record, unpacking_revision
 from clusterstacks.apply.targets import Target
+from clusterstacks.controllers.clusteraddon.overlays import own_values
 from clusterstacks.domain.delivery import DeliveryRecord, DeliveryState, Known
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectId
 from clusterstacks.kube.errors import FieldCause, Forbidden, Invalid
 from clusterstacks.kube.kubeconfig import MAX_SECRET_BYTES, parse_secret_kubeconfig
 from clusterstacks.kube.resources import Resource
+from clusterstacks.render.renderer import Renderer
 from tests.support.manifests import config_map
 from tests.support.pieces import completed
 from tests.support.stopwatch import no_stall
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from clusterstacks.domain.objects import Manifest
 
 T = TypeVar("T")
 
@@ -197,3 +202,48 @@ def test_sec_3_the_largest_record_is_checked_in_pieces() -> None:
 
     assert len(record.objects) == 10_000
     assert pieces > 20
+
+
+def with_values(value: object) -> Manifest:
+    variables = [{"name": "addonValues", "value": {"cni": value}}]
+    return {"metadata": {"namespace": "team", "name": "one"}, "spec": {"topology": {"variables": variables}}}
+
+
+def test_sec_18_deep_values_of_a_cluster_name_cluster_variable_and_addon() -> None:
+    value: Manifest = {}
+    for _ in range(900):
+        value = {"a": value}
+
+    with (
+        no_stall(),
+        pytest.raises(SpecError, match=r"addonValues\.cni of Cluster team/one nests deeper than 200 levels"),
+    ):
+        own_values("cni", with_values(value))
+
+
+def test_sec_18_large_values_of_a_cluster_do_not_stall_the_operator() -> None:
+    """1.5 MB is what an API server takes."""
+    values: list[Manifest] = [
+        {"a": [[]] * 500_000},
+        {f"key{number}": number for number in range(80_000)},
+        {"a": "x" * 1_500_000},
+    ]
+    for value in values:
+        with no_stall(), pytest.raises(SpecError, match=r"addonValues\.cni of Cluster team/one has more than"):
+            own_values("cni", with_values(value))
+
+
+async def test_sec_18_values_are_laid_over_others_in_a_worker() -> None:
+    deep: Manifest = {}
+    for _ in range(199):
+        deep = {"a": deep}
+    many = {f"key{number}": {"a": [number]} for number in range(6_000)}
+    renderer = Renderer()
+    try:
+        for own in (deep, many):
+            assert own_values("cni", with_values(own)) == own
+            with no_stall():
+                text = await renderer.overlay("base: 1\n", own, label="addon cni")
+            assert yaml.load(text) == {"base": 1, **own}
+    finally:
+        await renderer.close()
