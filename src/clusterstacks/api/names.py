@@ -133,6 +133,8 @@ class Reason(StrEnum):
     """No trusted key signed a release, which is therefore not used (ours)."""
     NOT_SIGNED = "NotSigned"
     """No trusted key signed a release, which is used all the same (ours)."""
+    RECORD_OF_ANOTHER_CLUSTER = "RecordOfAnotherCluster"
+    """The workload cluster has the addons of another Cluster (ours)."""
 
 
 class EventReason(StrEnum):

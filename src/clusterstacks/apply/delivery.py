@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import ADOPT_ANNOTATION, CLUSTER_API_GROUP
+from clusterstacks.api.names import ADOPT_ANNOTATION, CLUSTER_API_GROUP, Reason
 from clusterstacks.apply.concurrently import in_pieces
 from clusterstacks.apply.fingerprints import digest_of, mark_of
 from clusterstacks.apply.pruner import Pruner
@@ -87,7 +87,7 @@ class RecordOfAnotherCluster(SpecError):
         name = f"clusters.{CLUSTER_API_GROUP} --namespace {cluster.namespace} {cluster.name}"
         listed = ", ".join(sorted(addons)[:SHOWN_ADDONS]) + (" and others" if len(addons) > SHOWN_ADDONS else "")
         super().__init__(
-            "RecordOfAnotherCluster",
+            Reason.RECORD_OF_ANOTHER_CLUSTER,
             f"the workload cluster of Cluster {cluster} has addons of Cluster {owner} ({listed}), which are neither "
             f"changed nor deleted: correct the kubeconfig of Cluster {cluster} or, if it replaces Cluster {owner}, let "
             f"it take over the addons: kubectl annotate --overwrite {name} {ADOPT_ANNOTATION}={owner}",

@@ -199,6 +199,6 @@ def _value(values: dict[str, Any], key: str) -> bytes:
     if isinstance(encoded, str) and len(encoded) > _MAX_ENCODED:
         raise RecordUnreadable(f"its {key} is larger than {MAX_SECRET_BYTES} bytes")
     try:
-        return b64decode(encoded or "", validate=True)
-    except (TypeError, ValueError):
+        return b64decode(values[key] or "", validate=True)
+    except (KeyError, TypeError, ValueError):
         raise RecordUnreadable(f"it has no {key}") from None
