@@ -29,6 +29,9 @@ DIGEST_ANNOTATION: Final = "clusterstack.x-k8s.io/digest"
 CHARTS_ANNOTATION: Final = "clusterstack.x-k8s.io/chart-dependencies"
 """On a ClusterStackRelease: the charts that were resolved at the first download, as JSON (ours)."""
 
+ADOPT_ANNOTATION: Final = "clusterstack.x-k8s.io/adopt-addons-of"
+"""On a Cluster: ``namespace/name`` of another Cluster whose delivered addons it takes over (ours)."""
+
 PAUSED_ANNOTATION: Final = "cluster.x-k8s.io/paused"
 """Its presence pauses an object, whatever its value."""
 
@@ -130,6 +133,8 @@ class Reason(StrEnum):
     """No trusted key signed a release, which is therefore not used (ours)."""
     NOT_SIGNED = "NotSigned"
     """No trusted key signed a release, which is used all the same (ours)."""
+    RECORD_OF_ANOTHER_CLUSTER = "RecordOfAnotherCluster"
+    """The workload cluster has the addons of another Cluster (ours)."""
 
 
 class EventReason(StrEnum):

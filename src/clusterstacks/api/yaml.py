@@ -9,12 +9,17 @@ does the parsing; what scalars mean is decided here, and measured against ``sigs
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
 from clusterstacks.api import yamlscalars
 from clusterstacks.domain.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Longest text read at once (arbitrary: five times the largest CRD bundle seen)."""
@@ -25,11 +30,21 @@ MAX_ALIASES: Final = 100
 MAX_DEPTH: Final = 200
 """Levels of nesting (arbitrary: CRD schemas reach about 50)."""
 
-_COMPOSER_DEPTH: Final = 2_000
-"""Levels that PyYAML's recursive C composer surely survives (5,000 pass, 200,000 overflow an 8 MB stack)."""
+_PLAIN_FLOWS: Final = 1_000
+"""Flow collections that may nest without a closer look.
+
+PyYAML's recursive C composer survives 5,000 levels; 200,000 overflow a stack of 8 MB. A flow collection opens at most
+two levels (itself and the mapping of one pair), and so does each column of a block.
+"""
+
+_PLAIN_BLOCK: Final = 500
+"""Characters of indentation in a row that have no closer look: blocks nest by columns, so twice as many levels."""
+
+_INDENTATION: Final = " -?:\ufeff"
+"""All characters that can stand on a line before a block collection opens in it."""
 
 MAX_VALUES: Final = 1_000_000
-"""Values after aliases are expanded (arbitrary: a 2 MB CRD bundle has about 100,000)."""
+"""Values before and after aliases are expanded (arbitrary: a 2 MB CRD bundle has about 100,000)."""
 
 _TAG: Final = "tag:yaml.org,2002:"
 _PLAIN: Final = "plain"
@@ -42,7 +57,6 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 """What a scalar with an explicit tag must turn out to be."""
 
 _MAYBE_ALIAS: Final = re.compile(r"(?:^|[\s\[{,:\-])\*[^\s\[\]{},*]", re.MULTILINE)
-_MAYBE_DEEP: Final = re.compile(rf"^[ \-?]{{{_COMPOSER_DEPTH // 2}}}", re.MULTILINE)
 
 
 class YamlError(SpecError):
@@ -54,6 +68,10 @@ class YamlError(SpecError):
         self.line = line
 
 
+class YamlTooLarge(YamlError):
+    """The text exceeds a bound of this module; unlike other problems, this one never quotes the text."""
+
+
 def _line_of(mark: object) -> int:
     # Two classes of marks, C's and Python's, or None: line -1 makes that 0.
     return int(getattr(mark, "line", -1)) + 1
@@ -62,9 +80,10 @@ def _line_of(mark: object) -> int:
 class _NotKubernetesError(Exception):
     """A node that has no place in a Kubernetes document."""
 
-    def __init__(self, node: yaml.Node, problem: str) -> None:
+    def __init__(self, node: yaml.Node, problem: str, *, too_large: bool = False) -> None:
         super().__init__(problem)
         self.line = _line_of(node.start_mark)
+        self.too_large = too_large
 
 
 class K8sLoader(yaml.CSafeLoader):
@@ -85,7 +104,12 @@ class K8sLoader(yaml.CSafeLoader):
 
 
 def load_all(
-    text: str | bytes, *, name: str = "YAML", max_bytes: int = MAX_BYTES, unique_keys: bool = True
+    text: str | bytes,
+    *,
+    name: str = "YAML",
+    max_bytes: int = MAX_BYTES,
+    max_values: int = MAX_VALUES,
+    unique_keys: bool = True,
 ) -> list[Any]:
     """Read every document of ``text``; an empty document is None.
 
@@ -95,39 +119,66 @@ def load_all(
         text: The documents; bytes must be UTF-8.
         name: How messages call the text, e.g. ``metadata.yaml``.
         max_bytes: Longest text taken.
+        max_values: Most values taken; an alias counts as what it stands for.
         unique_keys: False lets the last of several equal keys win, as Helm and kubectl do; published charts rely on it.
 
     Raises:
-        YamlError: not YAML; a duplicate or null key; infinity or not-a-number; a tag Kubernetes does not know;
-            larger, deeper or with more aliases than the bounds of this module.
+        YamlError: not YAML; a duplicate or null key; infinity or not-a-number; a tag Kubernetes does not know.
+        YamlTooLarge: larger, deeper or with more aliases or values than the bounds.
     """
+    with _reading(text, name, max_bytes, max_values) as loader:
+        return _documents(loader, _Builder(unique_keys=unique_keys, max_values=max_values))
+
+
+def load(
+    text: str | bytes,
+    *,
+    name: str = "YAML",
+    max_bytes: int = MAX_BYTES,
+    max_values: int = MAX_VALUES,
+    unique_keys: bool = True,
+) -> Any:  # noqa: ANN401 - any JSON value
+    """Read the one document of ``text``; None when there is none. Takes and raises what ``load_all`` does."""
+    documents = load_all(text, name=name, max_bytes=max_bytes, max_values=max_values, unique_keys=unique_keys)
+    if len(documents) > 1:
+        raise YamlError(name, f"holds {len(documents)} documents where one is expected")
+    return documents[0] if documents else None
+
+
+def compose(text: str | bytes, *, name: str = "YAML") -> yaml.Node | None:
+    """Return the nodes of the one document of ``text`` with their positions; None when there is no document.
+
+    Raises:
+        YamlError: as ``load_all``, except for what only a node's meaning shows: keys, tags, expanded aliases.
+    """
+    with _reading(text, name, MAX_BYTES, MAX_VALUES) as loader:
+        node: yaml.Node | None = loader.get_single_node()
+        return node
+
+
+@contextmanager
+def _reading(text: str | bytes, name: str, max_bytes: int, max_values: int) -> Iterator[K8sLoader]:
+    """Open a loader once the bounds are checked, and translate its errors."""
     source = _bounded(text, name, max_bytes)
     try:
-        _refuse_bombs(source, name)
+        _refuse_bombs(source, name, max_values)
         loader = K8sLoader(source)
         try:
-            return _documents(loader, _Builder(unique_keys=unique_keys))
+            yield loader
         finally:
             loader.dispose()
     except _NotKubernetesError as error:
-        raise YamlError(name, str(error), error.line) from None
+        kind = YamlTooLarge if error.too_large else YamlError
+        raise kind(name, str(error), error.line) from None
     except yaml.MarkedYAMLError as error:
         raise YamlError(name, error.problem or "not YAML", _line_of(error.problem_mark)) from None
     except yaml.YAMLError as error:
         raise YamlError(name, " ".join(str(error).split())) from None
 
 
-def load(text: str | bytes, *, name: str = "YAML", max_bytes: int = MAX_BYTES) -> Any:  # noqa: ANN401 - any JSON value
-    """Read the one document of ``text``; None when there is none. Raises like ``load_all``."""
-    documents = load_all(text, name=name, max_bytes=max_bytes)
-    if len(documents) > 1:
-        raise YamlError(name, f"holds {len(documents)} documents where one is expected")
-    return documents[0] if documents else None
-
-
 def _bounded(text: str | bytes, name: str, max_bytes: int) -> str:
     if len(text) > max_bytes:
-        raise YamlError(name, f"is larger than {max_bytes} bytes")
+        raise YamlTooLarge(name, f"is larger than {max_bytes} bytes")
     if isinstance(text, str):
         return text
     try:
@@ -136,24 +187,43 @@ def _bounded(text: str | bytes, name: str, max_bytes: int) -> str:
         raise YamlError(name, f"is not UTF-8 at byte {error.start}") from None
 
 
-def _refuse_bombs(source: str, name: str) -> None:
-    # Most texts pass this cheap look; only for the others the events are counted, which doubles the time.
-    flow = source.count("[") + source.count("{")
-    aliases = sum(1 for _ in _MAYBE_ALIAS.finditer(source)) if "*" in source else 0
-    if flow < _COMPOSER_DEPTH // 2 and aliases <= MAX_ALIASES and not _MAYBE_DEEP.search(source):
+def _refuse_bombs(source: str, name: str, max_values: int) -> None:
+    """Bound depth, aliases and values before anything is composed; the events of a text take constant memory."""
+    if _looks_harmless(source, max_values):
         return
-    depth = aliases = 0
+    depth = aliases = nodes = 0
     for event in yaml.parse(source, Loader=yaml.CSafeLoader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
+        if isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        elif isinstance(event, yaml.AliasEvent):
-            aliases += 1
+            continue
+        if isinstance(event, yaml.NodeEvent):
+            nodes += 1
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            aliases += isinstance(event, yaml.AliasEvent)
         if depth > MAX_DEPTH:
-            raise YamlError(name, f"nests deeper than {MAX_DEPTH} levels", _line_of(event.start_mark))
+            raise YamlTooLarge(name, f"nests deeper than {MAX_DEPTH} levels", _line_of(event.start_mark))
         if aliases > MAX_ALIASES:
-            raise YamlError(name, f"has more than {MAX_ALIASES} aliases", _line_of(event.start_mark))
+            raise YamlTooLarge(name, f"has more than {MAX_ALIASES} aliases", _line_of(event.start_mark))
+        if nodes > 2 * max_values:  # keys are nodes, but no values
+            raise YamlTooLarge(name, f"has more than {max_values} values", _line_of(event.start_mark))
+
+
+def _looks_harmless(source: str, max_values: int) -> bool:
+    """Decide by counting characters; most texts pass, and only for the others events are counted, which costs more."""
+    flows = source.count("[") + source.count("{")
+    if flows >= _PLAIN_FLOWS or _has_deep_block(source):
+        return False
+    # Each of these characters begins at most so many nodes, empty ones included.
+    nodes = 2 * (flows + source.count(",") + source.count("-")) + 3 * (source.count(":") + source.count("?"))
+    if nodes >= 2 * max_values:
+        return False
+    return "*" not in source or len(list(islice(_MAYBE_ALIAS.finditer(source), MAX_ALIASES + 1))) <= MAX_ALIASES
+
+
+def _has_deep_block(source: str) -> bool:
+    # A run twice as long as a piece covers a whole piece, wherever it begins and whatever ends its line.
+    starts = range(0, len(source) - _PLAIN_BLOCK + 1, _PLAIN_BLOCK)
+    return any(not source[start : start + _PLAIN_BLOCK].strip(_INDENTATION) for start in starts)
 
 
 def _documents(loader: K8sLoader, builder: _Builder) -> list[Any]:
@@ -165,18 +235,18 @@ def _documents(loader: K8sLoader, builder: _Builder) -> list[Any]:
 
 
 class _Builder:
-    """Turns composed nodes into JSON values, within ``MAX_VALUES`` and ``MAX_DEPTH``."""
+    """Turns composed nodes into JSON values, within ``max_values`` and ``MAX_DEPTH``."""
 
-    def __init__(self, *, unique_keys: bool) -> None:
-        self._budget = MAX_VALUES
+    def __init__(self, *, unique_keys: bool, max_values: int) -> None:
+        self._max_values = max_values
+        self._budget = max_values
         self._unique_keys = unique_keys
 
     def value(self, node: yaml.Node, depth: int) -> Any:  # noqa: ANN401 - any JSON value
-        self._budget -= 1
-        if self._budget < 0:
-            raise _NotKubernetesError(node, f"has more than {MAX_VALUES} values once its aliases are expanded")
+        self._spend(1, node)
         if depth > MAX_DEPTH:
-            raise _NotKubernetesError(node, f"nests deeper than {MAX_DEPTH} levels, or an alias holds itself")
+            problem = f"nests deeper than {MAX_DEPTH} levels, or an alias holds itself"
+            raise _NotKubernetesError(node, problem, too_large=True)
         if isinstance(node, yaml.ScalarNode):
             return _scalar(node)
         if isinstance(node, yaml.MappingNode) and node.tag == f"{_TAG}map":
@@ -186,27 +256,42 @@ class _Builder:
         raise _NotKubernetesError(node, f"tag {node.tag} is not known to Kubernetes")
 
     def _mapping(self, node: yaml.MappingNode, depth: int) -> dict[str, Any]:
-        merged: dict[str, Any] = {}
+        merges: list[dict[str, Any]] = []
         own: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if key_node.tag == _PLAIN and key_node.value == "<<":
-                merged = self._merged(value_node, depth) | merged
+                merges.append(self._merged(value_node, depth))
                 continue
             key = _key(key_node)
             if key in own and self._unique_keys:
                 raise _NotKubernetesError(key_node, f"key {key!r} is there twice")
             own[key] = self.value(value_node, depth)
-        return merged | own if merged else own
+        return _first_wins(merges) | own if merges else own
 
     def _merged(self, node: yaml.Node, depth: int) -> dict[str, Any]:
         """The first mapping of a list wins, as the merge key's specification says."""
-        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
-        result: dict[str, Any] = {}
-        for source in sources:
+        sources = []
+        for source in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if not isinstance(source, yaml.MappingNode):
                 raise _NotKubernetesError(source, "a merge key takes a mapping or a list of mappings")
-            result = self.value(source, depth) | result
+            sources.append(self.value(source, depth))
+        result = _first_wins(sources)
+        self._spend(len(result), node)  # merge keys in merge keys copy the same entries at every level
         return result
+
+    def _spend(self, values: int, node: yaml.Node) -> None:
+        self._budget -= values
+        if self._budget < 0:
+            problem = f"has more than {self._max_values} values once its aliases are expanded"
+            raise _NotKubernetesError(node, problem, too_large=True)
+
+
+def _first_wins(mappings: list[dict[str, Any]]) -> dict[str, Any]:
+    """Unite mappings with one copy of each entry, however many mappings there are."""
+    result: dict[str, Any] = {}
+    for mapping in reversed(mappings):
+        result.update(mapping)
+    return result
 
 
 def _key(node: yaml.Node) -> str:

@@ -1,4 +1,4 @@
-"""Doing the same to many objects side by side."""
+"""Doing the same to many objects side by side, and long work in pieces."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Generator, Iterable
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -30,6 +30,17 @@ async def together(call: Callable[[S], Awaitable[T]], items: Iterable[S]) -> lis
     except BaseExceptionGroup as errors:
         raise _first(errors) from None
     return [task.result() for task in tasks]
+
+
+async def in_pieces(work: Generator[None, None, T]) -> T:
+    """Run work that is done in pieces, so that it holds up the loop for one piece at a time."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        await asyncio.sleep(0)
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

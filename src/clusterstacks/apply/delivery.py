@@ -6,9 +6,11 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clusterstacks.api.names import ADOPT_ANNOTATION, CLUSTER_API_GROUP, Reason
+from clusterstacks.apply.concurrently import in_pieces
 from clusterstacks.apply.fingerprints import digest_of, mark_of
 from clusterstacks.apply.pruner import Pruner
-from clusterstacks.apply.recordcodec import RecordUnreadable, pack_revision, unpack_revision
+from clusterstacks.apply.recordcodec import RecordUnreadable, pack_revision, unpacking_revision
 from clusterstacks.apply.recordstore import RecordStore, Stored
 from clusterstacks.apply.results import Deadlines, DeliveryReport, ObjectResult, PruneReport
 from clusterstacks.apply.rollout import Rollout
@@ -23,19 +25,23 @@ from clusterstacks.domain.delivery import (
     Seen,
     begin,
     finish,
+    foreign_owners,
     is_taken,
     worth_a_look,
 )
-from clusterstacks.domain.errors import ClusterStacksError
+from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.ownership import PART_OF_LABEL
 from clusterstacks.domain.pruning import Fate, plan_pruning, shared_objects
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from clusterstacks.domain.objects import Manifest, ObjectId
+    from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
     from clusterstacks.domain.pruning import PrunePlan
     from clusterstacks.kube.client import Client
+
+SHOWN_ADDONS = 3
+"""Addons that a message names (arbitrary)."""
 
 RECORD_NAMESPACE = "kube-system"
 """Where delivery records lie, and where objects go that name no namespace (as the Go operator's)."""
@@ -61,28 +67,75 @@ class Revision:
         return cls(manifests, input_digest, digest_of(list(manifests)))
 
 
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """Whose addons the records of a cluster are.
+
+    Args:
+        cluster: The Cluster.
+        adopts: Another Cluster, as ``team/prod``, whose addons it takes over; empty for none.
+    """
+
+    cluster: ObjectKey
+    adopts: str = ""
+
+
+class RecordOfAnotherCluster(SpecError):
+    """Another Cluster delivered addons to this cluster."""
+
+    def __init__(self, cluster: ObjectKey, owner: str, addons: Sequence[str]) -> None:
+        name = f"clusters.{CLUSTER_API_GROUP} --namespace {cluster.namespace} {cluster.name}"
+        listed = ", ".join(sorted(addons)[:SHOWN_ADDONS]) + (" and others" if len(addons) > SHOWN_ADDONS else "")
+        super().__init__(
+            Reason.RECORD_OF_ANOTHER_CLUSTER,
+            f"the workload cluster of Cluster {cluster} has addons of Cluster {owner} ({listed}), which are neither "
+            f"changed nor deleted: correct the kubeconfig of Cluster {cluster} or, if it replaces Cluster {owner}, let "
+            f"it take over the addons: kubectl annotate --overwrite {name} {ADOPT_ANNOTATION}={owner}",
+        )
+
+
 class Delivery:
     """The addons of one cluster, for one reconcile: it reads the records once and then trusts what it wrote itself.
 
     Every method raises DependencyError when the cluster cannot be worked with as a whole; it may be called again then,
-    and goes on where it was, as does any other instance, after a crash, too.
+    and goes on where it was, as does any other instance, after a crash, too. Every method raises RecordOfAnotherCluster
+    as ``records``.
 
     Args:
         client: The workload cluster.
+        recipient: The Cluster; None names none in the records, for tests and measurements of a cluster without one.
         deadlines: How long to wait for the server.
     """
 
-    def __init__(self, client: Client, *, deadlines: Deadlines | None = None) -> None:
+    def __init__(
+        self, client: Client, recipient: Recipient | None = None, *, deadlines: Deadlines | None = None
+    ) -> None:
         self._client = client
+        self._recipient = recipient
         self._deadlines = deadlines or Deadlines()
-        self._store = RecordStore(client, RECORD_NAMESPACE)
+        self._store = RecordStore(client, RECORD_NAMESPACE, str(recipient.cluster) if recipient else "")
         self._stored: dict[str, Stored] | None = None
         self._unreadable: dict[str, str] = {}
 
     async def records(self) -> dict[str, DeliveryRecord]:
-        """Read what the cluster holds, by addon: one request, always."""
-        self._stored, self._unreadable = await self._store.read()
-        return _records(self._stored)
+        """Read what the cluster holds, by addon: one request, and one more for each record that is taken over.
+
+        Raises:
+            RecordOfAnotherCluster: Another Cluster's addons are there, and this one was not asked to take them over.
+        """
+        stored, unreadable = await self._store.read()
+        if self._recipient is not None:
+            await self._check_owners(self._recipient, stored)
+        self._stored, self._unreadable = stored, unreadable
+        return _records(stored)
+
+    async def _check_owners(self, recipient: Recipient, stored: dict[str, Stored]) -> None:
+        owners = foreign_owners(_records(stored).values(), str(recipient.cluster))
+        for addon in owners.pop(recipient.adopts, ()):
+            # Written at once, so that the annotation has done its part after the first reconcile.
+            stored[addon] = await self._store.write(stored[addon], stored[addon].record, stored[addon].kept_revision)
+        for owner, addons in sorted(owners.items()):
+            raise RecordOfAnotherCluster(recipient.cluster, owner, addons)
 
     async def manifests(self, name: str) -> list[Manifest] | None:
         """Return what an addon was last rendered to; None when the cluster holds no (readable) revision of it.
@@ -93,7 +146,7 @@ class Delivery:
         if stored is None or not stored.revision:
             return None
         try:
-            return unpack_revision(stored.revision)
+            return await in_pieces(unpacking_revision(stored.revision))
         except RecordUnreadable:
             return None
 
@@ -205,7 +258,7 @@ class Delivery:
     def _sets(self, name: str) -> frozenset[str]:
         return frozenset(self._store.set_id(addon) for addon in {name, *(self._stored or {})})
 
-    async def _write(self, before: Stored | None, record: DeliveryRecord, packed: bytes) -> Stored:
+    async def _write(self, before: Stored | None, record: DeliveryRecord, packed: bytes | None) -> Stored:
         stored = await self._store.write(before, record, packed)
         if self._stored is not None:
             self._stored[record.addon] = stored

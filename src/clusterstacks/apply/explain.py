@@ -15,12 +15,18 @@ if TYPE_CHECKING:
 SHOWN_FIELDS = 5
 """Fields a message names (arbitrary: enough to find the spot)."""
 
+MATCHED_CHARACTERS = 2048
+"""Characters at each end of a server's words that are matched (arbitrary: a name has 253). A server says why before or
+after it repeats the value, which may be long."""
+
+MATCHED_CAUSES = 100
+"""Causes of one refusal that are matched (arbitrary: a server names each wrong field once)."""
+
 # What API servers say about fields that cannot change. Kubernetes has no reason of its own for it; the words are those
 # of apimachinery's ValidateImmutableField and of the validations of apps, batch, core, rbac and storage in 1.36.
-_FIXED = re.compile(
-    r"immutable|updates to .* (are )?forbidden|forbidden: updates to|may not (be )?change|cannot change"
-)
-_MISSING_RULE = re.compile(r'cannot (\w+) resource "([^"]+)" in API group "([^"]*)"')
+_FIXED = re.compile(r"immutable|forbidden: updates to|may not (be )?change|cannot change")
+_FIXED_BEGINNING, _FIXED_END = "updates to ", " forbidden"
+_MISSING_RULE = re.compile(r'cannot (\w{1,63}) resource "([^"]{1,253})" in API group "([^"]{0,253})"')
 
 
 class FieldsContested(SpecError):
@@ -46,7 +52,7 @@ def describe_conflicts(conflicts: tuple[FieldConflict, ...]) -> str:
 def fixed_fields(refusal: Invalid, target: Target) -> tuple[str, ...]:
     """Name the fields that the server refuses to change on an existing object; empty when that is not its reason."""
     is_fixed = _is_fixed_in_secret if target.place.confidential else _is_fixed
-    return tuple(cause.field or "the object" for cause in refusal.causes if is_fixed(cause))
+    return tuple(cause.field or "the object" for cause in refusal.causes[:MATCHED_CAUSES] if is_fixed(cause))
 
 
 def explain(error: ClusterStacksError, target: Target) -> str:
@@ -56,7 +62,7 @@ def explain(error: ClusterStacksError, target: Target) -> str:
             f"{error.message}; {', '.join(fields[:SHOWN_FIELDS])} cannot be changed: delete {target.id}, or let it be "
             f'deleted and created anew by the annotation {RECREATE_ANNOTATION}: "enabled" in the chart'
         )
-    if isinstance(error, Forbidden) and (rule := _MISSING_RULE.search(error.message)):
+    if isinstance(error, Forbidden) and (rule := _MISSING_RULE.search(_ends(error.message))):
         verb, resource, group = rule.groups()
         # An apply needs both, and the server asks for the second only when it has granted the first.
         verbs = ["create", "patch"] if verb in {"create", "patch"} else [verb]
@@ -68,7 +74,16 @@ def explain(error: ClusterStacksError, target: Target) -> str:
 
 
 def _is_fixed(cause: FieldCause) -> bool:
-    return _FIXED.search(cause.message) is not None
+    words = _ends(cause.message)
+    # One pattern for "updates to ... forbidden" would look at the rest of the text from each "updates to ".
+    _, beginning, rest = words.partition(_FIXED_BEGINNING)
+    return _FIXED.search(words) is not None or (bool(beginning) and _FIXED_END in rest)
+
+
+def _ends(words: str) -> str:
+    if len(words) <= 2 * MATCHED_CHARACTERS:
+        return words
+    return f"{words[:MATCHED_CHARACTERS]}\n{words[-MATCHED_CHARACTERS:]}"
 
 
 def _is_fixed_in_secret(cause: FieldCause) -> bool:

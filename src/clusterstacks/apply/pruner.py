@@ -68,7 +68,7 @@ class Pruner:
         if record is None:
             await self._store.delete(left.pop(addon))
         else:
-            left[addon] = await self._store.write(left[addon], record, left[addon].revision)
+            left[addon] = await self._store.write(left[addon], record, left[addon].kept_revision)
 
 
 def _sort_out(plan: PrunePlan, seen: Survey) -> tuple[dict[ObjectId, Departure], list[Doomed]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import binascii
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from clusterstacks.apply.recordcodec import RecordUnreadable, pack_record, unpack_record
+from clusterstacks.apply.concurrently import in_pieces
+from clusterstacks.apply.recordcodec import RecordUnreadable, pack_record, unpacking_record
 from clusterstacks.domain.applyset import ID_LABEL, applyset_id, parent_annotations, record_name
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.ownership import FIELD_MANAGER
@@ -27,6 +27,18 @@ ADDON_RECORD: Final = "addon"
 MAX_SECRET_BYTES: Final = 1024 * 1024
 """Kubernetes' limit for the values of a Secret together (core/v1 MaxSecretSize)."""
 
+MAX_RECORDS: Final = 256
+"""Records of one cluster, thus addons (arbitrary: the largest stacks known have some twenty)."""
+
+MAX_UNREADABLE: Final = 32
+"""Unreadable records that are looked at (arbitrary: each may take 0.1 s of CPU time)."""
+
+MAX_OBJECTS_TOGETHER: Final = 100_000
+"""Objects in all records of one cluster (arbitrary: some twenty addons of the largest size; a second of CPU time)."""
+
+_MAX_ENCODED: Final = MAX_SECRET_BYTES // 3 * 4 + 4
+"""Characters of base64 that ``MAX_SECRET_BYTES`` take."""
+
 _RECORD: Final = "record"
 _REVISION: Final = "revision"
 
@@ -45,30 +57,46 @@ class Stored:
     revision: bytes
     resource_version: str
 
+    @property
+    def kept_revision(self) -> bytes | None:
+        """The packed revision as ``RecordStore.write`` takes it."""
+        return None if self.record.truncated else self.revision
+
 
 class RecordStore:
     """The delivery records of one cluster.
 
     A write fails with Conflict when somebody else wrote since the record was read: two operators never mix their
     deliveries in one record.
+
+    Args:
+        client: The workload cluster.
+        namespace: Where the records are.
+        cluster: The Cluster that written records name, as ``team/prod``.
     """
 
-    def __init__(self, client: Client, namespace: str) -> None:
+    def __init__(self, client: Client, namespace: str, cluster: str = "") -> None:
         self._client = client
         self.namespace = namespace
+        self._cluster = cluster
 
     def set_id(self, addon: str) -> str:
         """Return the ApplySet id of an addon."""
         return applyset_id(record_name(addon), self.namespace)
 
     async def read(self) -> tuple[dict[str, Stored], dict[str, str]]:
-        """Read all records with one list: those that are readable by addon, and why others, by Secret, are not."""
+        """Read all records with one list: those that are readable by addon, and why others, by Secret, are not.
+
+        Raises:
+            RecordUnreadable: There are more records, or more unreadable ones, than this operator bothers with.
+        """
         listing = await self._client.list(SECRETS, self.namespace, labels=f"{RECORD_LABEL}={ADDON_RECORD}")
         stored: dict[str, Stored] = {}
         unreadable: dict[str, str] = {}
+        objects = 0
         for secret in listing.items:
             try:
-                one = _read(secret)
+                one = await _read(secret)
             except RecordUnreadable as error:
                 name = secret["metadata"]["name"]
                 unreadable[name] = (
@@ -77,28 +105,43 @@ class RecordStore:
                 )
             else:
                 stored[one.record.addon] = one
+                objects += len(one.record.members)
+            if len(stored) > MAX_RECORDS or len(unreadable) > MAX_UNREADABLE or objects > MAX_OBJECTS_TOGETHER:
+                raise RecordUnreadable(
+                    f"namespace {self.namespace} holds {len(listing.items)} Secrets with the label {RECORD_LABEL}; at "
+                    f"most {MAX_RECORDS} with {MAX_OBJECTS_TOGETHER} objects are read, and at most {MAX_UNREADABLE} "
+                    "that are unreadable: delete those that belong to no addon"
+                )
         return stored, unreadable
 
-    async def write(self, before: Stored | None, record: DeliveryRecord, revision: bytes) -> Stored:
+    async def write(self, before: Stored | None, record: DeliveryRecord, revision: bytes | None) -> Stored:
         """Write a record when it says something else than before; without its revision when that does not fit.
+
+        What is written names the Cluster of this store. That alone is no reason to write a record that names none.
+
+        Args:
+            before: The record as it was read or written last.
+            record: What it is to say.
+            revision: The packed revision; None when it is over the bounds of the codec.
 
         Raises:
             SpecError: Not even the inventory fits.
             DependencyError: The server refused; Conflict when somebody else wrote.
         """
+        record = replace(record, cluster=self._cluster)
         packed = pack_record(record)
-        truncated = len(packed) + len(revision) > MAX_SECRET_BYTES
+        truncated = revision is None or len(packed or b"") + len(revision) > MAX_SECRET_BYTES
         if truncated != record.truncated:
             record = replace(record, truncated=truncated)
             packed = pack_record(record)
-        if len(packed) > MAX_SECRET_BYTES:
+        if packed is None or len(packed) > MAX_SECRET_BYTES:
             raise SpecError(
                 "TooManyObjects",
                 f"addon {record.addon} has {len(record.members)} objects, whose inventory does not fit into a Secret; "
                 "split the chart",
             )
-        kept = b"" if truncated else revision
-        if before and (before.record, before.revision) == (record, kept):
+        kept = b"" if truncated else revision or b""
+        if before and before.revision == kept and before.record in (record, replace(record, cluster="")):
             return before
         secret = await (self._change(before, record, packed, kept) if before else self._create(record, packed, kept))
         return Stored(record, kept, secret["metadata"]["resourceVersion"])
@@ -140,9 +183,11 @@ class RecordStore:
         }
 
 
-def _read(secret: Manifest) -> Stored:
-    values = secret.get("data") or {}
-    record = unpack_record(_value(values, _RECORD))
+async def _read(secret: Manifest) -> Stored:
+    values = secret.get("data")
+    if not isinstance(values, dict):
+        raise RecordUnreadable(f"it has no {_RECORD}")
+    record = await in_pieces(unpacking_record(_value(values, _RECORD)))
     if record_name(record.addon) != secret["metadata"]["name"]:
         raise RecordUnreadable(f"it is about the addon {record.addon}, which has another Secret")
     revision = _value(values, _REVISION) if _REVISION in values else b""
@@ -150,7 +195,10 @@ def _read(secret: Manifest) -> Stored:
 
 
 def _value(values: dict[str, Any], key: str) -> bytes:
+    encoded = values.get(key)
+    if isinstance(encoded, str) and len(encoded) > _MAX_ENCODED:
+        raise RecordUnreadable(f"its {key} is larger than {MAX_SECRET_BYTES} bytes")
     try:
         return b64decode(values[key] or "", validate=True)
-    except (KeyError, TypeError, binascii.Error):
+    except (KeyError, TypeError, ValueError):
         raise RecordUnreadable(f"it has no {key}") from None

@@ -6,12 +6,15 @@ known before the server knows them.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.apply.fingerprints import digest_of
+from clusterstacks.apply.recordcodec import MAX_OBJECTS
 from clusterstacks.domain.delivery import Wanted
+from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectId, split_api_version
 from clusterstacks.domain.stamping import documents, stamped
 from clusterstacks.domain.waves import CRD_KIND
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from clusterstacks.kube.client import Client
+
+SLICE = 200
+"""Objects that are prepared at a time, which takes some 10 ms."""
 
 _PATH_WORD = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
@@ -75,13 +81,17 @@ async def resolve(
         part_of: Id of the ApplySet they are members of, or empty.
 
     Raises:
-        SpecError: A document that is no object.
+        SpecError: A document that is no object, or too many of them.
         DependencyError: The server cannot be asked for its kinds.
     """
     objects = list(documents(manifests))
+    if len(objects) > MAX_OBJECTS:
+        raise SpecError("TooManyObjects", f"{len(objects)} objects at once, {MAX_OBJECTS} are allowed: split the chart")
     kinds = _Kinds(client, defined_kinds(objects))
     found: dict[ObjectId, Target] = {}
-    for manifest in objects:
+    for number, manifest in enumerate(objects):
+        if number % SLICE == 0:
+            await asyncio.sleep(0)
         resource, refusal, young = await kinds.place(manifest)
         namespace = ""
         if resource is None or resource.namespaced:

@@ -20,9 +20,8 @@ _COMPLAINT_LINE = re.compile(r", line (\d+):")
 def line_of_field(content: bytes, path: Sequence[str | int]) -> int:
     """Find a field of a YAML file; the deepest part of the path that is there, and 1 in a file that is no YAML."""
     try:
-        yaml.load_all(content)  # refuses what would exhaust the composer
-        node = pyyaml.compose(content.decode(), Loader=yaml.K8sLoader)
-    except (yaml.YamlError, pyyaml.YAMLError, RecursionError):
+        node = yaml.compose(content)
+    except yaml.YamlError:
         return 1
     line = 1
     for step in path:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.objects import ObjectId
 
+MAX_KEPT = 1024
+"""Characters of a reason that a record keeps (arbitrary: a few names of objects)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -42,7 +45,8 @@ class Known:
         uid: Empty while the object is only planned.
         digest: Of what we sent; empty while planned.
         mark: Seen right after the apply.
-        kept: Why an object that is rendered no longer is not deleted; else empty.
+        kept: Why an object that is rendered no longer is not deleted, one line of at most ``MAX_KEPT`` characters; else
+            empty.
     """
 
     id: ObjectId
@@ -75,6 +79,8 @@ class DeliveryRecord:
         objects: What the revision holds.
         stale: What earlier revisions left behind.
         truncated: The revision itself did not fit into the record.
+        cluster: Namespace and name of the Cluster whose addons these are, ``team/prod``; empty in records of versions
+            that did not note it.
     """
 
     addon: str
@@ -84,6 +90,7 @@ class DeliveryRecord:
     objects: tuple[Known, ...] = ()
     stale: tuple[Known, ...] = ()
     truncated: bool = False
+    cluster: str = ""
 
     @property
     def members(self) -> tuple[Known, ...]:
@@ -93,6 +100,18 @@ class DeliveryRecord:
     def holds(self, digest: str, inputs: str) -> bool:
         """Tell whether exactly this revision is in place."""
         return self.state is not DeliveryState.DELIVERING and (self.digest, self.inputs) == (digest, inputs)
+
+
+def foreign_owners(records: Iterable[DeliveryRecord], cluster: str) -> dict[str, tuple[str, ...]]:
+    """Find the records of other Clusters: the addons by the Cluster (``team/prod``) that delivered them.
+
+    A record that names no Cluster belongs to the one that reads it.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for record in records:
+        if record.cluster not in {"", cluster}:
+            found[record.cluster] = (*found.get(record.cluster, ()), record.addon)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

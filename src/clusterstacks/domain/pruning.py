@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.delivery import DeliveryRecord, DeliveryState, Known
+from clusterstacks.domain.delivery import MAX_KEPT, DeliveryRecord, DeliveryState, Known
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -97,7 +97,7 @@ def pruned(plan: PrunePlan, departures: Mapping[ObjectId, Departure]) -> Deliver
     for known in plan.candidates:
         departure = departures.get(known.id, Departure(Fate.PENDING))
         if departure.fate is Fate.KEPT:
-            left.append(replace(known, kept=departure.reason))
+            left.append(replace(known, kept=_one_line(departure.reason)))
         elif departure.fate is Fate.PENDING:
             left.append(replace(known, kept=""))
     if plan.whole and not left:
@@ -108,6 +108,11 @@ def pruned(plan: PrunePlan, departures: Mapping[ObjectId, Departure]) -> Deliver
         stale=tuple(left),
         state=DeliveryState.PRUNED if done else DeliveryState.DELIVERED,
     )
+
+
+def _one_line(reason: str) -> str:
+    """Shorten a reason to what a record holds; names in it come from the cluster."""
+    return "".join(sign if sign.isprintable() else " " for sign in reason[:MAX_KEPT])
 
 
 def _renderers(records: Mapping[str, DeliveryRecord], keep: Collection[str]) -> dict[ObjectId, tuple[str, ...]]:

@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import base64
 import binascii
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from clusterstacks.api import yaml
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-def parse_yaml(text: bytes, origin: str) -> Fields:
+def parse_yaml(
+    text: bytes, origin: str, *, max_bytes: int = yaml.MAX_BYTES, max_values: int = yaml.MAX_VALUES
+) -> Fields:
     """Read a YAML (or JSON) document; ``origin`` names the file or Secret in messages.
 
+    Aliases and merge keys work as in kubectl, within the bounds; so does UTF-16, which PowerShell's ``>`` writes.
+
     Raises:
-        SpecError: No YAML, or something else than a mapping at its top.
+        SpecError: No YAML, something else than a mapping at its top, or more than the bounds.
     """
+    if len(text) > max_bytes:
+        raise refusal(origin, f"is larger than {max_bytes} bytes")
     try:
-        document = yaml.load(text, Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        content = text.decode("utf-16") if text.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else text
+        document = yaml.load(content, max_bytes=max_bytes, max_values=max_values, unique_keys=False)
+    except yaml.YamlTooLarge as error:
+        raise refusal(origin, error.problem) from None
+    except (yaml.YamlError, UnicodeDecodeError) as error:
         # The parser's own words quote the text.
-        mark = getattr(error, "problem_mark", None)
-        where = f" (line {mark.line + 1})" if mark else ""
-        raise refusal(origin, f"is no YAML{where}") from None
+        line = getattr(error, "line", 0)
+        raise refusal(origin, f"is not valid YAML (line {line})" if line else "is not valid YAML") from None
     if not isinstance(document, dict):
         raise refusal(origin, "is empty" if document is None else "is no mapping")
     return Fields(document, origin)

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where Kubernetes puts a pod's token, CA and namespace."""
 
+MAX_SECRET_BYTES = 512 * 1024
+"""Longest kubeconfig taken out of a Secret (arbitrary: control plane providers write 3 to 10 KB; with all public
+certificate authorities of a Linux distribution embedded it has 300 KB)."""
+
+MAX_SECRET_VALUES = 2_000
+"""Values of such a kubeconfig (arbitrary: one cluster, user and context have about 20)."""
+
 
 def load_kubeconfig(paths: Sequence[Path], context: str = "") -> Connection:
     """Read files as kubectl merges them: of two entries with one name, and of current-context, the first wins.
@@ -51,7 +58,8 @@ def parse_kubeconfig(document: Mapping[str, Any], *, base: Path | None, context:
 def parse_secret_kubeconfig(data: bytes, *, origin: str) -> Connection:
     """Read a kubeconfig whose author is not trusted with this machine.
 
-    It may not run commands, read files, use a proxy or leave out TLS (ARCHITECTURE section 4, Security).
+    It may not run commands, read files, use a proxy or leave out TLS (ARCHITECTURE section 4, Security). Size, depth
+    and number of values are bounded before it is parsed, so that no text takes longer than some milliseconds.
 
     Args:
         data: The YAML text.
@@ -60,7 +68,8 @@ def parse_secret_kubeconfig(data: bytes, *, origin: str) -> Connection:
     Raises:
         SpecError: Names origin and field, never the content.
     """
-    return _connection([_Document(parse_yaml(data, origin), None)], "", restricted=True)
+    fields = parse_yaml(data, origin, max_bytes=MAX_SECRET_BYTES, max_values=MAX_SECRET_VALUES)
+    return _connection([_Document(fields, None)], "", restricted=True)
 
 
 def in_cluster(root: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] | None = None) -> Connection:

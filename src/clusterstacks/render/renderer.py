@@ -129,6 +129,15 @@ class Renderer:
         """
         return cast("str", await self._ask("values", {"text": text}, label=label))
 
+    async def overlay(self, text: str, over: Manifest, *, label: str) -> str:
+        """Lay values over a values document and return YAML text: slow for large ones, so a worker does it.
+
+        Raises:
+            RenderFailed: the text is neither a mapping nor empty, or the values nest too deep.
+            RenderTimeout, WorkerDied: it takes too long or too much memory.
+        """
+        return cast("str", await self._ask("overlay", {"text": text, "over": over}, label=label))
+
     async def holds(self, expression: str, variables: Mapping[str, Manifest], *, label: str) -> bool:
         """Evaluate a CEL expression; a result that is no bool counts as false.
 

@@ -1,9 +1,15 @@
-"""The values document inside a rendered ``overwrite.yaml`` (FORMATS 14)."""
+"""The values document inside a rendered ``overwrite.yaml`` (FORMATS 14), and values laid over it."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from clusterstacks.api import yaml
+from clusterstacks.domain.merging import merge_values
 from clusterstacks.render.errors import RenderFailed, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def values_document(text: str) -> str:
@@ -22,6 +28,17 @@ def values_document(text: str) -> str:
     if not isinstance(inner, str):
         return text
     return "" if _mapping(inner, "the text under the key values") is None else inner
+
+
+def overlaid_document(text: str, over: Mapping[str, object]) -> str:
+    """Return a values document with other values laid over it, as YAML text.
+
+    The text decides what an addon is rendered from: it must stay the same, byte for byte, from release to release.
+
+    Raises:
+        RenderFailed: the text is not YAML, or neither a mapping nor empty.
+    """
+    return yaml.dump(merge_values(_mapping(text, "the rendered values") or {}, over))
 
 
 def _mapping(text: str, name: str) -> dict[str, object] | None:

@@ -57,6 +57,7 @@ class Worker:
             "examine": self._chart,
             "template": self._template,
             "values": self._values,
+            "overlay": self._overlay,
             "holds": self._holds,
         }
 
@@ -91,6 +92,11 @@ class Worker:
         from clusterstacks.render.values import values_document
 
         return {"result": values_document(request["text"])}
+
+    def _overlay(self, request: dict[str, Any], _: bytes) -> dict[str, Any]:
+        from clusterstacks.render.values import overlaid_document
+
+        return {"result": overlaid_document(request["text"], request["over"])}
 
     def _holds(self, request: dict[str, Any], _: bytes) -> dict[str, Any]:
         from clusterstacks.render import cel

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import (
+    ADOPT_ANNOTATION,
     DELETE_FOR_MOVE_ANNOTATION,
     PAUSED_ANNOTATION,
     WATCH_FILTER_LABEL,
@@ -79,11 +80,15 @@ async def test_nothing_is_done_to_what_is_paused_or_being_moved(world: World) ->
         await world.cluster("one", name.class_name)
         await world.addons_ready("one", name.class_name)
 
+        before = "one"
         for kind, manifest in clusters.items():
             found_addon = await world.find(Kind.CLUSTER_ADDON, addon_name(kind))
             assert found_addon is None or is_unready(found_addon), kind
-            await world.patch(manifest, {"metadata": {"annotations": dict.fromkeys(annotations[kind])}})
+            # All three are one workload cluster here.
+            heir = {ADOPT_ANNOTATION: f"{world.namespace}/{before}"}
+            await world.patch(manifest, {"metadata": {"annotations": {**dict.fromkeys(annotations[kind]), **heir}}})
             await world.addons_ready(kind, name.class_name)
+            before = kind
 
 
 async def test_an_operator_with_a_filter_minds_its_own_objects_only(world: World) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from clusterstacks.api import yaml
 from clusterstacks.api.yaml import YamlError, dump, load, load_all
+from tests.support.stopwatch import no_stall
 
 SCALARS: list[tuple[str, Any]] = [
     ("yes", True),
@@ -142,6 +143,11 @@ class TestKeys:
 
         assert read["all"] == {"x": 3, "v": 1, "z": 2}
 
+    def test_merged_keys_come_first_those_of_the_last_mapping_before_others(self) -> None:
+        read = load("base: &b {x: 1, v: 1}\nmore: &m {v: 2, z: 2}\nall: {o: 1, <<: [*b, *m], <<: {w: 1}}\n")
+
+        assert list(read["all"]) == ["w", "v", "z", "x", "o"]
+
     def test_a_quoted_merge_key_is_a_plain_key(self) -> None:
         assert load('"<<": 1') == {"<<": 1}
 
@@ -197,6 +203,51 @@ class TestBounds:
     def test_depth(self, level: str, levels: int) -> None:
         with pytest.raises(YamlError):
             load(level * levels + "1")
+
+    @pytest.mark.parametrize("line_end", ["\r", "\n", "\x85", "\u2028", "\u2029", "\r\ufeff"])
+    @pytest.mark.parametrize("level", ["- ", "? ", ": ", "- ? "])
+    def test_depth_of_one_line_however_the_line_before_ends(self, line_end: str, level: str) -> None:
+        with pytest.raises(YamlError):
+            load(f"a:{line_end}{level * 100_000}")
+        with pytest.raises(YamlError):
+            load(line_end + level * 100_000)
+
+    def test_the_deepest_text_without_a_closer_look_does_not_crash(self) -> None:
+        blocks = "- " * (yaml._PLAIN_BLOCK - 1)
+        flows = "[a: " * (yaml._PLAIN_FLOWS - 1)
+
+        with pytest.raises(YamlError):
+            load(f"{blocks}\n{' ' * 2 * (yaml._PLAIN_BLOCK - 1)}{flows}")
+
+    def test_number_of_values(self) -> None:
+        assert load("[a, b, {c: d}]", max_values=5) == ["a", "b", {"c": "d"}]
+        with pytest.raises(yaml.YamlTooLarge, match="more than 4 values once its aliases are expanded"):
+            load("[a, b, {c: d}]", max_values=4)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "[" + "[]," * 500 + "]",
+            "- a\n" * 500,
+            "{" + "a," * 500 + "}",
+            ",".join("[{") * 500,
+            "a:\n" * 500,
+            "---\n" * 500,
+        ],
+    )
+    def test_too_many_values_are_refused_before_any_is_built(self, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(yaml, "K8sLoader", None)
+
+        with pytest.raises(YamlError):
+            load(text, max_values=100)
+
+    def test_many_empty_merges_take_no_longer_than_their_number(self) -> None:
+        keys = ", ".join(f"k{number}: 1" for number in range(5_000))
+
+        with no_stall(1.0):
+            read = load("a: &a {" + keys + "}\nb: {<<: [*a" + ", {}" * 5_000 + "]" + ", <<: {}" * 5_000 + "}")
+
+        assert len(read["b"]) == 5_000
 
     def test_depth_that_is_allowed_is_read(self) -> None:
         levels = yaml.MAX_DEPTH - 1
@@ -273,3 +324,19 @@ class TestDump:
     @given(JSON)
     def test_what_is_written_reads_back_the_same(self, document: Any) -> None:
         assert load(dump(document)) == document
+
+
+class TestNodes:
+    def test_nodes_have_positions(self) -> None:
+        node = yaml.compose("a: 1\nb: [x]\n")
+
+        assert node is not None
+        assert [key.start_mark.line for key, _ in node.value] == [0, 1]
+
+    def test_no_document_has_no_node(self) -> None:
+        assert yaml.compose("# nothing\n") is None
+
+    @pytest.mark.parametrize("text", ["a: [", "a: 1\n---\nb: 2\n", "- " * 100_000, "a:\r" + "- " * 100_000])
+    def test_what_is_not_one_document_within_the_bounds_is_refused(self, text: str) -> None:
+        with pytest.raises(YamlError):
+            yaml.compose(text)

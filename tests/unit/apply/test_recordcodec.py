@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import gzip
+from base64 import b64decode
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -13,13 +16,14 @@ from clusterstacks.apply.recordcodec import (
     RecordUnreadable,
     pack_record,
     pack_revision,
-    unpack_record,
-    unpack_revision,
+    unpacking_record,
+    unpacking_revision,
 )
 from clusterstacks.domain.delivery import DeliveryRecord, DeliveryState, Known, Mark
 from clusterstacks.domain.objects import ObjectId
 from tests.support.documents import JSON, damaged
-from tests.support.manifests import addon
+from tests.support.manifests import addon, config_map
+from tests.support.pieces import completed
 
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9.:-]{0,20}", fullmatch=True)
 WORDS = st.from_regex(r"[a-z0-9:]{0,20}", fullmatch=True)
@@ -44,8 +48,10 @@ RECORDS = st.lists(ENTRIES, max_size=8, unique_by=lambda known: known.id).flatma
         st.just(tuple(entries[::2])),
         st.just(tuple(entries[1::2])),
         st.booleans(),
+        st.sampled_from(["", "team/prod", "team/prod.eu"]),
     )
 )
+MARK = Mark(3, "", "t" * 32)
 SOUND = DeliveryRecord(
     "cni",
     "sha256:00",
@@ -56,12 +62,22 @@ SOUND = DeliveryRecord(
 )
 
 
+def unpack_record(content: bytes | None) -> DeliveryRecord:
+    assert content is not None
+    return completed(unpacking_record(content))
+
+
+def unpack_revision(content: bytes | None) -> list[dict[str, Any]]:
+    assert content is not None
+    return completed(unpacking_revision(content))
+
+
 def packed(document: Any) -> bytes:
     return gzip.compress(orjson.dumps(document))
 
 
 def sound() -> Any:
-    return orjson.loads(gzip.decompress(pack_record(SOUND)))
+    return orjson.loads(gzip.decompress(pack_record(SOUND) or b""))
 
 
 @given(RECORDS)
@@ -86,7 +102,7 @@ def test_a_damaged_record_is_refused_or_read_but_never_fails_otherwise(document:
     assert pack_record(record)
 
 
-@given(st.binary(max_size=100) | st.builds(lambda cut: pack_record(SOUND)[:cut], st.integers(0, 200)))
+@given(st.binary(max_size=100) | st.builds(lambda cut: (pack_record(SOUND) or b"")[:cut], st.integers(0, 200)))
 def test_bytes_of_any_kind_are_refused_or_read(junk: bytes) -> None:
     try:
         record = unpack_record(junk)
@@ -138,17 +154,83 @@ def test_a_record_of_another_shape_is_refused(change: dict[str, Any], complaint:
 
 
 def test_a_record_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recordcodec, "MAX_RECORD_BYTES", 1000)
+    monkeypatch.setattr(recordcodec, "MAX_BYTES", 1000)
 
     with pytest.raises(RecordUnreadable, match="larger than 1000 bytes"):
         unpack_record(packed(["a" * 2000]))
 
 
 def test_too_many_objects_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = pack_record(SOUND)
     monkeypatch.setattr(recordcodec, "MAX_OBJECTS", 0)
+    with pytest.raises(RecordUnreadable, match="more than 0 objects"):
+        unpack_record(content)
+    monkeypatch.setattr(recordcodec, "MAX_OBJECTS", 1)
+    with pytest.raises(RecordUnreadable, match="more than 1 objects"):
+        unpack_record(content)
 
-    with pytest.raises(RecordUnreadable, match="at most 0"):
-        unpack_record(pack_record(SOUND))
+    assert pack_record(SOUND) is None
+
+
+def test_what_is_over_the_bounds_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recordcodec, "MAX_WEIGHT", 10)
+
+    assert pack_record(SOUND) is None
+    assert pack_revision(addon("a", "b")) is None
+
+
+def test_braces_of_json_in_a_text_open_nothing() -> None:
+    dashboards = [{"data": {"dashboard.json": '{"panels": ' + '{"title": {}}' * 1_000 + "}"}}]
+
+    assert recordcodec._weight(orjson.dumps(dashboards)) < 2 * 1_010 + 10
+
+
+def test_a_large_addon_is_within_the_bounds() -> None:
+    entries = tuple(
+        Known(
+            ObjectId("apps", "Deployment", "kube-system", f"a-name-of-an-object-{number}"),
+            "v1",
+            "u" * 36,
+            "d" * 32,
+            MARK,
+        )
+        for number in range(5_000)
+    )
+    crd = {"properties": {f"field{number}": {"type": "string", "description": "d" * 60} for number in range(9_000)}}
+    manifests = [*(config_map(f"cm-{number}", key="value") for number in range(560)), *([crd] * 5)]
+
+    assert unpack_record(pack_record(DeliveryRecord("a", "", "", DeliveryState.PRUNED, entries))).objects == entries
+    assert len(orjson.dumps(crd)) > 900_000
+    assert unpack_revision(pack_revision(manifests)) == manifests
+
+
+def test_records_of_the_first_release_are_read_and_written_alike() -> None:
+    secrets = orjson.loads((Path(__file__).parent / "records" / "77d5f50.json").read_bytes())
+
+    assert secrets.keys() == {"delivered", "delivering", "truncated"}
+    for secret in secrets.values():
+        content = b64decode(secret["data"]["record"])
+        record = unpack_record(content)
+        assert record.cluster == ""
+        assert gzip.decompress(pack_record(record) or b"") == gzip.decompress(content)
+        if revision := b64decode(secret["data"].get("revision", "")):
+            manifests = unpack_revision(revision)
+            assert len(manifests) == 3
+            assert gzip.decompress(pack_revision(manifests) or b"") == gzip.decompress(revision)
+
+
+def test_the_first_release_reads_a_record_with_a_cluster() -> None:
+    """It asks for the fields it knows and passes over others."""
+    document = orjson.loads(gzip.decompress(pack_record(replace(SOUND, cluster="team/prod")) or b""))
+
+    assert document.pop("cluster") == "team/prod"
+    assert document == sound()
+
+
+@pytest.mark.parametrize("cluster", ["team", "team/", "/prod", "Team/prod", "team/prod; rm -rf /", "a/b/c", 3, ["a/b"]])
+def test_a_cluster_is_named_by_namespace_and_name(cluster: object) -> None:
+    with pytest.raises(RecordUnreadable, match="field cluster"):
+        unpack_record(packed(sound() | {"cluster": cluster}))
 
 
 def test_a_revision_reads_back_as_it_was_written() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from clusterstacks.api import yaml
-from clusterstacks.controllers.clusteraddon.overlays import overlaid
-from clusterstacks.domain.errors import SpecError
+from clusterstacks.api.yaml import MAX_DEPTH
+from clusterstacks.controllers.clusteraddon import overlays
+from clusterstacks.controllers.clusteraddon.overlays import AddonValuesInvalid, own_values
 
 
 def cluster(*variables: dict[str, Any]) -> dict[str, Any]:
@@ -16,6 +16,13 @@ def cluster(*variables: dict[str, Any]) -> dict[str, Any]:
         "metadata": {"namespace": "team", "name": "one"},
         "spec": {"topology": {"variables": list(variables)}},
     }
+
+
+def nested(levels: int) -> Any:
+    value: Any = 0
+    for _ in range(levels):
+        value = {"a": value}
+    return value
 
 
 @pytest.mark.parametrize(
@@ -29,18 +36,39 @@ def cluster(*variables: dict[str, Any]) -> dict[str, Any]:
         [{"name": "addonValues"}],
     ],
 )
-def test_without_own_values_those_of_the_release_stay_as_they_are(variables: list[dict[str, Any]]) -> None:
-    text = "# kept with its comment\na: 1\n"
-    assert overlaid(text, "cni", cluster(*variables)) == text
+def test_a_cluster_may_have_no_own_values(variables: list[dict[str, Any]]) -> None:
+    assert own_values("cni", cluster(*variables)) is None
 
 
-@pytest.mark.parametrize("text", ["", "a: {low: 1, high: 2}\n"])
-def test_own_values_win_key_by_key(text: str) -> None:
-    found = overlaid(text, "cni", cluster({"name": "addonValues", "value": {"cni": {"a": {"high": 3}}}}))
-    assert yaml.load(found, name="values")["a"] == ({"low": 1, "high": 3} if text else {"high": 3})
+def test_own_values_are_those_of_the_addon() -> None:
+    value = {"cni": {"a": {"high": 3}}, "csi": {"b": 1}}
+
+    assert own_values("cni", cluster({"name": "addonValues", "value": value})) == {"a": {"high": 3}}
 
 
 @pytest.mark.parametrize("value", ["text", ["a"], {"cni": "text"}, {"cni": 3}])
 def test_values_that_are_no_mapping_are_refused_by_name(value: object) -> None:
-    with pytest.raises(SpecError, match=r"variable addonValues(\.cni)? of Cluster team/one is .*: write the values"):
-        overlaid("", "cni", cluster({"name": "addonValues", "value": value}))
+    words = r"variable addonValues(\.cni)? of Cluster team/one is .*: write the values"
+
+    with pytest.raises(AddonValuesInvalid, match=words):
+        own_values("cni", cluster({"name": "addonValues", "value": value}))
+
+
+@pytest.mark.parametrize(
+    ("value", "excess"),
+    [
+        (nested(MAX_DEPTH + 1), "nests deeper than 200 levels"),
+        (nested(900), "nests deeper than 200 levels"),
+        ({"a": "x" * overlays.MAX_BYTES}, "has more than 1048576 bytes"),
+        ({"a": [0] * overlays.MAX_VALUES}, "has more than 20000 values"),
+        ({"a": [[]] * 300_000}, "has more than 20000 values"),
+    ],
+)
+def test_values_over_a_bound_are_refused_by_name(value: object, excess: str) -> None:
+    with pytest.raises(AddonValuesInvalid, match=rf"variable addonValues\.cni of Cluster team/one {excess}: write"):
+        own_values("cni", cluster({"name": "addonValues", "value": {"cni": value}}))
+
+
+@pytest.mark.parametrize("value", [nested(MAX_DEPTH), {"a": [0] * (overlays.MAX_VALUES - 2)}])
+def test_values_within_the_bounds_are_taken(value: object) -> None:
+    assert own_values("cni", cluster({"name": "addonValues", "value": {"cni": value}})) == value

@@ -202,6 +202,25 @@ def test_kubeconfig_of_cluster_api_is_accepted_out_of_a_secret() -> None:
     assert connection.ca == Material(AUTHORITY.certificate)
 
 
+def test_anchors_repeated_keys_and_utf_16_are_read_as_kubectl_does() -> None:
+    text = secret().decode()
+    anchored = text.replace("clusters:", "shared: &shared {tls-server-name: anchored}\nclusters:", 1).replace(
+        "- cluster:\n", "- cluster:\n    <<: *shared\n", 1
+    )
+    assert "*shared" in anchored
+
+    assert parse_secret_kubeconfig(anchored.encode(), origin=ORIGIN).server_name == "anchored"
+    assert parse_secret_kubeconfig(f"current-context: x\n{text}".encode(), origin=ORIGIN).server
+    assert parse_secret_kubeconfig(text.encode("utf-16"), origin=ORIGIN).server
+    assert parse_secret_kubeconfig(b"\xef\xbb\xbf" + text.encode(), origin=ORIGIN).server
+
+
+def test_a_kubeconfig_with_all_public_authorities_fits() -> None:
+    many = AUTHORITY.certificate * (220_000 // len(AUTHORITY.certificate))
+
+    assert parse_secret_kubeconfig(secret({"certificate-authority-data": encoded(many)}), origin=ORIGIN).ca.content
+
+
 UNSAFE: dict[str, tuple[Manifest, Manifest, str]] = {
     "exec": ({}, {"exec": {"command": "sh"}}, "users[0].user.exec runs a command"),
     "auth-provider": ({}, {"auth-provider": {"name": "x"}}, "users[0].user.auth-provider runs a command"),

@@ -11,7 +11,7 @@ from clusterstacks.api.names import AddonCondition, Reason, ResourceStatus
 from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.apply.explain import describe_conflicts
 from clusterstacks.controllers.clusteraddon.inputs import input_digest
-from clusterstacks.controllers.clusteraddon.overlays import overlaid
+from clusterstacks.controllers.clusteraddon.overlays import VARIABLE, own_values
 from clusterstacks.domain.addonconfig import Action
 from clusterstacks.domain.delivery import DeliveryState, is_taken
 from clusterstacks.domain.outcomes import Outcome, Waiting
@@ -165,10 +165,13 @@ class Delivering:
     async def _values(self, chart: AddonChart) -> str:
         label = self.label(chart.name)
         with self.draft.blaming(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_OVERWRITE_FAILED):
+            own = own_values(chart.name, self.seen.cluster.raw)
             values = await addon_values(
                 self.renderer, chart.values_template, self.seen.data, label=label, file=chart.values_name
             )
-            return overlaid(values, chart.name, self.seen.cluster.raw)
+            if own is None:
+                return values
+            return await self.renderer.overlay(values, own, label=f"{label}: {VARIABLE}")
 
     async def _render(self, chart: AddonChart, values: str) -> list[Manifest]:
         label = self.label(chart.name)

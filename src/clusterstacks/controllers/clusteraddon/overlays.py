@@ -4,41 +4,84 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api import yaml
+import orjson
+
 from clusterstacks.api.clusterapi import topology_variables
+from clusterstacks.api.yaml import MAX_DEPTH
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.merging import merge_values
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from clusterstacks.domain.objects import Manifest
 
 VARIABLE = "addonValues"
 """A class that allows such values defines this variable, an object by addon; Cluster API refuses it elsewhere."""
 
+MAX_BYTES = 1024 * 1024
+"""Such values of one addon as JSON (arbitrary: an object of Kubernetes has at most 1.5 MiB)."""
 
-def overlaid(values: str, addon: str, cluster: Manifest) -> str:
-    """Lay the values a Cluster has for an addon over those its release makes.
+MAX_VALUES = 20_000
+"""Scalars, lists and mappings of one addon (arbitrary: the values of the largest charts known have 3,000; laying so
+many over others takes half a second of a render worker)."""
+
+
+class AddonValuesInvalid(SpecError):
+    """The values that a Cluster has for an addon cannot be used."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("AddonValuesInvalid", message)
+
+
+def own_values(addon: str, cluster: Manifest) -> Manifest | None:
+    """Return the values a Cluster has for an addon, to be laid over those its release makes; None for none.
 
     Args:
-        values: YAML, empty for none.
         addon: Its name.
         cluster: The Cluster.
 
     Raises:
-        SpecError: The variable does not hold mappings.
+        AddonValuesInvalid: The variable does not hold mappings, or its values are too many or too deep.
     """
     by_addon = topology_variables(cluster).get(VARIABLE)
     if by_addon is None:
-        return values
+        return None
     own = by_addon.get(addon) if isinstance(by_addon, dict) else by_addon
     if own is None:
-        return values
+        return None
+    where = f"{VARIABLE}.{addon}" if isinstance(by_addon, dict) else VARIABLE
+    title = f"variable {where} of Cluster {cluster['metadata']['namespace']}/{cluster['metadata']['name']}"
     if not isinstance(own, dict):
-        where = f"{VARIABLE}.{addon}" if isinstance(by_addon, dict) else VARIABLE
-        raise SpecError(
-            "AddonValuesInvalid",
-            f"variable {where} of Cluster {cluster['metadata']['namespace']}/{cluster['metadata']['name']} is "
-            f"{shown(own)}: write the values of the addon's chart as a mapping",
-        )
-    return yaml.dump(merge_values(yaml.load(values, name=f"values of {addon}") or {}, own))
+        raise AddonValuesInvalid(f"{title} is {shown(own)}: write the values of the addon's chart as a mapping")
+    if excess := _excess(own):
+        raise AddonValuesInvalid(f"{title} {excess}: write fewer values, or put them into the release")
+    return own
+
+
+def _excess(values: Manifest) -> str:
+    """Say which bound values exceed; the bounds keep this below some milliseconds."""
+    too_deep = f"nests deeper than {MAX_DEPTH} levels"
+    try:
+        text = orjson.dumps(values)
+    except TypeError:
+        return too_deep  # orjson writes 254 levels
+    if len(text) > MAX_BYTES:
+        return f"has more than {MAX_BYTES} bytes"
+    level: list[object] = [values]
+    count = depth = 0
+    while level:
+        count += len(level)
+        if count > MAX_VALUES:
+            return f"has more than {MAX_VALUES} values"
+        if depth > MAX_DEPTH:
+            return too_deep
+        depth += 1
+        level = [child for one in level for child in _children(one)]
+    return ""
+
+
+def _children(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusteraddon import DeliveredAddon
-from clusterstacks.api.names import GROUP, AddonCondition, Kind, Reason
-from clusterstacks.apply.delivery import Delivery
+from clusterstacks.api.names import ADOPT_ANNOTATION, GROUP, AddonCondition, Kind, Reason
+from clusterstacks.apply.delivery import Delivery, Recipient, RecordOfAnotherCluster
 from clusterstacks.controllers.clusteraddon.delivering import Delivering
 from clusterstacks.controllers.clusteraddon.sourcing import sourcing
 from clusterstacks.controllers.clusteraddon.stages import StageRun
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from clusterstacks.controllers.base import Draft
     from clusterstacks.controllers.clusteraddon.observing import Seen
     from clusterstacks.controllers.sources.supply import Supply
+    from clusterstacks.domain.delivery import DeliveryRecord
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
@@ -72,9 +73,9 @@ class Rolling:
             return Waiting(Reason.CHART_MISSING, "a release is being downloaded again", RESYNC)
         with draft.blaming(AddonCondition.CHART_FOUND, Reason.CHART_MISSING):
             sources = sourcing(opened.pop(seen.release), opened, seen.wishes)
-        delivery = Delivery(workload)
-        with draft.blaming(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
-            records = await delivery.records()
+        adopts = seen.cluster.annotations.get(ADOPT_ANNOTATION, "")
+        delivery = Delivery(workload, Recipient(seen.cluster.key, adopts))
+        records = await _records(draft, delivery)
         delivering = Delivering(
             draft=draft,
             seen=seen,
@@ -218,6 +219,16 @@ class Rolling:
             ).document()
             for addon, release in origins.items()
         ]
+
+
+async def _records(draft: Draft, delivery: Delivery) -> dict[str, DeliveryRecord]:
+    """Read the records; those of another Cluster have a reason of their own, which tools can look for."""
+    try:
+        with draft.blaming(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
+            return await delivery.records()
+    except RecordOfAnotherCluster as error:
+        draft.false(AddonCondition.CHART_APPLIED, error.code, error.message, Severity.ERROR)
+        raise
 
 
 def _version(release: Release, addon: str) -> str:

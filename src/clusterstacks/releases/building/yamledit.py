@@ -34,9 +34,9 @@ def with_values(content: bytes, values: Mapping[Place, str], *, name: str) -> by
     Raises:
         YamlError: The file is no YAML.
     """
-    yaml.load(content, name=name)  # refuses what would not end well below: bombs, several documents
+    yaml.load(content, name=name)  # refuses a file that cannot be read as it is
     text = content.decode("utf-8-sig")  # marks do not count a byte order mark
-    root = pyyaml.compose(text, Loader=pyyaml.CSafeLoader)
+    root = yaml.compose(text, name=name)
     found = {place: _at(root, place) for place in values}
     spans = []
     for place, node in found.items():

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 MAX_CHARACTERS = 8192
 """How much of a header is read (arbitrary; servers refuse longer ones, too)."""
 
-_SCHEME = re.compile(r"\s*,?\s*([A-Za-z0-9!#$%&'*+.^_`|~-]+)(?:\s+(?![\s=])|\s*$)")
-_PARAMETER = re.compile(r"\s*,?\s*([A-Za-z0-9_-]+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s,\"]+))")
+# Blanks are matched once (``*+``): trying fewer of them would take time that grows with their square.
+_SCHEME = re.compile(r"\s*+,?\s*+([A-Za-z0-9!#$%&'*+.^_`|~-]+)(?:\s+(?![\s=])|\s*$)")
+_PARAMETER = re.compile(r"\s*+,?\s*+([A-Za-z0-9_-]+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s,\"]+))")
 
 
 @dataclass(frozen=True, slots=True)

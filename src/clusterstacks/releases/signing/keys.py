@@ -28,7 +28,8 @@ MAX_KEY_BYTES = 16 * 1024
 SHORT_CHARACTERS = 16
 """How much of a fingerprint a message shows."""
 
-_BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,60})-----.*?-----END \1-----", re.DOTALL)
+# A block ends before the next one begins, so that no part of a text is searched twice.
+_BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,60})-----(?:(?!-----BEGIN ).)*?-----END \1-----", re.DOTALL)
 _BEGIN = b"-----BEGIN "
 _PUBLIC = "PUBLIC KEY"
 _PRIVATE = "PRIVATE KEY"

@@ -1,0 +1,148 @@
+"""Texts of others are parsed where their bounds are known: one loader of YAML, and patterns in listed modules."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "clusterstacks"
+
+YAML_LOADER = "api/yaml.py"
+"""The only module that lets PyYAML read; it bounds size, depth, aliases and values before anything is composed."""
+
+YAML_NODES = {"Node", "MappingNode", "ScalarNode", "SequenceNode"}
+"""What others may use of PyYAML: the types that ``api.yaml.compose`` returns."""
+
+OBJECT = "a field of an object: 1.5 MiB of etcd"
+DOCUMENT = "a file of a release: releases.charts.MAX_DOCUMENT_BYTES"
+URL = "a URL: api.source._LOCATION_LENGTH in objects, releases.requirements.MAX_URL_CHARACTERS in charts"
+HEADER = "a header: 8,190 bytes of aiohttp"
+AUTHOR = "files of the author who runs the command"
+MACHINE = "programs and files of the machine that runs the command"
+
+PATTERNS = {
+    "api/compatibility/schema.py": DOCUMENT,
+    "api/yaml.py": "a text that _bounded has let through: max_bytes; at most MAX_ALIASES matches are taken",
+    "api/yamlscalars.py": "a scalar of a text that api.yaml has bounded",
+    "apply/explain.py": "2 * MATCHED_CHARACTERS of each of MATCHED_CAUSES causes",
+    "apply/recordcodec.py": "a text of a record: MAX_BYTES, and the patterns themselves",
+    "apply/targets.py": "a manifest: render.manifests.MAX_RENDERED",
+    "authoring/beginning.py": AUTHOR,
+    "authoring/chart.py": AUTHOR,
+    "authoring/clues.py": AUTHOR,
+    "authoring/comparing.py": AUTHOR,
+    "authoring/lines.py": AUTHOR,
+    "authoring/rules/complaints.py": AUTHOR,
+    "authoring/rules/layout.py": AUTHOR,
+    "authoring/rules/rendering.py": AUTHOR,
+    "authoring/rules/stages.py": AUTHOR,
+    "cli/output.py": "what is printed; one set of characters",
+    "devcluster/contracts.py": MACHINE,
+    "devcluster/demo/ranges.py": MACHINE,
+    "devcluster/golang.py": MACHINE,
+    "devcluster/programs.py": MACHINE,
+    "devcluster/state.py": MACHINE,
+    "domain/addonconfig.py": DOCUMENT,
+    "domain/allowing.py": f"patterns of the operator's flags, and {URL}",
+    "domain/applyset.py": "the name of an addon: MAX_NAME",
+    "domain/durations.py": OBJECT,
+    "domain/errors.py": "a message of ours; a literal",
+    "domain/names.py": "a part of an object's or file's name: 253 characters",
+    "domain/ranges.py": "MAX_CHARACTERS",
+    "domain/semver.py": "MAX_VERSION_CHARACTERS, MAX_CONSTRAINT_CHARACTERS",
+    "domain/versions.py": "MAX_CHARACTERS",
+    "kube/status.py": "a failure answer: kube.transport.MAX_FAILURE_BYTES",
+    "releases/building/settings.py": AUTHOR,
+    "releases/building/sourcetree.py": AUTHOR,
+    "releases/dependencies/chartindex.py": "an index: MAX_INDEX_BYTES",
+    "releases/dependencies/searching.py": URL,
+    "releases/dependencies/shelf.py": "a digest; a pattern of 71 characters",
+    "releases/downloads.py": "a digest; a pattern of 71 characters",
+    "releases/github/documents.py": HEADER,
+    "releases/github/repository.py": URL,
+    "releases/helmignore.py": "MAX_RULES rules of a file, and names of files: membernames.MAX_NAME_BYTES",
+    "releases/keeping.py": "a file name: 255 bytes",
+    "releases/oci/challenges.py": "MAX_CHARACTERS",
+    "releases/oci/downloads.py": HEADER,
+    "releases/oci/helpers.py": "a name in the docker configuration: dockerconfig.MAX_CONFIG_BYTES",
+    "releases/oci/pages.py": HEADER,
+    "releases/oci/reference.py": URL,
+    "releases/oci/uploads.py": HEADER,
+    "releases/requirements.py": DOCUMENT,
+    "releases/signing/keys.py": "MAX_KEY_BYTES",
+    "releases/signing/statement.py": "a digest; a pattern of 64 characters",
+    "releases/store.py": "a digest or file name; patterns of 71 characters",
+    "releases/vendored.py": OBJECT,
+    "render/gotemplate.py": "a message of Helm, in a worker with a deadline",
+    "render/templatesyntax.py": "a file of a release, in a worker with a deadline",
+}
+"""Modules that use regular expressions, and what bounds the length of their input."""
+
+
+@cache
+def modules() -> dict[str, ast.AST]:
+    """Return the syntax trees of all modules."""
+    return {str(path.relative_to(SOURCE)): ast.parse(path.read_bytes()) for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def imports(tree: ast.AST, library: str) -> tuple[set[str], set[str]]:
+    """Return the names a module gives to a library, and what it imports from it."""
+    names, parts = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {one.asname or library for one in node.names if one.name.split(".")[0] == library}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] == library:
+            parts |= {one.name for one in node.names}
+    return names, parts
+
+
+def used(tree: ast.AST, library: str) -> set[str]:
+    """Return what a module uses of a library, by name."""
+    names, parts = imports(tree, library)
+    attributes = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in names
+    }
+    return attributes | parts
+
+
+@pytest.mark.parametrize("library", ["yaml", "ruamel", "strictyaml", "oyaml"])
+def test_yaml_is_read_by_one_loader(library: str) -> None:
+    found = {module: used(tree, library) - YAML_NODES for module, tree in modules().items()}
+
+    assert {module for module, names in found.items() if names} == ({YAML_LOADER} if library == "yaml" else set())
+
+
+def test_patterns_are_used_where_the_length_of_their_input_is_bounded() -> None:
+    found = {
+        module for module, tree in modules().items() for one in ("re", "regex", "fnmatch") if any(imports(tree, one))
+    }
+
+    assert found == PATTERNS.keys()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import yaml\nyaml.safe_load('a')",
+        "import yaml as pyyaml\npyyaml.load('a', Loader=pyyaml.CSafeLoader)",
+        "from yaml import safe_load",
+        "from yaml.loader import SafeLoader",
+        "import yaml\ndef f():\n    return yaml.parse",
+        "def f():\n    import yaml\n    yaml.compose('a')",
+    ],
+)
+def test_every_way_to_read_is_found(source: str) -> None:
+    assert used(ast.parse(source), "yaml") - YAML_NODES
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["import yaml as pyyaml\nisinstance(a, pyyaml.Node)", "from clusterstacks.api import yaml\nyaml.load('a')"],
+)
+def test_node_types_and_our_own_loader_are_fine(source: str) -> None:
+    assert not used(ast.parse(source), "yaml") - YAML_NODES

@@ -1,0 +1,136 @@
+"""A delivery record names its Cluster: another Cluster's addons are neither changed nor deleted."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import shlex
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from clusterstacks.api.clusteraddon import addon_name
+from clusterstacks.api.names import ADOPT_ANNOTATION, CLUSTER_KIND, Kind
+from clusterstacks.apply.delivery import Delivery, Recipient, RecordOfAnotherCluster, Revision
+from clusterstacks.apply.recordstore import SECRETS
+from clusterstacks.domain.applyset import record_name
+from clusterstacks.domain.objects import ObjectKey
+from tests.support.requests import Recorder
+from tests.support.stacks import TinyStack, config_map, templates
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest
+    from tests.support.operating import World
+
+
+async def stack_with(world: World, *addons: str) -> ReleaseName:
+    """Offer a stack whose addons deliver a ConfigMap each."""
+    stack = TinyStack(f"{world.namespace}{addons[0]}")
+    name = stack.release("v1")
+    charts = {addon: templates(config_map(f"{world.namespace}-{addon}")) for addon in addons}
+    world.publish(name, stack.files("v1", charts))
+    await world.create(stack.manifest(world.namespace, "v1"))
+    await world.release_ready(name)
+    return name
+
+
+async def record_of(world: World, addon: str) -> Manifest:
+    return await world.workload.get(SECRETS, record_name(addon), "kube-system")
+
+
+async def test_drop_l7_a_second_cluster_with_the_same_kubeconfig_leaves_the_addons_of_the_first(world: World) -> None:
+    async with world.operator():
+        ours, theirs = await stack_with(world, "cni", "metrics"), await stack_with(world, "csi")
+        await world.cluster("first", ours.class_name)
+        await world.addons_ready("first", ours.class_name)
+        before = [await record_of(world, addon) for addon in ("cni", "metrics")]
+
+        await world.cluster("second", theirs.class_name)
+        found = await world.says(
+            Kind.CLUSTER_ADDON,
+            addon_name("second"),
+            "Ready",
+            "RecordOfAnotherCluster",
+            words=[
+                f"has addons of Cluster {world.namespace}/first (cni, metrics)",
+                f"Cluster {world.namespace}/second",
+            ],
+        )
+
+        assert [await record_of(world, addon) for addon in ("cni", "metrics")] == before
+        assert await world.delivered(f"{world.namespace}-metrics") is not None
+        assert await world.delivered(f"{world.namespace}-csi") is None
+
+        # What the message says to do.
+        command = shlex.split(found["message"].partition("take over the addons: ")[2])
+        assert command[:3] == ["kubectl", "annotate", "--overwrite"]
+        assert command[3:-1] == ["clusters.cluster.x-k8s.io", "--namespace", world.namespace, "second"]
+        key, _, value = command[-1].partition("=")
+        assert (key, value) == (ADOPT_ANNOTATION, f"{world.namespace}/first")
+        second = await world.get(CLUSTER_KIND, "second")
+        await world.patch(second, {"metadata": {"annotations": {key: value}}})
+        await world.addons_ready("second", theirs.class_name)
+
+        assert await world.delivered(f"{world.namespace}-csi") is not None
+        assert await world.delivered(f"{world.namespace}-metrics") is None
+
+        # The annotation has done its part: neither is it needed again, nor does the first Cluster come back.
+        await world.patch(second, {"metadata": {"annotations": {key: None}}})
+        first = await world.get(CLUSTER_KIND, "first")
+        await world.patch(first, {"metadata": {"labels": {"changed": "inputs"}}})
+        await world.says(
+            Kind.CLUSTER_ADDON,
+            addon_name("first"),
+            "Ready",
+            "RecordOfAnotherCluster",
+            words=[f"has addons of Cluster {world.namespace}/second (csi)"],
+        )
+        await world.addons_ready("second", theirs.class_name)
+
+
+async def test_drop_l7_records_without_a_cluster_are_adopted_by_the_next_write_and_cause_none(world: World) -> None:
+    recipient = Recipient(ObjectKey("team", "prod"))
+    addon = f"{world.namespace}-cni"
+    manifests = [config_map(f"{world.namespace}-old")]
+    await Delivery(world.workload).deliver(addon, Revision.of(manifests, "inputs"))
+
+    requests = Recorder.on(world.workload)
+    delivery = Delivery(world.workload, recipient)
+    assert (await delivery.records())[addon].cluster == ""
+    await delivery.deliver(addon, Revision.of(manifests, "inputs"))
+    report = await delivery.prune([addon])
+    assert report.complete
+    assert not requests.writes
+
+    changed = [config_map(f"{world.namespace}-new")]
+    await Delivery(world.workload, recipient).deliver(addon, Revision.of(changed, "other"))
+    assert (await Delivery(world.workload, recipient).records())[addon].cluster == "team/prod"
+
+
+async def test_drop_l7_what_replaces_a_cluster_takes_over_what_it_is_told_and_no_more(world: World) -> None:
+    for name in ("old", "other"):
+        revision = Revision.of([config_map(f"{world.namespace}-{name}")], "inputs")
+        # As if each had come first.
+        await Delivery(world.workload).deliver(f"{world.namespace}-{name}", revision)
+        stored = await world.workload.get(SECRETS, record_name(f"{world.namespace}-{name}"), "kube-system")
+        await named(world, stored, f"team/{name}")
+
+    delivery = Delivery(world.workload, Recipient(ObjectKey("team", "new"), adopts="team/old"))
+    with pytest.raises(RecordOfAnotherCluster, match=r"has addons of Cluster team/other \(") as caught:
+        await delivery.prune(())
+
+    assert caught.value.message.endswith(f"--namespace team new {ADOPT_ANNOTATION}=team/other")
+    assert await world.delivered(f"{world.namespace}-old") is not None
+    assert await world.delivered(f"{world.namespace}-other") is not None
+    await Delivery(world.workload, Recipient(ObjectKey("team", "new"), adopts="team/other")).prune(())
+    assert await world.delivered(f"{world.namespace}-old") is None
+    assert await world.delivered(f"{world.namespace}-other") is None
+
+
+async def named(world: World, secret: Manifest, cluster: str) -> None:
+    """Write a Cluster into a record."""
+    document = orjson.loads(gzip.decompress(base64.b64decode(secret["data"]["record"])))
+    packed = base64.b64encode(gzip.compress(orjson.dumps({**document, "cluster": cluster}))).decode()
+    await world.workload.merge_patch(SECRETS, secret["metadata"]["name"], {"data": {"record": packed}}, "kube-system")

@@ -1,0 +1,20 @@
+"""Work in pieces, done at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+T = TypeVar("T")
+
+
+def completed(work: Generator[None, None, T]) -> T:
+    """Run all pieces one after the other."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
