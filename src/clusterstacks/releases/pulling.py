@@ -100,8 +100,8 @@ def joined(envelopes: Iterable[bytes], own: bytes) -> bytes | None:
     if not usable:
         return None
     payload = own if any(one.payload == own for one in usable) else usable[0].payload
-    signatures = dict.fromkeys(made for one in usable if one.payload == payload for made in one.signatures)
-    return Envelope(payload, tuple(signatures)[:MAX_SIGNATURES]).text()
+    made = (made for one in usable if one.payload == payload for made in one.signatures if made.plausible)
+    return Envelope(payload, tuple(dict.fromkeys(made))[:MAX_SIGNATURES]).text()
 
 
 def _stage(directory: Path) -> Staging:

@@ -14,8 +14,9 @@ from clusterstacks.releases.oci.descriptors import EMPTY, EMPTY_TYPE, Descriptor
 from clusterstacks.releases.oci.dockerconfig import Credentials
 from clusterstacks.releases.oci.errors import ContentCorrupt, ManifestInvalid, ManifestUnsupported
 from clusterstacks.releases.oci.manifests import MAX_BLOBS, OCI_INDEX, OCI_MANIFEST, write_manifest
+from clusterstacks.releases.oci.referrers import Referrers
 from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.oci.signatures import ENVELOPE_TYPE, attach, cosign_signatures, cosign_tag, envelopes
+from clusterstacks.releases.oci.signatures import ENVELOPE_TYPE, attach, cosign_tag, find_evidence
 from tests.support.registry_double import digest
 from tests.support.scripted_server import ScriptedServer, says
 
@@ -339,9 +340,11 @@ async def test_an_envelope_becomes_a_referrer(double: RegistryDouble, registry: 
     assert await attach(registry, "v1", b'{"one": 1}') == first
     await attach(registry, subject, b'{"two": 2}')
 
-    assert set(await envelopes(registry, subject)) == {b'{"one": 1}', b'{"two": 2}'}
-    assert len(await registry.referrers(subject)) == 2
-    assert await registry.referrers(subject, "other/type") == ()
+    evidence = await find_evidence(registry, await registry.manifest(subject))
+    assert set(evidence.envelopes) == {b'{"one": 1}', b'{"two": 2}'}
+    assert (evidence.problems, evidence.complete) == ((), True)
+    assert len((await registry.referrers(subject)).members) == 2
+    assert await registry.referrers(subject, "other/type") == Referrers()
     fallback = ("kaas/stacks", subject.replace(":", "-"))
     assert (fallback in double.manifests) is not listed
 
@@ -355,7 +358,8 @@ async def test_an_index_keeps_the_referrers_of_others(double: RegistryDouble, re
 
     await attach(registry, subject, b"{}")
 
-    assert [member.artifact_type for member in await registry.referrers(subject)] == ["other/type", ENVELOPE_TYPE]
+    listed = (await registry.referrers(subject)).members
+    assert [member.artifact_type for member in listed] == ["other/type", ENVELOPE_TYPE]
 
 
 async def test_a_referrer_of_another_manifest_is_no_evidence(double: RegistryDouble, registry: Registry) -> None:
@@ -366,8 +370,10 @@ async def test_a_referrer_of_another_manifest_is_no_evidence(double: RegistryDou
     other = double.tags("v2", MANIFEST + b" ", OCI_MANIFEST)
     double.tags(other.replace(":", "-"), raw, OCI_INDEX)
 
-    assert [member.digest for member in await registry.referrers(other)] == [stranger]
-    assert await envelopes(registry, other) == ()
+    assert [member.digest for member in (await registry.referrers(other)).members] == [stranger]
+    evidence = await find_evidence(registry, await registry.manifest(other))
+    assert evidence.envelopes == ()
+    assert evidence.problems == (f"referrer {stranger}: it belongs to another manifest",)
 
 
 async def test_cosigns_signatures_are_found(double: RegistryDouble, registry: Registry) -> None:
@@ -383,7 +389,7 @@ async def test_cosigns_signatures_are_found(double: RegistryDouble, registry: Re
     raw = write_manifest(artifact_type="", layers=layers, config=describe(EMPTY, EMPTY_TYPE))
     double.tags(cosign_tag(subject), raw, OCI_MANIFEST)
 
-    [found] = await cosign_signatures(registry, subject)
+    [found] = (await find_evidence(registry, await registry.manifest(subject))).cosign
 
     assert (found.payload, found.signature) == (payload, b"signature")
     assert cosign_tag(subject).endswith(".sig")
