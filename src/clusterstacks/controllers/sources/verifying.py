@@ -90,7 +90,11 @@ async def judge(
 
 def uncovered(release: Release) -> str:
     """Say that a release is used with charts that no signature of it covers; empty where it holds all it needs."""
-    needs = [f"{chart} needs {one}" for chart, lacking in sorted(release.lacking.items()) for one in lacking]
+    needs = [
+        f"{chart} needs {one} of {one.repository or 'its own charts/'}"
+        for chart, lacking in sorted(release.lacking.items())
+        for one in lacking
+    ]
     needs += [f"{one.chart} needs {one}" for one in release.dependencies]
     if not needs:
         return ""
