@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pytest
-
-from clusterstacks.api.names import Kind
+from clusterstacks.api.names import SOURCE_CREDENTIALS_LABEL, Kind
+from clusterstacks.domain.allowing import AllowedHosts
 from clusterstacks.releases.contents import survey
 from tests.integration.controllers.test_chart_dependencies import ALLOWED, depending, resolved
 from tests.integration.controllers.test_signatures import below_the_operators_directory, trusting
-from tests.integration.controllers.test_sources import following
+from tests.integration.controllers.test_sources import following, secret
 from tests.support.chart_repository import chart_repository
+from tests.support.github_double import OWNER, REPOSITORY, TOKEN, GitHubDouble
 from tests.support.operating import condition_of, is_unready
 from tests.support.signing import ecdsa_key, signed
 
@@ -73,3 +73,71 @@ async def test_sec_9_signatures_that_are_asked_for_later_do_not_cover_charts_of_
 
         await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_unready)
         await world.shows(world.namespace, {"text": "hello"})
+
+
+async def test_sec_10_a_path_of_an_api_does_not_lead_past_what_is_allowed(world: World) -> None:
+    async with GitHubDouble.started() as github:
+        host = github.url.split("/")[2]
+        async with world.operator(allowed_sources=AllowedHosts.parse(f"{host}/{OWNER}")):
+            place = {"owner": OWNER, "repository": REPOSITORY, "url": f"http://{host}/team-evil/public"}
+            await world.create(following(world, {"github": place, "interval": "1s"}))
+
+            words = ["spec.source.github.url", "/team-evil/public", f"write http://{host}/api/v3"]
+            await world.says(Kind.CLUSTER_STACK, world.namespace, "ReleasesSynced", "SourceNotAllowed", words=words)
+            assert github.asked == []
+
+
+async def test_sec_11_only_a_secret_that_is_meant_for_a_source_is_sent_to_one(world: World) -> None:
+    name = world.stack.release("v1")
+    async with GitHubDouble.started(private=True) as github:
+        github.add(name.release, world.stack.files("v1", {}))
+        allowed = AllowedHosts.parse(f"{github.url.split('/')[2]}/{OWNER}")
+        place = {"owner": OWNER, "repository": REPOSITORY, "url": github.url}
+        source = {"github": place, "interval": "1s", "credentials": {"secretName": "login"}}
+        async with world.operator(allowed_sources=allowed, plain_http_credentials=allowed):
+            await service_account_token(world, "login")
+            await world.create(following(world, source))
+            words = ["login", "is of type kubernetes.io/service-account-token", "kubernetes.io/basic-auth"]
+            await world.says(Kind.CLUSTER_STACK, world.namespace, "ReleasesSynced", words=words)
+            assert github.asked == []
+
+            secrets = await world.client.resource("", "Secret")
+            await world.client.delete(secrets, "login", world.namespace)
+            await secret(world, "login", {"token": TOKEN}, labelled=False)
+            command = f"kubectl -n {world.namespace} label secret login {SOURCE_CREDENTIALS_LABEL}=true"
+            await world.says(Kind.CLUSTER_STACK, world.namespace, "ReleasesSynced", words=[command])
+            assert github.asked == []
+
+            labels = {"metadata": {"labels": {SOURCE_CREDENTIALS_LABEL: "true"}}}
+            await world.client.merge_patch(secrets, "login", labels, world.namespace)
+            await world.release_ready(name)
+
+
+async def test_sec_11_nothing_goes_over_plain_http_unless_the_operator_was_started_so(world: World) -> None:
+    async with GitHubDouble.started(private=True) as github:
+        host = github.url.split("/")[2]
+        place = {"owner": OWNER, "repository": REPOSITORY, "url": github.url}
+        source = {"github": place, "interval": "1s", "credentials": {"secretName": "login"}}
+        async with world.operator(allowed_sources=AllowedHosts.parse(host)):
+            await secret(world, "login", {"token": TOKEN})
+            await world.create(following(world, source))
+
+            words = ["Secret", "login", "over plain HTTP", f"--plain-http-credentials {host}"]
+            await world.says(Kind.CLUSTER_STACK, world.namespace, "ReleasesSynced", words=words)
+            assert github.asked == []
+
+
+async def service_account_token(world: World, name: str) -> None:
+    """Write a token of a service account, as Kubernetes keeps it in a Secret."""
+    account = {"name": name, "namespace": world.namespace}
+    await world.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+    annotations = {"kubernetes.io/service-account.name": name}
+    await world.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {**account, "annotations": annotations},
+            "type": "kubernetes.io/service-account-token",
+            "stringData": {"token": TOKEN},
+        }
+    )

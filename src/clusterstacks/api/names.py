@@ -29,6 +29,9 @@ DIGEST_ANNOTATION: Final = "clusterstack.x-k8s.io/digest"
 CHARTS_ANNOTATION: Final = "clusterstack.x-k8s.io/chart-dependencies"
 """On a ClusterStackRelease: the charts that were resolved at the first download, as JSON (ours)."""
 
+SOURCE_CREDENTIALS_LABEL: Final = "clusterstack.x-k8s.io/source-credentials"
+"""On a Secret of type Opaque: ``"true"`` says that it may be sent to the source of a ClusterStack (ours)."""
+
 PAUSED_ANNOTATION: Final = "cluster.x-k8s.io/paused"
 """Its presence pauses an object, whatever its value."""
 
