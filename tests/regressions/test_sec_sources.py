@@ -84,7 +84,7 @@ async def test_sec_10_a_path_of_an_api_does_not_lead_past_what_is_allowed(world:
 
             words = ["spec.source.github.url", "/team-evil/public", f"write http://{host}/api/v3"]
             await world.says(Kind.CLUSTER_STACK, world.namespace, "ReleasesSynced", "SourceNotAllowed", words=words)
-            assert github.asked == []
+            assert github.asked() == []
 
 
 async def test_sec_11_only_a_secret_that_is_meant_for_a_source_is_sent_to_one(world: World) -> None:
@@ -99,14 +99,14 @@ async def test_sec_11_only_a_secret_that_is_meant_for_a_source_is_sent_to_one(wo
             await world.create(following(world, source))
             words = ["login", "is of type kubernetes.io/service-account-token", "kubernetes.io/basic-auth"]
             await world.says(Kind.CLUSTER_STACK, world.namespace, "ReleasesSynced", words=words)
-            assert github.asked == []
+            assert github.asked() == []
 
             secrets = await world.client.resource("", "Secret")
             await world.client.delete(secrets, "login", world.namespace)
             await secret(world, "login", {"token": TOKEN}, labelled=False)
             command = f"kubectl -n {world.namespace} label secret login {SOURCE_CREDENTIALS_LABEL}=true"
             await world.says(Kind.CLUSTER_STACK, world.namespace, "ReleasesSynced", words=[command])
-            assert github.asked == []
+            assert github.asked() == []
 
             labels = {"metadata": {"labels": {SOURCE_CREDENTIALS_LABEL: "true"}}}
             await world.client.merge_patch(secrets, "login", labels, world.namespace)
@@ -124,7 +124,7 @@ async def test_sec_11_nothing_goes_over_plain_http_unless_the_operator_was_start
 
             words = ["Secret", "login", "over plain HTTP", f"--plain-http-credentials {host}"]
             await world.says(Kind.CLUSTER_STACK, world.namespace, "ReleasesSynced", words=words)
-            assert github.asked == []
+            assert github.asked() == []
 
 
 async def service_account_token(world: World, name: str) -> None:
