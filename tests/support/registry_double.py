@@ -31,9 +31,10 @@ class RegistryDouble:
 
     A test sets: ``users`` (passwords by name; then every request needs a token, and ``granted`` holds the scopes of
     each), ``life`` (seconds a token is good), ``realm`` (where tokens are), ``challenge`` (then nobody comes in),
-    ``referrers`` (whether it keeps such lists), ``page`` (tags on one), ``upload_host`` (where uploads go), ``hidden``
-    (blobs that are there for a mount only), ``least`` (bytes of a part of an upload), ``cuts`` (after how many bytes
-    each of the next transfers breaks) and ``extra`` (headers of manifests).
+    ``referrers`` (whether it keeps such lists), ``listed`` (what these lists begin with), ``page`` (tags on one),
+    ``upload_host`` (where uploads go), ``hidden`` (blobs that are there for a mount only), ``least`` (bytes of a part
+    of an upload), ``cuts`` (after how many bytes each of the next transfers breaks), ``failing`` (targets of manifests
+    that are answered with 500) and ``extra`` (headers of manifests).
     """
 
     def __init__(self) -> None:
@@ -47,10 +48,12 @@ class RegistryDouble:
         self.token_requests: list[web.Request] = []
         self.forms: list[dict[str, Any]] = []
         self.referrers = True
+        self.listed: list[object] = []
         self.page = 1000
         self.upload_host = ""
         self.least = 0
         self.cuts: list[int] = []
+        self.failing: set[str] = set()
         self.life: object = 300
         self.realm = ""
         self.challenge = ""
@@ -168,6 +171,8 @@ class RegistryDouble:
             if subject and self.referrers:
                 headers["OCI-Subject"] = subject["digest"]
             return web.Response(status=201, headers=headers)
+        if target in self.failing:
+            return web.Response(status=500)
         if (repository, target) not in self.manifests:
             return web.json_response({"errors": [{"code": "MANIFEST_UNKNOWN"}]}, status=404)
         raw, media_type = self.manifests[repository, target]
@@ -242,9 +247,9 @@ class RegistryDouble:
         return web.Response(status=status, headers=headers)
 
     def _referrers(self, repository: str, wanted: str) -> web.StreamResponse:
-        members = []
+        members = [*self.listed]
         for (owner, name), (raw, media_type) in self.manifests.items():
-            document = orjson.loads(raw)
+            document = orjson.loads(raw) if raw.startswith(b"{") else {}
             if owner == repository and name == digest(raw) and (document.get("subject") or {}).get("digest") == wanted:
                 member = {"mediaType": media_type, "digest": name, "size": len(raw)}
                 members.append({**member, "artifactType": document.get("artifactType")})

@@ -16,6 +16,9 @@ from clusterstacks.api.meta import (
     Resource,
 )
 
+MAX_SIGNERS = 64
+"""Most keys noted; arbitrary, more than a rotation of all keys of one verification needs."""
+
 
 class ClusterStackReleaseSpec(Model):
     """What belongs to the release."""
@@ -34,6 +37,11 @@ class ClusterStackReleaseStatus(Model):
         default="", description="Kubernetes version the release is made for, for example v1.35.4."
     )
     digest: Name = Field(default="", description="Digest of the release's files, sha256:<hex>.")
+    signed_by: tuple[Name, ...] = Field(
+        default=(),
+        max_length=MAX_SIGNERS,
+        description="Fingerprints of the trusted keys that were found to have signed these files.",
+    )
     resources: tuple[Resource, ...] = Field(
         default=(),
         max_length=LIST_LENGTH,

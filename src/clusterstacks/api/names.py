@@ -32,6 +32,9 @@ CHARTS_ANNOTATION: Final = "clusterstack.x-k8s.io/chart-dependencies"
 ADOPT_ANNOTATION: Final = "clusterstack.x-k8s.io/adopt-addons-of"
 """On a Cluster: ``namespace/name`` of another Cluster whose delivered addons it takes over (ours)."""
 
+SOURCE_CREDENTIALS_LABEL: Final = "clusterstack.x-k8s.io/source-credentials"
+"""On a Secret of type Opaque: ``"true"`` says that it may be sent to the source of a ClusterStack (ours)."""
+
 PAUSED_ANNOTATION: Final = "cluster.x-k8s.io/paused"
 """Its presence pauses an object, whatever its value."""
 

@@ -49,8 +49,8 @@ class GithubPlace(Model):
     url: Location = Field(
         default="",
         pattern=r"^(https?://[^/?#@]+(/[^?#]*)?)?$",
-        description="Address of the API of a GitHub Enterprise Server, for example https://github.example.org/api/v3; "
-        "that of github.com when absent.",
+        description="Address of the API of a GitHub Enterprise Server: https://github.example.org/api/v3, or without "
+        "that path; no other path is accepted. That of github.com when absent.",
     )
 
 
@@ -142,8 +142,9 @@ class SourceSpec(Model):
     directory: DirectoryPlace | None = Field(default=None, description="A directory on the operator's disk.")
     credentials: SecretRef | None = Field(
         default=None,
-        description="Who asks: a Secret of type kubernetes.io/dockerconfigjson, or one with the keys username and "
-        "password, or one with the key token. Nobody in particular when absent.",
+        description="Who asks: a Secret of type kubernetes.io/dockerconfigjson or kubernetes.io/basic-auth, or one of "
+        "type Opaque with the label clusterstack.x-k8s.io/source-credentials=true and the key token, or the keys "
+        "username and password. Nobody in particular when absent.",
     )
     ca: CaRef | None = Field(
         default=None, description="Certificates trusted instead of those of the operator's system."

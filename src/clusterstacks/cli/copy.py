@@ -64,6 +64,7 @@ def copy(
     what = "copied to" if copied.new else "is there already with the same content:"
     tell(f"{name} {what} {sink.at(source.tag)}@{copied.digest}")
     tell(f"signatures and other documents of it: {copied.signatures}")
+    output.note_some("not copied", copied.problems)
     if images:
         output.print_text("".join(f"{image}\n" for image in found), None if images == STANDARD_OUTPUT else images)
 

@@ -35,6 +35,9 @@ FAILED = 1
 MUST_CHANGE = 2
 BUG = 70  # EX_SOFTWARE of sysexits.h
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+NOTED = 10
+"""How many texts of one kind are printed (arbitrary: a screen has room for the result, too)."""
 TRACE_VARIABLE = "CSCTL_TRACEBACK"
 
 _FULL = "make room on that disk"
@@ -157,6 +160,14 @@ def say(text: str, *, colour: str | None = None, bold: bool = False) -> None:
 def note(text: str) -> None:
     """Print a line beside the result."""
     click.echo(printable(text), err=True)
+
+
+def note_some(label: str, texts: Sequence[str]) -> None:
+    """Print the first of some texts beside the result, each on a line, and how many more there are."""
+    for text in texts[:NOTED]:
+        note(f"{label}: {text}")
+    if len(texts) > NOTED:
+        note(f"{label}: {len(texts) - NOTED} more")
 
 
 def program() -> str:

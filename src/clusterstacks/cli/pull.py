@@ -44,6 +44,7 @@ def pull(reference: str, directory: Path, ca: Path | None, *, plain_http: bool) 
     pulled = asyncio.run(_pull(location, location.release, directory, Trust(ca, plain_http=plain_http)))
     what = "pulled into" if pulled.new else "is there already with the same content:"
     output.say(f"{pulled.release.name} {what} {pulled.path} ({pulled.release.digest})")
+    output.note_some("signature not read", pulled.problems)
     if pulled.signed:
         output.say(f"verify who signed it: csctl verify {shlex.quote(str(pulled.path))} --key <public key>")
 

@@ -40,8 +40,7 @@ def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, 
     require(contents.release, verification)
     if form == "text":
         output.say(f"{contents.release} is signed by {', '.join(verification.signed_by)}")
-        for problem in verification.problems:
-            output.note(f"not counted: {problem}")
+        output.note_some("not counted", verification.problems)
 
 
 async def _verified(release: str, keys: list[PublicKey], trust: Trust) -> tuple[Contents, Verification]:

@@ -64,8 +64,9 @@ class _Pattern:
         return self.port == "*" or place.port == (int(self.port) if self.port else place.usual_port)
 
     def _allows_path(self, path: tuple[str, ...]) -> bool:
+        # An empty part is one, too: to many servers //team is another place than /team.
         return len(path) >= len(self.path) and all(
-            re.fullmatch(re.escape(wanted).replace(r"\*", ".*"), part, re.DOTALL)
+            part and re.fullmatch(re.escape(wanted).replace(r"\*", ".*"), part, re.DOTALL)
             for wanted, part in zip(self.path, path, strict=False)
         )
 
@@ -89,10 +90,21 @@ class _Place:
         if usual is None or not parts.hostname or parts.username is not None or "\\" in url or not url.isprintable():
             return None
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname.removesuffix(".")
-        path = tuple(unquote(part) for part in parts.path.split("/") if part)
-        if any(part in (".", "..") or "/" in part or "\\" in part for part in path):
+        path = tuple(unquote(part) for part in parts.path.removeprefix("/").removesuffix("/").split("/"))
+        if any(map(_leads_elsewhere, path)):
             return None
         return cls(host, usual if port is None else port, usual, path)
+
+
+def _leads_elsewhere(part: str) -> bool:
+    """Whether some server takes a part of a path, decoded once, for more than one part or for the way up.
+
+    Proxies in a row decode again, and some servers cut off parameters, which a semicolon begins.
+    """
+    decoded = unquote(part)
+    while decoded != part:
+        part, decoded = decoded, unquote(decoded)
+    return part.partition(";")[0] in (".", "..") or "/" in part or "\\" in part
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,11 @@ class SourceAddress:
     api: str = ""
     plain_http: bool = False
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is asked over HTTP without TLS."""
+        return self.plain_http or (self.api or self.place).startswith("http://")
+
     def __str__(self) -> str:
         match self.kind:
             case SourceKind.OCI:

@@ -46,6 +46,7 @@ class Settings:
     source: SourceSpec = OWN_DIRECTORY
     source_ca: str = field(default="", repr=False)
     allowed_sources: AllowedHosts = NOTHING_ALLOWED
+    plain_http_credentials: AllowedHosts = NOTHING_ALLOWED
     chart_repositories: AllowedHosts = NOTHING_ALLOWED
     release_dir: Path = Path("/releases")
     cache_dir: Path = Path("/var/cache/cluster-stacks")
@@ -79,6 +80,7 @@ def _settings(found: argparse.Namespace, environ: Mapping[str, str]) -> Settings
         source=source_of(found, environ),
         source_ca=read_text("--source-ca", found.source_ca),
         allowed_sources=AllowedHosts.parse(found.allowed_sources),
+        plain_http_credentials=AllowedHosts.parse(found.plain_http_credentials),
         chart_repositories=AllowedHosts.parse(found.chart_repositories),
         release_dir=found.release_dir,
         cache_dir=found.cache_dir,

@@ -75,6 +75,13 @@ def add_source_options(parser: argparse.ArgumentParser) -> None:
         "default: nothing",
     )
     add(
+        "--plain-http-credentials",
+        default="",
+        metavar="HOST[/PATH],...",
+        help="sources that are sent the credentials of a ClusterStack's Secret over HTTP without TLS, where anyone on "
+        "the way can read them; default: none",
+    )
+    add(
         "--chart-repositories",
         default="",
         metavar="HOST[/PATH],...",

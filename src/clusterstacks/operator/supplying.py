@@ -58,7 +58,11 @@ class Supplies:
         )
         self._secrets = SecretReader(client)
         opener = SourceOpener(
-            secrets=self._secrets, release_dir=settings.release_dir, ca=settings.source_ca, environ=environ
+            secrets=self._secrets,
+            release_dir=settings.release_dir,
+            ca=settings.source_ca,
+            environ=environ,
+            plain_http_credentials=settings.plain_http_credentials,
         )
         self._sources = Sources(opener, clock)
         self.listings = Listings(self._sources, clock, changed)

@@ -13,8 +13,14 @@ It is none of the release's files: those are what it signs.
 MAX_SIGNATURE_BYTES = 1024 * 1024
 """Largest envelope or manifest read (arbitrary; an envelope for ten files has 3 KB)."""
 
-MAX_SIGNATURES = 16
-"""Most envelopes, and most cosign signatures, looked at (arbitrary; two is a key rotation)."""
+MAX_SIGNATURES = 1000
+"""Most signatures of one envelope (arbitrary; a key rotation leaves two, but 'csctl pull' joins what others added)."""
+
+MAX_CANDIDATES = 500
+"""Most envelopes, and most cosign signatures, looked at beside one release.
+
+Arbitrary: a key rotation leaves two, everything above was added by others; 500 cost a thousand requests.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +44,12 @@ class Evidence:
         envelopes: DSSE envelopes, as JSON.
         manifest: The OCI manifest the release came with, which cosign signs; empty from other sources.
         cosign: Signatures of that manifest.
+        problems: Why something that claims to be a signature could not be read, and what was not looked at.
+        complete: Whether all signatures were looked at; what could be read in vain counts as looked at.
     """
 
     envelopes: tuple[bytes, ...] = ()
     manifest: bytes = b""
     cosign: tuple[CosignSignature, ...] = ()
+    problems: tuple[str, ...] = ()
+    complete: bool = True

@@ -43,11 +43,13 @@ class Pulled:
         release: The release, opened.
         new: Whether it was not there before.
         signed: Whether signatures lie beside it; none of them was verified.
+        problems: Which signatures of the source could not be read.
     """
 
     release: Release
     new: bool
     signed: bool
+    problems: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -81,7 +83,8 @@ async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pul
     envelope = joined((*beside.envelopes, *evidence.envelopes), files.text())
     if envelope is not None:
         await asyncio.to_thread(_write, directory, f"{name}{SIGNATURE_SUFFIX}", envelope)
-    return Pulled(replace(release, contents=replace(release.contents, root=target)), new, envelope is not None)
+    there = replace(release, contents=replace(release.contents, root=target))
+    return Pulled(there, new, envelope is not None, evidence.problems)
 
 
 def joined(envelopes: Iterable[bytes], own: bytes) -> bytes | None:
@@ -100,8 +103,8 @@ def joined(envelopes: Iterable[bytes], own: bytes) -> bytes | None:
     if not usable:
         return None
     payload = own if any(one.payload == own for one in usable) else usable[0].payload
-    signatures = dict.fromkeys(made for one in usable if one.payload == payload for made in one.signatures)
-    return Envelope(payload, tuple(signatures)[:MAX_SIGNATURES]).text()
+    made = (made for one in usable if one.payload == payload for made in one.signatures if made.plausible)
+    return Envelope(payload, tuple(dict.fromkeys(made))[:MAX_SIGNATURES]).text()
 
 
 def _stage(directory: Path) -> Staging:

@@ -6,7 +6,7 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.names import Kind
+from clusterstacks.api.names import SOURCE_CREDENTIALS_LABEL, Kind
 from clusterstacks.domain.allowing import AllowedHosts
 from clusterstacks.operator.settings import parse_settings
 from tests.support.github_double import OWNER, REPOSITORY, TOKEN, GitHubDouble
@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from tests.support.registries import RegistryServer
 
 
-async def secret(world: World, name: str, values: Mapping[str, str], kind: str = "Opaque") -> None:
-    """Write a Secret beside the ClusterStacks."""
+async def secret(
+    world: World, name: str, values: Mapping[str, str], kind: str = "Opaque", *, labelled: bool = True
+) -> None:
+    """Write a Secret beside the ClusterStacks; ``labelled`` as credentials of a source."""
     data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
-    metadata = {"name": name, "namespace": world.namespace}
+    labels = {SOURCE_CREDENTIALS_LABEL: "true"} if labelled else {}
+    metadata = {"name": name, "namespace": world.namespace, "labels": labels}
     manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": kind, "data": data}
     secrets = await world.client.resource("", "Secret")
     await world.client.apply(secrets, manifest, manager="tests", force=True)
@@ -91,7 +94,7 @@ async def test_github_with_a_token_out_of_a_secret(world: World) -> None:
         allowed = AllowedHosts.parse(f"{github.url.split('/')[2]}/{OWNER}")
         github.add(name.release, world.stack.files("v1", {}))
         github.add("v0.1.0", {"notes.txt": b"a foreign tag"})
-        async with world.operator(allowed_sources=allowed):
+        async with world.operator(allowed_sources=allowed, plain_http_credentials=allowed):
             await secret(world, "login", {"token": TOKEN})
             place = {"owner": OWNER, "repository": REPOSITORY, "url": github.url}
             source = {"github": place, "interval": "1s", "credentials": {"secretName": "login"}}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from clusterstacks.api.names import DIGEST_ANNOTATION, Kind
+from clusterstacks.api.names import DIGEST_ANNOTATION, SOURCE_CREDENTIALS_LABEL, Kind
 from clusterstacks.api.source import SourceSpec
 from clusterstacks.devcluster.binaries import resolve
 from clusterstacks.operator.settings import parse_settings
@@ -113,8 +113,11 @@ def test_every_example_is_a_source_that_the_page_allows() -> None:
     page = Page.read(PAGE)
     allowed = parse_settings(_flags(page.others["sh"][1])).allowed_sources
 
-    for text in page.others["yaml"]:
-        source = SourceSpec.model_validate(yaml.safe_load(text))
+    for document in map(yaml.safe_load, page.others["yaml"]):
+        if document.get("kind") == "Secret":
+            assert document["metadata"]["labels"] == {SOURCE_CREDENTIALS_LABEL: "true"}
+            continue
+        source = SourceSpec.model_validate(document)
         if source.github:
             assert allowed.allows(f"https://github.com/{source.github.owner}/{source.github.repository}")
         elif source.http:

@@ -23,6 +23,9 @@ ALLOWED = [
     ("ghcr.io/org", "https://ghcr.io/%6frg/x"),
     ("[2001:db8::1]:5000", "oci://[2001:DB8::1]:5000/x"),
     ("127.0.0.1:5000", "http://127.0.0.1:5000/x"),
+    ("ghcr.io", "https://ghcr.io//org/100%25.tgz"),
+    ("ghcr.io/org", "https://ghcr.io/org//x"),
+    ("ghcr.io/org", "https://ghcr.io/org/a;b/..c/x..;y"),
     (" a.example , b.example,", "https://b.example"),
 ]
 REFUSED = [
@@ -51,6 +54,13 @@ REFUSED = [
     ("ghcr.io/org", "https://ghcr.io/org/%2e%2e/other"),
     ("ghcr.io/org", "https://ghcr.io/org%2f..%2fother"),
     ("ghcr.io/*/charts", "oci://ghcr.io/a/b/charts"),
+    ("ghcr.io/*/charts", "https://ghcr.io//charts"),
+    ("ghcr.io/org", "https://ghcr.io//org/x"),
+    ("ghcr.io/org", "https://ghcr.io/org/..;/other"),
+    ("ghcr.io/org", "https://ghcr.io/org/..;a=b/other"),
+    ("ghcr.io/org", "https://ghcr.io/org/%252e%252e/other"),
+    ("ghcr.io/org", "https://ghcr.io/org/x%25252f..%25252fother"),
+    ("ghcr.io/org", "https://ghcr.io/org%255cother"),
     ("127.0.0.1:5000", "http://127.0.0.1:5001/x"),
     ("[2001:db8::1]", "oci://[2001:db8::2]/x"),
 ]

@@ -73,6 +73,7 @@ def test_it_is_read(arguments: list[str], environ: dict[str, str], address: Sour
         (["--verification-policy=Warn"], "--verification-keys"),
         (["--allowed-sources=https://x"], "is no host"),
         (["--chart-repositories=a b"], "is no host"),
+        (["--plain-http-credentials=http://a"], "is no host"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(

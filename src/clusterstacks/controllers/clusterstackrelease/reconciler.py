@@ -22,6 +22,7 @@ from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.objects import split_api_version
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 from clusterstacks.releases.errors import DigestMismatch
+from clusterstacks.releases.signing.errors import SignaturesUnclear
 
 if TYPE_CHECKING:
     from clusterstacks.apply.engine import Applier
@@ -132,6 +133,8 @@ class ReleaseReconciler:
             moved(draft, error.message)
         elif isinstance(error, Unsigned):
             unsigned(draft, error.message, required=True)
+        elif isinstance(error, SignaturesUnclear):
+            draft.false(ReleaseCondition.SIGNATURE_VERIFIED, error.code, error.message)
         elif concerns_charts(error):
             draft.false(ReleaseCondition.DEPENDENCIES_RESOLVED, error.code, error.message)
 

@@ -46,6 +46,7 @@ class _Watch:
     origin: Origin
     due: float
     asked: bool = False  # the answer is under way, and wakes the release
+    failure: str = ""  # why the last look failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,7 @@ class Vigilance:
     def seen(self, draft: Draft, origin: Origin, verdict: Verdict | None) -> None:
         """Note what a download has shown."""
         draft.true(ReleaseCondition.SOURCE_UNCHANGED)
+        draft.status.pop("signedBy", None)  # it may be another content than before
         _judged(draft, verdict)
         self._watches[draft.key] = _Watch(origin, self._next())
 
@@ -113,14 +115,14 @@ class Vigilance:
     async def _look(self, draft: Draft, name: ReleaseName, watch: _Watch) -> None:
         sight, soon = None, not _is_applied(draft)
         try:
-            pins = Pins.of(draft.manifest)
-            sight = await self.supply.look(draft.key, watch.origin, name, pins)
-            watch.asked = sight is None
+            pinned = Pins.of(draft.manifest).digest
+            sight = await self.supply.look(draft.key, watch.origin, name, draft.manifest)
+            watch.asked, watch.failure = sight is None, ""
         except ClusterStacksError as error:
             log.info("the source of %s could not be looked at, which changes nothing: %s", name, error)
-            watch.asked = False
+            watch.asked, watch.failure = False, error.message
         if sight is not None:
-            _compare(draft, name, sight, pins.digest)
+            _compare(draft, name, sight, pinned)
             if sight.verdict is not None:
                 _judged(draft, sight.verdict)
                 soon = sight.verdict.refused
@@ -131,7 +133,9 @@ class Vigilance:
         if found is not None and found.status == "False" and found.reason == Reason.SIGNATURE_REQUIRED:
             return Waiting(found.reason, found.message, self.rest(draft.key))
         if found is None and trust is not None and trust.required and not _is_applied(draft):
-            return Waiting("SignatureUnknown", "its signatures have not been looked at yet", self.rest(draft.key))
+            why = self._watches[draft.key].failure if draft.key in self._watches else ""
+            message = why or "its signatures have not been looked at yet"
+            return Waiting("SignatureUnknown", message, self.rest(draft.key))
         return None
 
     def _next(self, *, soon: bool = False) -> float:
@@ -164,7 +168,11 @@ def _compare(draft: Draft, name: ReleaseName, sight: Sight, pinned: str) -> None
 def _judged(draft: Draft, verdict: Verdict | None) -> None:
     if verdict is None:
         draft.drop(ReleaseCondition.SIGNATURE_VERIFIED)
-    elif not verdict.complaint:
+        return
+    # Content that a key has signed stays signed: whether that key is trusted is asked of this list from now on.
+    if verdict.signers:
+        draft.status["signedBy"] = list(verdict.signers)
+    if not verdict.complaint:
         draft.true(ReleaseCondition.SIGNATURE_VERIFIED)
     else:
         unsigned(draft, verdict.complaint, required=verdict.required)

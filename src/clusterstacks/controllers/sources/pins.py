@@ -18,6 +18,16 @@ if TYPE_CHECKING:
     from clusterstacks.releases.release import Release
 
 
+def signers_of(release: Manifest) -> tuple[str, ...]:
+    """Return the fingerprints of the keys that were found to have signed what is pinned; none after a move."""
+    status = mapping(release, "status")
+    pinned = mapping(release, "metadata", "annotations").get(DIGEST_ANNOTATION)
+    if not pinned or status.get("digest") != pinned:
+        return ()
+    signers = status.get("signedBy")
+    return tuple(one for one in signers if isinstance(one, str)) if isinstance(signers, list) else ()
+
+
 @dataclass(frozen=True, slots=True)
 class Pins:
     """What exactly must be used.

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.controllers.sources.charts import concerns_charts
-from clusterstacks.controllers.sources.pins import Pins
-from clusterstacks.controllers.sources.verifying import Unsigned, Verdict, judge, trusted_keys
+from clusterstacks.controllers.sources.pins import Pins, signers_of
+from clusterstacks.controllers.sources.verifying import Unsigned, Verdict, judge, trusted_keys, uncovered
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.fleet.owners import leading_stack
-from clusterstacks.releases.errors import DigestMismatch, ReleaseNotFound, SourceUnavailable
+from clusterstacks.releases.errors import DigestMismatch, ReleaseBroken, ReleaseNotFound, SourceUnavailable
+from clusterstacks.releases.evidence import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.dependencies.vendoring import ChartDependencies
     from clusterstacks.releases.release import Release
+    from clusterstacks.releases.sources import ReleaseSource
     from clusterstacks.releases.store import ReleaseStore
     from clusterstacks.runtime.errands import Errands
     from clusterstacks.runtime.store import Store
@@ -45,6 +47,14 @@ class Origin:
 
     terms: SourceTerms
     trust: Trust | None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a ClusterStackRelease says of its release: what is pinned, and which keys are known to have signed that."""
+
+    pins: Pins
+    signers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,29 +142,39 @@ class Supply:
         if held is not None:
             return Obtained(held, None, fresh=False)
         origin = await self.origin(release)
-        return await self.errands.result(key, ("download", origin, pins), partial(self._bring, key, origin, name, pins))
+        bring = partial(self._bring, key, origin, name, Known(pins, signers_of(release)))
+        return await self.errands.result(key, ("download", origin, pins), bring)
 
-    async def look(self, key: ObjectKey, origin: Origin, name: ReleaseName, pins: Pins) -> Sight | None:
+    async def look(self, key: ObjectKey, origin: Origin, name: ReleaseName, release: Manifest) -> Sight | None:
         """Return what the source has now, at the cost of one or two small requests; None while it is being asked.
+
+        Args:
+            key: The object that asks.
+            origin: The source, and whose signatures are wanted.
+            name: The release's.
+            release: Its ClusterStackRelease, which says what is pinned and who is known to have signed that.
 
         Raises:
             SpecError: The source cannot be used.
+            SignaturesUnclear: Whether a trusted key signed it cannot be found out now.
             DependencyError: The source cannot be read.
         """
-        return await self.errands.result(key, ("look", origin, pins), partial(self._look, origin, name, pins))
+        known = Known(Pins.of(release), signers_of(release))
+        return await self.errands.result(key, ("look", origin, known), partial(self._look, origin, name, known))
 
-    async def _bring(self, key: ObjectKey, origin: Origin, name: ReleaseName, pins: Pins) -> Obtained:
+    async def _bring(self, key: ObjectKey, origin: Origin, name: ReleaseName, known: Known) -> Obtained:
         verdicts: list[Verdict] = []
 
         async def approve(release: Release) -> None:
             """Nobody is asked for the charts of a release that may not be used."""
             if origin.trust is not None:
-                verdicts.append(await self._judge(origin.trust, live, name, release))
+                signers = known.signers if release.digest == known.pins.digest else ()
+                verdicts.append(await self._judge(origin.trust, live, release, signers))
                 if verdicts[-1].refused:
                     raise Unsigned(verdicts[-1].complaint)
 
         async with self.sources.open(origin.terms) as live, live.turn(DOWNLOAD_DEADLINE):
-            release = await self._fetch(key, live, name, pins, approve)
+            release = await self._fetch(key, live, name, known.pins, approve)
             if not verdicts:
                 await approve(release)
         return Obtained(release, verdicts[-1] if verdicts else None, fresh=True)
@@ -194,8 +214,8 @@ class Supply:
                 self._broken[key] = (stated, error)
             raise
 
-    async def _look(self, origin: Origin, name: ReleaseName, pins: Pins) -> Sight:
-        place, trust = str(origin.terms.address), origin.trust
+    async def _look(self, origin: Origin, name: ReleaseName, known: Known) -> Sight:
+        place, trust, pins = str(origin.terms.address), origin.trust, known.pins
         async with self.sources.open(origin.terms) as live, live.turn(LOOK_DEADLINE):
             try:
                 stated = await live.source.digest(name)
@@ -205,9 +225,27 @@ class Supply:
             if trust is None or stated not in ("", pins.digest):
                 return Sight(place, stated, None)
             held = await self.store.open(name, pins.digest, pins.charts)
-            return Sight(place, stated, await self._judge(trust, live, name, held) if held else None)
+            return Sight(place, stated, await self._judge(trust, live, held, known.signers) if held else None)
 
-    async def _judge(self, trust: Trust, live: LiveSource, name: ReleaseName, release: Release) -> Verdict:
+    async def _judge(self, trust: Trust, live: LiveSource, release: Release, signers: tuple[str, ...]) -> Verdict:
+        """Find out who signed a release; the source is asked only when no trusted key is known to have.
+
+        Content that a key has signed stays signed, so what happens to signatures in the source later is no matter.
+
+        Raises:
+            SignaturesUnclear: Not all signatures could be looked at, and none is known of before.
+        """
         keys = await trusted_keys(trust, self.secrets)
-        evidence = await live.source.evidence(name)
-        return await judge(name, release.contents.files, evidence, keys, trust)
+        if any(key.fingerprint in signers for key in keys):
+            verdict = Verdict(trust.required, "", signers)
+        else:
+            verdict = await judge(release, await _evidence(live.source, release.name), keys, trust, signers)
+        return verdict if verdict.complaint else replace(verdict, complaint=uncovered(release))
+
+
+async def _evidence(source: ReleaseSource, name: ReleaseName) -> Evidence:
+    """Return the signatures of a release; a file that cannot be one is a problem of the signature alone."""
+    try:
+        return await source.evidence(name)
+    except ReleaseBroken as error:
+        return Evidence(problems=(error.message,))

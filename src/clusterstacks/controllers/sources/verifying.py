@@ -6,18 +6,18 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clusterstacks.api.clusterstackrelease import MAX_SIGNERS
 from clusterstacks.api.names import Reason
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.releases.signing.errors import SHOWN_PROBLEMS
 from clusterstacks.releases.signing.keys import PublicKey, parse_public_keys
 from clusterstacks.releases.signing.verifying import Policy, require, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.sources import Trust
     from clusterstacks.fleet.sources.secrets import SecretReader
     from clusterstacks.releases.evidence import Evidence
+    from clusterstacks.releases.release import Release
 
 KEYS = "spec.source.verification"
 
@@ -36,10 +36,12 @@ class Verdict:
     Args:
         required: Whether a release without proof may not be used.
         complaint: Why there is no proof; empty when there is.
+        signers: Fingerprints of the keys that are known to have signed the release, trusted now or before.
     """
 
     required: bool
     complaint: str
+    signers: tuple[str, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -65,8 +67,40 @@ async def trusted_keys(trust: Trust, secrets: SecretReader) -> tuple[PublicKey, 
 
 
 async def judge(
-    name: ReleaseName, files: Mapping[str, str], evidence: Evidence, keys: tuple[PublicKey, ...], trust: Trust
+    release: Release, evidence: Evidence, keys: tuple[PublicKey, ...], trust: Trust, signers: tuple[str, ...]
 ) -> Verdict:
-    """Verify the signatures of a release; in a thread, as hostile ones take their time."""
-    proof = await asyncio.to_thread(verify, name, files, evidence, keys)
-    return Verdict(trust.required, require(name, proof, Policy.WARN))
+    """Verify the signatures of a release; in a thread, as hostile ones take their time.
+
+    Args:
+        release: The release in hand.
+        evidence: Its signatures, as they were found.
+        keys: The trusted keys.
+        trust: Whether one of them must have signed it.
+        signers: Keys that are known to have signed it.
+
+    Raises:
+        SignaturesUnclear: One must have, not all signatures could be looked at, and none is known of before.
+    """
+    proof = await asyncio.to_thread(verify, release.name, release.contents.files, evidence, keys)
+    unclear = trust.required and not proof.complete and not signers
+    complaint = require(release.name, proof, Policy.REQUIRE if unclear else Policy.WARN)
+    known = tuple(dict.fromkeys((*signers, *proof.signers)))
+    return Verdict(trust.required, complaint, known[-MAX_SIGNERS:])
+
+
+def uncovered(release: Release) -> str:
+    """Say that a release is used with charts that no signature of it covers; empty where it holds all it needs."""
+    needs = [
+        f"{chart} needs {one} of {one.repository or 'its own charts/'}"
+        for chart, lacking in sorted(release.lacking.items())
+        for one in lacking
+    ]
+    needs += [f"{one.chart} needs {one}" for one in release.dependencies]
+    if not needs:
+        return ""
+    further = len(needs) - SHOWN_PROBLEMS
+    listed = "; ".join((*needs[:SHOWN_PROBLEMS], f"{further} more") if further > 0 else needs)
+    return (
+        f"release {release.name} is signed, but it does not hold all charts that its charts need, so no signature "
+        f"covers these ({listed}): build it with 'csctl create', which puts them into the release, and sign that"
+    )

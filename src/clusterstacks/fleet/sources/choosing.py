@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from clusterstacks.api.source import VerificationSpec
 
 NOTHING_ALLOWED: Final = AllowedHosts()
+
+_API_PATH: Final = "/api/v3"
+_CLOUD: Final = re.compile(r"api\.(github\.com|[a-z0-9-]{1,63}\.ghe\.com)")
+"""Hosts of github.com and of GitHub Enterprise Cloud, which have the API at their root."""
 
 SECRET_KEY = "cosign.pub"  # noqa: S105 - no secret: the name cosign gives the public key in a Secret
 
@@ -53,7 +58,7 @@ class SourceChoice:
             SourceRefused: The stack may not name it.
             SpecError: The stack names none, or not one alone.
         """
-        named = named_terms(stack) if stack is not None else None
+        named = named_terms(stack, self.default.address) if stack is not None else None
         if stack is None or named is None:
             return self.default
         address = named.address
@@ -71,16 +76,33 @@ class SourceChoice:
         return self.allowed.allows(url_of(address))
 
 
-def named_terms(stack: ClusterStack) -> SourceTerms | None:
+class ApiRefused(SpecError):
+    """A ClusterStack names an API of GitHub at a path where none is: what is allowed is compared without that path."""
+
+    def __init__(self, stack: object, api: str, expected: str) -> None:
+        super().__init__(
+            "SourceNotAllowed",
+            f"ClusterStack {stack}: spec.source.github.url is {api}, and the API of a GitHub Enterprise Server has no "
+            f"other path than {_API_PATH}; write {expected}",
+        )
+
+
+def named_terms(stack: ClusterStack, default: SourceAddress | None = None) -> SourceTerms | None:
     """Return the source a ClusterStack names, allowed or not; None when it leaves that to the operator.
 
+    Args:
+        stack: The ClusterStack.
+        default: The operator's own source, which may be named as it is.
+
     Raises:
-        SpecError: It names none, or not one alone.
+        SpecError: It names none, or not one alone, or an API of GitHub that cannot be one.
     """
     spec = stack.spec.source
     if spec is None:
         return None
     address = _address(stack, spec)
+    if address.api and address != default:
+        address = replace(address, api=_api(stack, address.api))
     return SourceTerms(
         address=address,
         namespace=stack.key.namespace if spec.credentials or spec.ca else "",
@@ -102,6 +124,22 @@ def url_of(address: SourceAddress) -> str:
             return f"{root}/{address.place}"
         case SourceKind.HTTP | SourceKind.DIRECTORY:
             return address.place
+
+
+def _api(stack: ClusterStack, api: str) -> str:
+    """Return the URL of the API that requests are made to, so that its path says nothing of its own.
+
+    Source: https://docs.github.com/en/enterprise-server@3.20/rest/using-the-rest-api/getting-started-with-the-rest-api
+    """
+    try:
+        parts = urlsplit(api)
+    except ValueError:
+        raise ApiRefused(stack.key, api, f"https://HOST{_API_PATH}") from None
+    root = f"{parts.scheme}://{parts.netloc}"
+    if parts.path.rstrip("/") not in ("", _API_PATH):
+        raise ApiRefused(stack.key, api, f"{root}{_API_PATH}")
+    in_cloud = _CLOUD.fullmatch(parts.netloc.lower()) and not parts.path.rstrip("/")
+    return root if in_cloud else f"{root}{_API_PATH}"
 
 
 def trust_of(spec: VerificationSpec, namespace: str) -> Trust:

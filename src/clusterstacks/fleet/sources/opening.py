@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from clusterstacks.domain.allowing import AllowedHosts, host_of
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.sources import SourceAddress, SourceKind, SourceTerms
+from clusterstacks.fleet.sources.choosing import NOTHING_ALLOWED, url_of
 from clusterstacks.fleet.sources.secrets import DOCKER_CONFIG, SecretReader, SecretUnusable
 from clusterstacks.releases.directory import DirectorySource
 from clusterstacks.releases.errors import SourceUnavailable
@@ -31,6 +33,18 @@ if TYPE_CHECKING:
 
 CREDENTIALS = "spec.source.credentials"
 CA = "spec.source.ca"
+
+
+class CredentialsInClear(SpecError):
+    """Credentials that would go over plain HTTP."""
+
+    def __init__(self, terms: SourceTerms, host: str) -> None:
+        super().__init__(
+            "CredentialsInClear",
+            f"the credentials of Secret {terms.namespace}/{terms.credentials} are not sent to {terms.address}: it is "
+            "asked over plain HTTP, where anyone on the way can read them; use TLS, leave the credentials out, or ask "
+            f"the provider to start the operator with --plain-http-credentials {host}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +76,29 @@ class SourceOpener:
         release_dir: The operator's own directory; no source reads the disk outside of it.
         ca: PEM certificates the operator's own source is believed by; empty for the system's.
         environ: Where credentials of the operator's own source, and proxies, are found.
+        plain_http_credentials: Places that are sent the Secrets of ClusterStacks without TLS.
     """
 
     secrets: SecretReader
     release_dir: Path
     ca: str = field(default="", repr=False)
     environ: Mapping[str, str] = field(repr=False)
+    plain_http_credentials: AllowedHosts = NOTHING_ALLOWED
 
     async def access(self, terms: SourceTerms) -> Access:
         """Read credentials and authorities as they are now.
 
         Raises:
-            SecretUnusable: A Secret is missing or holds something else.
+            CredentialsInClear: Everybody on the way could read the credentials.
+            SecretUnusable: A Secret is missing, is not meant for this, or holds something else.
             ClusterStacksError: The operator's own credentials cannot be read.
         """
         if terms.own:
             return Access(await self._own_credentials(terms.address), self.ca)
         credentials, ca = ANONYMOUS, ""
         if terms.credentials:
-            values = await self.secrets.values(terms.namespace, terms.credentials, purpose=CREDENTIALS)
+            self._require_private(terms)
+            values = await self.secrets.credentials(terms.namespace, terms.credentials, purpose=CREDENTIALS)
             credentials = _credentials(values, terms)
         if terms.ca:
             pem = await self.secrets.value(terms.namespace, terms.ca, terms.ca_key, purpose=CA)
@@ -96,9 +114,14 @@ class SourceOpener:
         """
         if address.kind is SourceKind.DIRECTORY:
             return DirectorySource(await asyncio.to_thread(self._below, address)), None
-        plain = address.plain_http or (address.api or address.place).startswith("http://")
-        web = Web(ca=access.ca, plain_http=plain, environ=self.environ)
+        web = Web(ca=access.ca, plain_http=address.is_plain, environ=self.environ)
         return self._remote(address, access.credentials, web), web
+
+    def _require_private(self, terms: SourceTerms) -> None:
+        """Refuse to send a Secret that everybody on the way can read; the operator's own source is not asked about."""
+        url = url_of(terms.address)
+        if terms.address.is_plain and not self.plain_http_credentials.allows(url):
+            raise CredentialsInClear(terms, host_of(url))
 
     def _remote(self, address: SourceAddress, credentials: Credentials, web: Web) -> ReleaseSource:
         if address.kind is SourceKind.OCI:

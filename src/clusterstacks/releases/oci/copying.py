@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.releases.errors import AnswerRefused, ReleaseTaken
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.releases.errors import AnswerRefused, NotThere, ReleaseTaken
+from clusterstacks.releases.oci.errors import ContentCorrupt, ManifestInvalid
 from clusterstacks.releases.oci.signatures import cosign_tag
 from clusterstacks.releases.oci.transfers import side_by_side
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from clusterstacks.releases.oci.descriptors import Descriptor
     from clusterstacks.releases.oci.manifests import Manifest
     from clusterstacks.releases.oci.registry import Registry
@@ -30,11 +35,13 @@ class Copied:
         digest: Of the manifest, here and there.
         new: Whether it was not there before.
         signatures: How many referrers and cosign tags came with it; not what would take a signature of the target away.
+        problems: What of that could not be read at the source, and was left out.
     """
 
     digest: str
     new: bool
     signatures: int
+    problems: tuple[str, ...] = ()
 
 
 async def copy(source: Registry, wanted: str, target: Registry, tag: str) -> Copied:
@@ -59,37 +66,65 @@ async def copy(source: Registry, wanted: str, target: Registry, tag: str) -> Cop
     there = await target.head(tag)
     if there not in (None, manifest.digest):
         raise ReleaseTaken(target.reference.at(tag), f"manifest {there}, not {manifest.digest}")
-    carrier = _Carrier(source, target)
+    carrier = _Carrier(source, target, [])
     await carrier.carry(manifest, manifest.digest)
     signatures = await carrier.carry_signatures(manifest.digest)
     if there is None:
         await target.push_manifest(manifest.raw, manifest.media_type, tag)
-    return Copied(manifest.digest, there is None, signatures)
+    return Copied(manifest.digest, there is None, signatures, tuple(carrier.problems))
 
 
 @dataclass(frozen=True, slots=True)
 class _Carrier:
     source: Registry
     target: Registry
+    problems: list[str]
 
     async def carry_signatures(self, digest: str) -> int:
-        """Copy what belongs to a manifest; return how many it were."""
+        """Copy what belongs to a manifest; return how many it were.
+
+        Anyone who may push may add to it: what cannot be read is left out with its problem.
+
+        Raises:
+            ManifestInvalid: There is too much of it.
+        """
+        listed = await self.source.referrers(digest)
+        if not listed.complete:
+            raise ManifestInvalid(listed.problems[0])
+        self.problems.extend(listed.problems)
         count = 0
-        for referrer in await self.source.referrers(digest):
-            manifest = await self.source.manifest(referrer.digest)
-            # A registry may list what belongs to something else, which would vouch for that in the target.
-            if manifest.subject is not None and manifest.subject.digest == digest:
-                await self.carry(manifest, referrer.digest)
-                count += 1
+        for referrer in listed.members:
+            with self._noting(f"referrer {referrer.digest}"):
+                count += await self._carry_referrer(referrer.digest, digest)
         for kind in _COSIGN_KINDS:
             name = cosign_tag(digest, kind)
-            if await self.source.head(name) is None:
-                continue
-            manifest = await self.source.manifest(name)
-            if await self._loses_nothing(name, manifest):
-                await self.carry(manifest, name)
-                count += 1
+            with self._noting(name):
+                count += await self._carry_tag(name)
         return count
+
+    @contextmanager
+    def _noting(self, label: str) -> Iterator[None]:
+        try:
+            yield
+        except (SpecError, NotThere, ContentCorrupt) as error:
+            self.problems.append(f"{label}: {error.message}")
+
+    async def _carry_referrer(self, referrer: str, digest: str) -> bool:
+        manifest = await self.source.manifest(referrer)
+        # A registry may list what belongs to something else, which would vouch for that in the target.
+        belongs = manifest.subject is not None and manifest.subject.digest == digest
+        if belongs:
+            await self.carry(manifest, referrer)
+        return belongs
+
+    async def _carry_tag(self, name: str) -> bool:
+        if await self.source.head(name) is None:
+            return False
+        manifest = await self.source.manifest(name)
+        carried = await self._loses_nothing(name, manifest)
+        if carried:
+            await self.carry(manifest, name)
+        return carried
 
     async def _loses_nothing(self, tag: str, manifest: Manifest) -> bool:
         """Whether all that cosign keeps under a tag of the target is in the new manifest, too.

@@ -11,7 +11,7 @@ from yarl import URL
 from clusterstacks.releases.errors import AnswerRefused
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
     from clusterstacks.releases.answers import Document
     from clusterstacks.releases.oci.session import Session
@@ -24,7 +24,7 @@ _NEXT = re.compile(r'<([^<>]{1,4096})>\s*;[^<]*?\brel\s*=\s*"?next\b', re.IGNORE
 
 async def read_pages(
     session: Session, first: str, *, limit: int, headers: Mapping[str, str]
-) -> AsyncIterator[Document]:
+) -> AsyncGenerator[Document, None]:
     """Read a list page by page.
 
     Args:

@@ -12,9 +12,9 @@ from clusterstacks.releases.oci.descriptors import Descriptor, digest_of
 from clusterstacks.releases.oci.dockerconfig import ANONYMOUS, Credentials
 from clusterstacks.releases.oci.downloads import download
 from clusterstacks.releases.oci.errors import ContentCorrupt
-from clusterstacks.releases.oci.manifests import Manifest, read_manifest
+from clusterstacks.releases.oci.manifests import MAX_MANIFEST_BYTES, Manifest, read_manifest
 from clusterstacks.releases.oci.pages import parse_page, read_pages
-from clusterstacks.releases.oci.referrers import add_to_index, list_referrers, read_index
+from clusterstacks.releases.oci.referrers import Referrers, add_to_index, list_referrers, read_index
 from clusterstacks.releases.oci.session import PUSH, Access, Session, refused
 from clusterstacks.releases.oci.tagging import SUBJECT_HEADER, find_digest, get_manifest, put_manifest
 from clusterstacks.releases.oci.transfers import Progress, silent
@@ -81,15 +81,19 @@ class Registry:
         """
         return await find_digest(self._session, target)
 
-    async def manifest(self, target: str) -> Manifest:
+    async def manifest(self, target: str, limit: int = MAX_MANIFEST_BYTES) -> Manifest:
         """Return the manifest under a tag or digest, verified against the digest asked for or stated.
+
+        Args:
+            target: Tag or digest.
+            limit: Most bytes it may have.
 
         Raises:
             NotThere: There is none.
             ContentCorrupt: Its bytes have another digest.
             SpecError: It is no manifest.
         """
-        return await get_manifest(self._session, target)
+        return await get_manifest(self._session, target, limit)
 
     async def has_blob(self, digest: str) -> bool:
         """Whether the repository holds a blob."""
@@ -178,15 +182,14 @@ class Registry:
             await add_to_index(self._session, manifest.subject.digest, kept)
         return manifest.digest
 
-    async def referrers(self, digest: str, artifact_type: str = "") -> tuple[Descriptor, ...]:
+    async def referrers(self, digest: str, artifact_type: str = "") -> Referrers:
         """Return what belongs to a manifest, of one artifact type or of all; nothing of it is verified yet.
 
         Raises:
-            ManifestInvalid: The list breaks the image-spec.
+            SpecError: The list is none.
         """
-        listed = await list_referrers(self._session, digest)
-        found = await read_index(self._session, digest) if listed is None else listed
-        return tuple(member for member in found if artifact_type in ("", member.artifact_type))
+        listed = await list_referrers(self._session, digest, artifact_type)
+        return await read_index(self._session, digest, artifact_type) if listed is None else listed
 
 
 async def _describe(content: bytes | Path, title: str) -> Descriptor:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.releases.errors import NotThere, ReleaseBroken, ReleaseNotFound
-from clusterstacks.releases.evidence import Evidence
 from clusterstacks.releases.oci.artifact import digest_of_files, files_of
-from clusterstacks.releases.oci.signatures import cosign_signatures, envelopes
+from clusterstacks.releases.oci.signatures import find_evidence
 from clusterstacks.releases.oci.transfers import side_by_side
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.releases.evidence import Evidence
     from clusterstacks.releases.oci.manifests import Manifest
     from clusterstacks.releases.oci.registry import Registry
 
@@ -86,12 +86,7 @@ class OCISource:
         Raises:
             ReleaseNotFound: There is no such tag.
         """
-        manifest = await self._manifest(name)
-        return Evidence(
-            await envelopes(self._registry, manifest.digest),
-            manifest.raw,
-            await cosign_signatures(self._registry, manifest.digest),
-        )
+        return await find_evidence(self._registry, await self._manifest(name))
 
     async def _manifest(self, name: ReleaseName) -> Manifest:
         known = self._known.pop(name, None)

@@ -39,8 +39,13 @@ async def find_digest(session: Session, target: str) -> str | None:
     return stated if is_sha256(stated) else (await get_manifest(session, target)).digest
 
 
-async def get_manifest(session: Session, target: str) -> Manifest:
+async def get_manifest(session: Session, target: str, limit: int = MAX_MANIFEST_BYTES) -> Manifest:
     """Return the manifest under a tag or digest, verified against the digest asked for or stated.
+
+    Args:
+        session: The repository.
+        target: Tag or digest.
+        limit: Most bytes it may have.
 
     Raises:
         NotThere: There is none.
@@ -49,7 +54,7 @@ async def get_manifest(session: Session, target: str) -> Manifest:
         DependencyError: As :func:`find_digest`.
     """
     place = str(session.reference.at(target))
-    document = await session.read(f"manifests/{target}", limit=MAX_MANIFEST_BYTES, headers={"Accept": ACCEPT})
+    document = await session.read(f"manifests/{target}", limit=limit, headers={"Accept": ACCEPT})
     found = digest_of(document.body)
     stated = document.headers.get(DIGEST_HEADER, found)
     for expected in (target, stated) if ":" in target else (stated,):

@@ -16,12 +16,18 @@ from clusterstacks.releases.signing.documents import read_document
 from clusterstacks.releases.signing.errors import SignatureRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from clusterstacks.domain.documents import Node
     from clusterstacks.releases.signing.keys import PrivateKey, PublicKey
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
+
+MAX_VALUE_BYTES = 80
+"""Longest signature of a key of this program: 72 bytes for ECDSA P-256 in DER, 64 for Ed25519."""
+
+MAX_KEYID_CHARACTERS = 256
+"""Longest name of a key that is kept (arbitrary; a fingerprint has 64)."""
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
@@ -42,6 +48,11 @@ class Signature:
     keyid: str
     value: bytes
 
+    @property
+    def plausible(self) -> bool:
+        """Whether it is as long as signatures of the keys are that this program takes."""
+        return len(self.value) <= MAX_VALUE_BYTES and len(self.keyid) <= MAX_KEYID_CHARACTERS
+
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
@@ -54,10 +65,16 @@ class Envelope:
     payload: bytes = field(repr=False)
     signatures: tuple[Signature, ...] = ()
 
-    def signers(self, keys: Iterable[PublicKey]) -> tuple[PublicKey, ...]:
-        """Return those of the keys that signed the payload."""
-        message = pae(PAYLOAD_TYPE, self.payload)
-        return tuple(key for key in keys if any(key.verifies(message, made.value) for made in self.signatures))
+    def signers(self, keys: Collection[PublicKey], most: int = MAX_SIGNATURES) -> tuple[PublicKey, ...]:
+        """Return those of the keys that signed the payload.
+
+        Args:
+            keys: The keys.
+            most: How many signatures are tried; those first that claim to be by one of the keys.
+        """
+        message, named = pae(PAYLOAD_TYPE, self.payload), {key.fingerprint for key in keys}
+        tried = sorted(self.signatures, key=lambda made: made.keyid not in named)[:most]
+        return tuple(key for key in keys if any(key.verifies(message, made.value) for made in tried))
 
     def signed(self, key: PrivateKey) -> Envelope:
         """Add a signature; one more of a key that signed already changes nothing.

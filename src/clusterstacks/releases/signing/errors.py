@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterstacks.domain.documents import DocumentError
-from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.releases.evidence import SIGNATURE_SUFFIX
 
 SHOWN_PROBLEMS = 4
@@ -25,12 +25,26 @@ class SignatureRequired(SpecError):
     """
 
     def __init__(self, release: object, problems: tuple[str, ...]) -> None:
-        further = len(problems) - SHOWN_PROBLEMS
-        causes = (*problems[:SHOWN_PROBLEMS], f"{further} more") if further > 0 else problems
         super().__init__(
             "SignatureRequired",
-            f"release {release} is not signed by a trusted key ({'; '.join(causes)}): "
+            f"release {release} is not signed by a trusted key ({_listed(problems)}): "
             "sign it with 'csctl sign' and a trusted key, or trust the key of whoever signed it",
+        )
+
+
+class SignaturesUnclear(DependencyError):
+    """A release that no trusted key has signed as far as is known, and not all signatures could be looked at.
+
+    Args:
+        release: Its name.
+        problems: What was not looked at, and what was wrong with every signature that was.
+    """
+
+    def __init__(self, release: object, problems: tuple[str, ...]) -> None:
+        super().__init__(
+            "SignaturesUnclear",
+            f"the signatures of release {release} cannot be verified now, as not all of them were read "
+            f"({_listed(problems)}): delete those that others have added to its repository; this is tried again",
         )
 
 
@@ -55,3 +69,8 @@ class KeyUnusable(SpecError):
 
     def __init__(self, key: object, problem: str) -> None:
         super().__init__("KeyUnusable", f"key {key} {problem}")
+
+
+def _listed(problems: tuple[str, ...]) -> str:
+    further = len(problems) - SHOWN_PROBLEMS
+    return "; ".join((*problems[:SHOWN_PROBLEMS], f"{further} more") if further > 0 else problems)

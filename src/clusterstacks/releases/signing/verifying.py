@@ -8,10 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.documents import shown
-from clusterstacks.releases.evidence import MAX_SIGNATURES
 from clusterstacks.releases.signing import cosign
 from clusterstacks.releases.signing.envelope import parse_envelope
-from clusterstacks.releases.signing.errors import SignatureRefused, SignatureRequired
+from clusterstacks.releases.signing.errors import (
+    SHOWN_PROBLEMS,
+    SignatureRefused,
+    SignatureRequired,
+    SignaturesUnclear,
+)
 from clusterstacks.releases.signing.keys import SHORT_CHARACTERS
 from clusterstacks.releases.signing.statement import Statement, parse_statement
 
@@ -22,6 +26,13 @@ if TYPE_CHECKING:
     from clusterstacks.releases.evidence import CosignSignature, Evidence
     from clusterstacks.releases.signing.envelope import Envelope
     from clusterstacks.releases.signing.keys import PublicKey
+
+
+MAX_VERIFICATIONS = 32_000
+"""Most attempts at a signature with a key, shared evenly among all that is looked at.
+
+Arbitrary: they take 0.1 ms each, so 3 s in a thread. With one key these are 32 signatures of each of 1000 envelopes.
+"""
 
 
 class Policy(StrEnum):
@@ -39,16 +50,20 @@ class Verification:
         signed_by: Names of the trusted keys that signed exactly this release; it is signed when there is one.
         problems: What is wrong with every signature that proves nothing. Whoever can write to the source can add such
             ones, so they do not take away from ``signed_by``.
+        complete: Whether all signatures were looked at.
+        signers: Fingerprints of the keys in ``signed_by``.
     """
 
     signed_by: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    complete: bool = True
+    signers: tuple[str, ...] = ()
 
 
 def verify(name: ReleaseName, files: Mapping[str, str], evidence: Evidence, keys: Sequence[PublicKey]) -> Verification:
     """Verify the signatures of a release. Never raises because of what the evidence holds.
 
-    Takes about 0.1 ms for each signature and key; hostile evidence can make it a second.
+    Takes about 0.1 ms for each signature and key; hostile evidence can make it some seconds.
 
     Args:
         name: The release in hand.
@@ -59,7 +74,7 @@ def verify(name: ReleaseName, files: Mapping[str, str], evidence: Evidence, keys
     if not keys:
         return Verification(problems=("no key was given to verify it with",))
     signers: set[str] = set()
-    problems: list[str] = []
+    problems = list(evidence.problems)
     for label, check in _checks(Statement(name.release, files), name, evidence, keys):
         try:
             signers |= {key.fingerprint for key in check()}
@@ -68,7 +83,7 @@ def verify(name: ReleaseName, files: Mapping[str, str], evidence: Evidence, keys
     if not signers and not problems:
         problems.append("there is no signature beside it")
     names = (key.name for key in keys if key.fingerprint in signers)
-    return Verification(tuple(dict.fromkeys(names)), tuple(problems))
+    return Verification(tuple(dict.fromkeys(names)), tuple(problems), evidence.complete, tuple(sorted(signers)))
 
 
 def require(name: ReleaseName, verification: Verification, policy: Policy = Policy.REQUIRE) -> str:
@@ -76,10 +91,12 @@ def require(name: ReleaseName, verification: Verification, policy: Policy = Poli
 
     Raises:
         SignatureRequired: The policy is ``Require`` and no trusted key signed the release.
+        SignaturesUnclear: The policy is ``Require``, and not all signatures were looked at.
     """
     if verification.signed_by:
         return ""
-    unsigned = SignatureRequired(name, verification.problems)
+    kind = SignatureRequired if verification.complete else SignaturesUnclear
+    unsigned = kind(name, verification.problems)
     if policy is Policy.WARN:
         return unsigned.message
     raise unsigned
@@ -88,21 +105,16 @@ def require(name: ReleaseName, verification: Verification, policy: Policy = Poli
 def _checks(
     held: Statement, name: ReleaseName, evidence: Evidence, keys: Sequence[PublicKey]
 ) -> Iterator[tuple[str, Callable[[], tuple[PublicKey, ...]]]]:
-    for at, text in enumerate(evidence.envelopes[:MAX_SIGNATURES], 1):
-        yield f"envelope {at}", partial(_envelope_signers, text, held, keys)
-    for at, made in enumerate(evidence.cosign[:MAX_SIGNATURES], 1):
+    share = MAX_VERIFICATIONS // (len(keys) * max(len(evidence.envelopes) + len(evidence.cosign), 1))
+    for at, text in enumerate(evidence.envelopes, 1):
+        yield f"envelope {at}", partial(_envelope_signers, text, held, keys, max(share, 1))
+    for at, made in enumerate(evidence.cosign, 1):
         yield f"cosign signature {at}", partial(_cosign_signers, made, evidence.manifest, held, name, keys)
-    if max(len(evidence.envelopes), len(evidence.cosign)) > MAX_SIGNATURES:
-        yield "further signatures", _too_many
 
 
-def _too_many() -> tuple[PublicKey, ...]:
-    raise SignatureRefused(f"only the first {MAX_SIGNATURES} of a kind are looked at")
-
-
-def _envelope_signers(text: bytes, held: Statement, keys: Sequence[PublicKey]) -> tuple[PublicKey, ...]:
+def _envelope_signers(text: bytes, held: Statement, keys: Sequence[PublicKey], most: int) -> tuple[PublicKey, ...]:
     envelope = parse_envelope(text)
-    signers = envelope.signers(keys)
+    signers = envelope.signers(keys, most)
     if not signers:
         raise SignatureRefused(_nobody(envelope, keys))
     parse_statement(envelope.payload).require(held)
@@ -125,7 +137,8 @@ def _nobody(envelope: Envelope, keys: Sequence[PublicKey]) -> str:
     for key in keys:
         if key.fingerprint in claimed:
             return f"it claims to be by {key.name} ({key.short}) but is not: it was changed after it was signed"
-    found = ", ".join(sorted(shown(keyid[:SHORT_CHARACTERS]) if keyid else "an unnamed key" for keyid in claimed))
+    names = sorted(shown(keyid[:SHORT_CHARACTERS]) if keyid else "an unnamed key" for keyid in claimed)
+    found = ", ".join(names[:SHOWN_PROBLEMS]) + (" and others" if len(names) > SHOWN_PROBLEMS else "")
     return f"it is by {found}, none of the trusted keys {_trusted(keys)}"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api.names import CHARTS_ANNOTATION, DIGEST_ANNOTATION
-from clusterstacks.controllers.sources.pins import Pins
+from clusterstacks.controllers.sources.pins import Pins, signers_of
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.vendored import Resolved
 
@@ -36,3 +36,28 @@ def test_a_release_that_was_never_downloaded_has_none() -> None:
 def test_an_annotation_somebody_spoilt_is_named(text: str) -> None:
     with pytest.raises(SpecError, match=CHARTS_ANNOTATION):
         Pins.of(release({DIGEST_ANNOTATION: DIGEST, CHARTS_ANNOTATION: text}))
+
+
+DIGEST = "sha256:" + "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("pinned", "status", "signers"),
+    [
+        (DIGEST, {"digest": DIGEST, "signedBy": ["a", "b"]}, ("a", "b")),
+        (DIGEST, {"digest": DIGEST}, ()),
+        (DIGEST, {"digest": DIGEST, "signedBy": "a"}, ()),
+        (DIGEST, {"digest": DIGEST, "signedBy": [1, {}, "a"]}, ("a",)),
+        (DIGEST, {"digest": "sha256:" + "1" * 64, "signedBy": ["a"]}, ()),
+        (DIGEST, {"signedBy": ["a"]}, ()),
+        ("", {"digest": "", "signedBy": ["a"]}, ()),
+    ],
+)
+def test_who_signed_is_known_of_the_pinned_content_alone(
+    pinned: str, status: dict[str, object], signers: tuple[str, ...]
+) -> None:
+    assert signers_of({"metadata": {"annotations": {DIGEST_ANNOTATION: pinned}}, "status": status}) == signers
+
+
+def test_without_a_status_nobody_is_known_to_have_signed() -> None:
+    assert signers_of({"metadata": {"annotations": {DIGEST_ANNOTATION: DIGEST}}}) == ()

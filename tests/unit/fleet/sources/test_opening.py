@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.api.names import SOURCE_CREDENTIALS_LABEL
+from clusterstacks.domain.allowing import AllowedHosts
 from clusterstacks.domain.sources import SourceAddress, SourceKind, SourceTerms
-from clusterstacks.fleet.sources.opening import Access, SourceOpener
+from clusterstacks.fleet.sources.opening import Access, CredentialsInClear, SourceOpener
 from clusterstacks.fleet.sources.secrets import SecretReader, SecretUnusable
 from clusterstacks.kube.resources import Resource
 from clusterstacks.releases.oci.dockerconfig import Credentials
@@ -34,15 +36,29 @@ def terms(address: SourceAddress = OCI, ca: str = "") -> SourceTerms:
     return SourceTerms(address=address, namespace="team", credentials="login", ca=ca, ca_key="ca.crt")
 
 
-async def access(values: Mapping[str, str | bytes] | None, wanted: SourceTerms) -> Access:
+async def access(
+    values: Mapping[str, str | bytes] | None,
+    wanted: SourceTerms,
+    *,
+    kind: str = "Opaque",
+    labelled: bool = True,
+    plain: str = "",
+) -> Access:
     api = FakeApi(SECRETS)
     if values is not None:
         data = {
             key: base64.b64encode(value if isinstance(value, bytes) else value.encode()).decode()
             for key, value in values.items()
         }
-        await api.create(SECRETS, {"metadata": {"name": "login"}, "data": data}, "team")
-    return await SourceOpener(secrets=SecretReader(api), release_dir=Path("/nowhere"), environ={}).access(wanted)
+        metadata = {"name": "login", "labels": {SOURCE_CREDENTIALS_LABEL: "true"} if labelled else {}}
+        await api.create(SECRETS, {"metadata": metadata, "type": kind, "data": data}, "team")
+    opener = SourceOpener(
+        secrets=SecretReader(api),
+        release_dir=Path("/nowhere"),
+        environ={},
+        plain_http_credentials=AllowedHosts.parse(plain),
+    )
+    return await opener.access(wanted)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +91,61 @@ async def test_any_other_is_refused_by_name(
 
     assert words in refused.value.message
     assert SECRET not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "labelled", "values"),
+    [
+        ("Opaque", True, {"token": SECRET}),
+        ("", True, {"token": SECRET}),
+        ("kubernetes.io/basic-auth", False, {"username": "me", "password": SECRET}),
+        ("kubernetes.io/dockerconfigjson", False, {".dockerconfigjson": docker_config("registry.example.org")}),
+    ],
+)
+async def test_sec_11_a_secret_that_is_meant_to_be_sent_is(
+    kind: str, *, labelled: bool, values: dict[str, str]
+) -> None:
+    assert (await access(values, terms(), kind=kind, labelled=labelled)).credentials != Credentials()
+
+
+@pytest.mark.parametrize(
+    ("kind", "labelled", "words"),
+    [
+        ("Opaque", False, "kubectl -n team label secret login clusterstack.x-k8s.io/source-credentials=true"),
+        ("", False, "kubectl -n team label secret login clusterstack.x-k8s.io/source-credentials=true"),
+        ("kubernetes.io/service-account-token", True, "is of type kubernetes.io/service-account-token"),
+        ("bootstrap.kubernetes.io/token", True, "is of type bootstrap.kubernetes.io/token"),
+        ("kubernetes.io/tls", True, "name one of type kubernetes.io/dockerconfigjson, kubernetes.io/basic-auth"),
+        ("cluster.x-k8s.io/secret", True, "with the label clusterstack.x-k8s.io/source-credentials=true"),
+    ],
+)
+async def test_sec_11_any_other_secret_is_not_and_it_is_said_what_to_do(
+    kind: str, *, labelled: bool, words: str
+) -> None:
+    with pytest.raises(SecretUnusable, match="Secret team/login is") as refused:
+        await access({"token": SECRET}, terms(), kind=kind, labelled=labelled)
+
+    assert words in refused.value.message
+    assert SECRET not in refused.value.message
+
+
+PLAIN = [
+    SourceAddress(SourceKind.OCI, "plain.example.org/kaas/stacks", plain_http=True),
+    SourceAddress(SourceKind.GITHUB, "team/stacks", api="http://plain.example.org/api/v3"),
+    SourceAddress(SourceKind.HTTP, "http://plain.example.org/stacks"),
+]
+
+
+@pytest.mark.parametrize("address", PLAIN)
+async def test_sec_11_without_tls_no_secret_is_even_read_unless_the_operator_allows_it(address: SourceAddress) -> None:
+    with pytest.raises(CredentialsInClear, match=r"--plain-http-credentials plain\.example\.org") as refused:
+        await access(None, terms(address))
+
+    assert "Secret team/login" in refused.value.message
+    with pytest.raises(CredentialsInClear):
+        await access({"token": SECRET}, terms(address), plain="other.example.org,plain.example.org/other")
+    found = await access({"token": SECRET}, terms(address), plain="plain.example.org")
+    assert found.credentials == Credentials(token=SECRET)
 
 
 async def test_a_missing_ca_is_named_with_its_key() -> None:

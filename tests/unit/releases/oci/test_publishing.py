@@ -18,7 +18,7 @@ from clusterstacks.releases.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_
 from clusterstacks.releases.oci.publishing import check_tag, publish
 from clusterstacks.releases.oci.reference import Reference
 from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.oci.signatures import attach, cosign_tag, envelopes
+from clusterstacks.releases.oci.signatures import attach, cosign_tag, find_evidence
 from clusterstacks.releases.oci.source import OCISource
 from clusterstacks.releases.pulling import ReleaseInTheWay, pull
 from clusterstacks.releases.signing.envelope import parse_envelope
@@ -143,7 +143,8 @@ async def test_a_copy_has_the_same_bytes_and_signatures(
         assert (copied.digest, copied.new, copied.signatures) == (found, True, 2)
         assert (again.new, again.signatures) == (False, 2)
         assert elsewhere.manifests["kaas/stacks", "mirrored"] == (raw, media_type)
-        assert await envelopes(target, found) == (b'{"envelope": 1}',)
+        evidence = await find_evidence(target, await target.manifest(found))
+        assert evidence.envelopes == (b'{"envelope": 1}',)
         assert elsewhere.blobs == double.blobs
         # Whoever sees the tag finds the signatures.
         assert last.endswith("/mirrored")

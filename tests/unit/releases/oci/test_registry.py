@@ -10,12 +10,11 @@ import pytest
 
 from clusterstacks.releases.errors import AnswerRefused, NotThere, ServerUnavailable
 from clusterstacks.releases.oci import uploads
-from clusterstacks.releases.oci.descriptors import EMPTY, EMPTY_TYPE, Descriptor, describe
+from clusterstacks.releases.oci.descriptors import EMPTY, EMPTY_TYPE, describe
 from clusterstacks.releases.oci.dockerconfig import Credentials
 from clusterstacks.releases.oci.errors import ContentCorrupt, ManifestInvalid, ManifestUnsupported
-from clusterstacks.releases.oci.manifests import MAX_BLOBS, OCI_INDEX, OCI_MANIFEST, write_manifest
+from clusterstacks.releases.oci.manifests import MAX_BLOBS, OCI_MANIFEST, write_manifest
 from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.oci.signatures import ENVELOPE_TYPE, attach, cosign_signatures, cosign_tag, envelopes
 from tests.support.registry_double import digest
 from tests.support.scripted_server import ScriptedServer, says
 
@@ -328,62 +327,3 @@ async def test_tags_of_another_shape_are_refused(web: Web, double: RegistryDoubl
 
         with pytest.raises(AnswerRefused):
             await Registry(web, reference).tags()
-
-
-@pytest.mark.parametrize("listed", [True, False])
-async def test_an_envelope_becomes_a_referrer(double: RegistryDouble, registry: Registry, *, listed: bool) -> None:
-    double.referrers = listed
-    subject = double.tags("v1", MANIFEST, OCI_MANIFEST)
-
-    first = await attach(registry, subject, b'{"one": 1}')
-    assert await attach(registry, "v1", b'{"one": 1}') == first
-    await attach(registry, subject, b'{"two": 2}')
-
-    assert set(await envelopes(registry, subject)) == {b'{"one": 1}', b'{"two": 2}'}
-    assert len(await registry.referrers(subject)) == 2
-    assert await registry.referrers(subject, "other/type") == ()
-    fallback = ("kaas/stacks", subject.replace(":", "-"))
-    assert (fallback in double.manifests) is not listed
-
-
-async def test_an_index_keeps_the_referrers_of_others(double: RegistryDouble, registry: Registry) -> None:
-    double.referrers = False
-    subject = double.tags("v1", MANIFEST, OCI_MANIFEST)
-    other = Descriptor(OCI_MANIFEST, digest(b"other"), 5, artifact_type="other/type").document()
-    index = orjson.dumps({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [other]})
-    double.tags(subject.replace(":", "-"), index, OCI_INDEX)
-
-    await attach(registry, subject, b"{}")
-
-    assert [member.artifact_type for member in await registry.referrers(subject)] == ["other/type", ENVELOPE_TYPE]
-
-
-async def test_a_referrer_of_another_manifest_is_no_evidence(double: RegistryDouble, registry: Registry) -> None:
-    double.referrers = False
-    subject = double.tags("v1", MANIFEST, OCI_MANIFEST)
-    stranger = await attach(registry, subject, b"{}")
-    raw, _ = double.manifests["kaas/stacks", subject.replace(":", "-")]
-    other = double.tags("v2", MANIFEST + b" ", OCI_MANIFEST)
-    double.tags(other.replace(":", "-"), raw, OCI_INDEX)
-
-    assert [member.digest for member in await registry.referrers(other)] == [stranger]
-    assert await envelopes(registry, other) == ()
-
-
-async def test_cosigns_signatures_are_found(double: RegistryDouble, registry: Registry) -> None:
-    subject = double.tags("v1", MANIFEST, OCI_MANIFEST)
-    payload = b'{"critical": {}}'
-    double.holds(payload)
-    media_type, key = "application/vnd.dev.cosign.simplesigning.v1+json", "dev.cosignproject.cosign/signature"
-    layers = [
-        Descriptor(media_type, digest(payload), len(payload), {key: "c2lnbmF0dXJl"}),
-        Descriptor(media_type, digest(payload), len(payload), {key: "no base64"}),
-        Descriptor("other/type", digest(payload), len(payload), {key: "c2lnbmF0dXJl"}),
-    ]
-    raw = write_manifest(artifact_type="", layers=layers, config=describe(EMPTY, EMPTY_TYPE))
-    double.tags(cosign_tag(subject), raw, OCI_MANIFEST)
-
-    [found] = await cosign_signatures(registry, subject)
-
-    assert (found.payload, found.signature) == (payload, b"signature")
-    assert cosign_tag(subject).endswith(".sig")

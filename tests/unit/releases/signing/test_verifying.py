@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 from base64 import b64decode, b64encode
 from dataclasses import replace
@@ -10,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.evidence import MAX_SIGNATURES, CosignSignature, Evidence
+from clusterstacks.releases.evidence import MAX_CANDIDATES, MAX_SIGNATURES, CosignSignature, Evidence
 from clusterstacks.releases.signing.envelope import PAYLOAD_TYPE, Envelope
-from clusterstacks.releases.signing.errors import SignatureRequired
+from clusterstacks.releases.signing.errors import SignatureRequired, SignaturesUnclear
+from clusterstacks.releases.signing.keys import PublicKey
 from clusterstacks.releases.signing.statement import PREDICATE_TYPE, STATEMENT_TYPE, Statement
-from clusterstacks.releases.signing.verifying import Policy, Verification, require, verify
+from clusterstacks.releases.signing.verifying import MAX_VERIFICATIONS, Policy, Verification, require, verify
 from tests.support.signing import FILES, NAME, cosign_signed, ecdsa_key, ed25519_key, manifest, signed
 
 OURS, ROTATED, FOREIGN = ecdsa_key("ours"), ed25519_key("rotated"), ecdsa_key("foreign")
@@ -27,6 +29,12 @@ JSON = st.recursive(
 
 def look(*envelopes: bytes, files: dict[str, str] = FILES, trusted: Any = TRUSTED) -> Verification:
     return verify(NAME, files, Evidence(envelopes), trusted)
+
+
+def proves(*keys: Any) -> Verification:
+    """What is found where exactly these keys have signed, in the order of the trusted ones."""
+    fingerprints = tuple(sorted(key.public.fingerprint for key in keys))
+    return Verification(tuple(key.public.name for key in keys), signers=fingerprints)
 
 
 def statement(**fields: Any) -> bytes:
@@ -42,20 +50,20 @@ def flipped(content: bytes, bit: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("signers", "names"),
+    ("signers", "trusted"),
     [
-        ((OURS,), ("ours",)),
-        ((ROTATED,), ("rotated",)),
-        ((ROTATED, OURS), ("ours", "rotated")),
-        ((FOREIGN, OURS), ("ours",)),
+        ((OURS,), (OURS,)),
+        ((ROTATED,), (ROTATED,)),
+        ((ROTATED, OURS), (OURS, ROTATED)),
+        ((FOREIGN, OURS), (OURS,)),
     ],
 )
-def test_one_signature_of_a_trusted_key_is_enough_and_each_is_named(signers: Any, names: tuple[str, ...]) -> None:
-    assert look(signed(*signers)) == Verification(names)
+def test_one_signature_of_a_trusted_key_is_enough_and_each_is_named(signers: Any, trusted: Any) -> None:
+    assert look(signed(*signers)) == proves(*trusted)
 
 
 def test_signatures_may_lie_in_separate_envelopes() -> None:
-    assert look(signed(ROTATED), signed(OURS)) == Verification(("ours", "rotated"))
+    assert look(signed(ROTATED), signed(OURS)) == proves(OURS, ROTATED)
 
 
 def test_what_others_put_beside_a_good_signature_does_not_take_it_away() -> None:
@@ -139,18 +147,62 @@ def test_a_statement_with_fields_we_do_not_know_is_read() -> None:
     assert look(statement(predicate={"release": NAME.release, "note": 1}, more=[])).signed_by == ("ours",)
 
 
-def test_only_so_many_signatures_are_looked_at() -> None:
-    found = look(*[b"junk"] * MAX_SIGNATURES, signed(OURS))
+def rubbish(count: int, keyid: str = "") -> list[dict[str, str]]:
+    """Signatures that look like ours and prove nothing; each is another one."""
+    return [{"keyid": keyid, "sig": b64encode(b"%064d" % number).decode()} for number in range(count)]
 
-    assert found.signed_by == ()
-    assert found.problems[-1] == "further signatures: only the first 16 of a kind are looked at"
+
+def crowded(envelope: bytes, *first: dict[str, str]) -> bytes:
+    """An envelope with these signatures before its own."""
+    document = json.loads(envelope)
+    return json.dumps({**document, "signatures": [*first, *document["signatures"]]}).encode()
+
+
+def test_rubbish_in_the_same_envelope_takes_nothing_away() -> None:
+    assert look(crowded(signed(OURS), *rubbish(MAX_SIGNATURES - 1))) == proves(OURS)
+
+
+def test_more_signatures_than_an_envelope_may_have_are_one_problem() -> None:
+    found = look(crowded(signed(OURS), *rubbish(MAX_SIGNATURES)), signed(ROTATED))
+
+    assert found.signed_by == ("rotated",)
+    assert found.problems == (f"envelope 1: the envelope holds more than {MAX_SIGNATURES} signatures",)
+
+
+def test_however_much_rubbish_there_is_every_envelope_gets_its_share_of_attempts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ours says whose it is, so it is tried first in its own envelope; how many others have does not matter."""
+    others = [crowded(signed(FOREIGN), *rubbish(200, keyid=OURS.public.fingerprint)) for _ in range(MAX_CANDIDATES)]
+    attempts = itertools.count()
+    verifies = PublicKey.verifies
+
+    def counted(key: PublicKey, message: bytes, value: bytes) -> bool:
+        next(attempts)
+        return verifies(key, message, value)
+
+    monkeypatch.setattr(PublicKey, "verifies", counted)
+
+    assert look(*others, crowded(signed(OURS), *rubbish(200))).signed_by == ("ours",)
+    assert next(attempts) <= MAX_VERIFICATIONS
+
+
+def test_what_was_not_read_is_said_first_and_nothing_is_known_then() -> None:
+    unread = Evidence((signed(FOREIGN),), problems=("not all were read",), complete=False)
+    found = verify(NAME, FILES, unread, TRUSTED)
+
+    assert found.problems[0] == "not all were read"
+    with pytest.raises(SignaturesUnclear, match=r"cannot be verified now.*not all were read.*delete"):
+        require(NAME, found)
+    assert "cannot be verified now" in require(NAME, found, Policy.WARN)
+    assert require(NAME, verify(NAME, FILES, replace(unread, envelopes=(signed(OURS),)), TRUSTED)) == ""
 
 
 def test_a_cosign_signature_of_the_manifest_counts() -> None:
     held = manifest()
     evidence = Evidence((), held, (cosign_signed(held, ROTATED),))
 
-    assert verify(NAME, FILES, evidence, TRUSTED) == Verification(("rotated",))
+    assert verify(NAME, FILES, evidence, TRUSTED) == proves(ROTATED)
 
 
 def cosign_problem(**changes: Any) -> str:
