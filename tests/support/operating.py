@@ -14,7 +14,14 @@ import yaml
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.crds import all_crds
-from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, GROUP, Kind
+from clusterstacks.api.names import (
+    CLUSTER_API_GROUP,
+    CLUSTER_CLASS_KIND,
+    CLUSTER_KIND,
+    CLUSTER_NAME_LABEL,
+    GROUP,
+    Kind,
+)
 from clusterstacks.api.source import DirectoryPlace, SourceSpec
 from clusterstacks.apply.delivery import RECORD_NAMESPACE
 from clusterstacks.apply.recordstore import RECORD_LABEL, SECRETS
@@ -38,7 +45,8 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
 
-PROVIDER_GROUP = "provider.example.org"
+PROVIDER_GROUP = "infrastructure.clusterstack.x-k8s.io"
+PROVIDER_KINDS = ("TinyClusterStackRelease", "OtherClusterStackRelease")
 SECONDS = 20
 """How long anything may take; nothing here takes longer than one or two unless it fails."""
 
@@ -127,7 +135,12 @@ class World:
         secret = {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {"name": f"{cluster}-kubeconfig", "namespace": namespace or self.namespace},
+            "metadata": {
+                "name": f"{cluster}-kubeconfig",
+                "namespace": namespace or self.namespace,
+                "labels": {CLUSTER_NAME_LABEL: cluster},
+            },
+            "type": "cluster.x-k8s.io/secret",
             "data": {"value": base64.b64encode(document).decode()},
         }
         secrets = await self.client.resource("", "Secret")
@@ -376,8 +389,7 @@ def foreign_crds(*cluster_versions: str) -> list[Manifest]:
         crd(CLUSTER_KIND, CLUSTER_API_GROUP, versions=cluster_versions or ("v1beta2",)),
         crd(CLUSTER_CLASS_KIND, CLUSTER_API_GROUP, versions=cluster_versions or ("v1beta2",), plural="clusterclasses"),
         *(crd(kind, split_api_version(INFRASTRUCTURE)[0], versions=("v1beta2",)) for kind in TEMPLATES),
-        *(crd(kind, PROVIDER_GROUP) for kind in ("TinyRelease", "TinyReleaseTemplate", "OtherRelease")),
-        crd("OtherReleaseTemplate", PROVIDER_GROUP),
+        *(crd(kind + part, PROVIDER_GROUP) for kind in PROVIDER_KINDS for part in ("", "Template")),
     ]
     for kind in kinds:
         for version in kind["spec"]["versions"]:

@@ -109,7 +109,7 @@ def _own_kinds() -> list[Manifest]:
     spec, reference = _updated("spec"), _updated("spec", "spec.clusterRef")
     return [
         _own("clusterstacks", ["CREATE", "UPDATE", "DELETE"], spec),
-        _own("clusterstackreleases", ["DELETE"]),
+        _own("clusterstackreleases", ["CREATE", "UPDATE", "DELETE"], _provider_named()),
         _own("clusteraddons", ["CREATE", "UPDATE"], reference),
         _own("compatibilityrules", ["CREATE", "UPDATE"], spec),
     ]
@@ -123,6 +123,13 @@ def _updated(*fields: str) -> str:
     missing = [f"!has({one}.{field})" for field in fields for one in ("object", "oldObject")]
     changed = f"object.{fields[-1]} != oldObject.{fields[-1]}"
     return " || ".join(["request.operation != 'UPDATE'", *missing, changed])
+
+
+def _provider_named() -> str:
+    """Say in CEL that a ClusterStackRelease is deleted, or names another object of a provider than before."""
+    named, before = "has(object.spec) && has(object.spec.providerRef)", "oldObject.spec.providerRef"
+    unchanged = f"has(oldObject.spec) && has({before}) && object.spec.providerRef == {before}"
+    return f"request.operation == 'DELETE' || ({named} && (request.operation == 'CREATE' || !({unchanged})))"
 
 
 def _own(plural: str, operations: list[str], changed: str = "") -> Manifest:

@@ -72,7 +72,9 @@ class Webhooks:
             upstream=upstream,
             adviser=self._adviser,
         )
-        self._judge = Judge(OwnKinds(client, informers["cluster"].store, releases), clusters, events)
+        self._judge = Judge(
+            OwnKinds(client, informers["cluster"].store, releases, settings.provider_kinds), clusters, events
+        )
         context = server_context()
         self.server = WebhookServer(_host(settings.webhook_url), settings.webhook_port, context, self._judge)
         home = settings.webhook_service.namespace if settings.webhook_service else settings.namespace or HOME

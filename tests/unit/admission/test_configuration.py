@@ -92,7 +92,23 @@ def test_our_kinds_are_asked_about_when_what_is_looked_at_changes() -> None:
     assert asked("clusterstacks", None, one)
 
 
-@pytest.mark.parametrize("kind", ["clusterstacks", "clusteraddons", "compatibilityrules", "clusterstackreleases"])
+def test_sec_4_releases_are_asked_about_when_they_name_another_object_of_a_provider() -> None:
+    bare: dict[str, Any] = {"metadata": {"name": "bare"}, "spec": {}}
+    one, other = ({"spec": {"providerRef": {"kind": "A", "name": name}}} for name in ("one", "other"))
+
+    assert asked("clusterstackreleases", None, one)
+    assert asked("clusterstackreleases", one)
+    assert asked("clusterstackreleases", other, one)
+    nothing: dict[str, Any] = {"metadata": {}}
+    for old in (bare, nothing):
+        assert asked("clusterstackreleases", one, old)
+        assert not asked("clusterstackreleases", old, one)
+        assert not asked("clusterstackreleases", old)
+        assert not asked("clusterstackreleases", old, old)
+    assert not asked("clusterstackreleases", one, one)
+
+
+@pytest.mark.parametrize("kind", ["clusterstacks", "clusteraddons", "compatibilityrules"])
 def test_no_condition_fails_on_an_object_that_says_nothing(kind: str) -> None:
     bare: dict[str, Any] = {"metadata": {"name": "bare"}}
 
