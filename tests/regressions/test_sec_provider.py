@@ -52,13 +52,9 @@ def release_object(kind: str, name: str, namespace: str) -> Manifest:
 
 
 async def released(world: World, provider: Manifest) -> None:
-    """A ClusterStackRelease of a tenant, with a stack that gives its source but does not want it."""
-    name = world.stack.release("v1")
-    world.publish(name, world.stack.files("v1", {}))
-    stack = await world.create(world.stack.manifest(world.namespace, "v1"))
-    release = await world.release_ready(name)
-    await world.patch(stack, {"spec": {"versions": []}})
-    await world.patch(release, {"spec": {"providerRef": provider}})
+    """A ClusterStackRelease that a tenant made by hand; it belongs to no ClusterStack."""
+    world.publish(world.stack.release("v1"), world.stack.files("v1", {}))
+    await world.create(release_manifest(world, provider))
 
 
 async def collected(world: World) -> None:
@@ -108,7 +104,7 @@ async def test_sec_4_a_secret_as_provider_object_starts_no_informer(world: World
             Kind.CLUSTER_STACK_RELEASE, world.stack.release("v1").release, PROVIDER_READY, "ProviderRefNotAllowed"
         )
 
-        assert "--provider-kinds" in found["message"]
+        assert "kind Secret of the core group" in found["message"]
         assert not [one for one in noted if one.resource == "secrets"]
 
 
@@ -135,7 +131,7 @@ async def test_sec_4_a_template_of_another_namespace_is_not_copied(world: World)
 
 REFUSED: dict[str, tuple[Manifest, str]] = {
     "another namespace": (reference(RELEASE_KIND, "a", "elsewhere"), "spec.providerRef.namespace"),
-    "a Secret": (reference("Secret", "a", api_version="v1"), "--provider-kinds"),
+    "a Secret": (reference("Secret", "a", api_version="v1"), "kind Secret of the core group"),
     "a ClusterClass": (reference("ClusterClass", "a", api_version="cluster.x-k8s.io/v1beta2"), "--provider-kinds"),
     "a template": (reference(TEMPLATE_KIND, "a"), "ends in Template"),
 }

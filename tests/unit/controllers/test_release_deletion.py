@@ -142,7 +142,8 @@ async def test_what_names_no_namespace_is_in_that_of_its_release() -> None:
         for one in release["status"]["resources"]:
             del one["namespace"]
         name = release["metadata"]["name"]
-        release |= await space.api.merge_patch(RELEASES, name, {"status": release["status"]}, "stacks")
+        await space.api.merge_patch(RELEASES, name, {"status": release["status"]}, "stacks")
+    old = await space.api.get(RELEASES, old["metadata"]["name"], "stacks")
 
     assert await space.delete(old) == Settled()
 
