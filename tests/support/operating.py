@@ -34,6 +34,7 @@ from clusterstacks.operator.settings import Settings
 from clusterstacks.operator.wiring import Operator
 from clusterstacks.runtime.informer import Informer
 from tests.support.manifests import crd
+from tests.support.recording import record, uncovered
 from tests.support.stacks import INFRASTRUCTURE, KUBERNETES, TinyStack, config_map, publish, templates
 from tests.support.waiting import eventually
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from clusterstacks.devcluster.apiserver import ApiServer
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
+    from tests.support.recording import Request
 
 PROVIDER_GROUP = "infrastructure.clusterstack.x-k8s.io"
 PROVIDER_KINDS = ("TinyClusterStackRelease", "OtherClusterStackRelease")
@@ -76,6 +78,8 @@ class World:
     workload_kubeconfig: Mapping[str, Any]
     stack: TinyStack = field(init=False)
     namespaces: list[str] = field(init=False)
+    requests: set[Request] = field(init=False, default_factory=set)
+    """What the last operator asked the management API server."""
 
     def __post_init__(self) -> None:
         self.stack = TinyStack(self.namespace)
@@ -274,12 +278,14 @@ class World:
     async def operator(self, environ: Mapping[str, str] | None = None, **settings: Any) -> AsyncIterator[Operator]:
         """Run it; a part that ends by itself, or a reconcile that fails unexpectedly, fails the test."""
         operator = Operator(self.settings(**settings), environ or {})
+        self.requests = record(operator)
         tasks = [asyncio.create_task(_serve(run), name=name) for name, run in operator.services().items()]
         try:
             yield operator
             ended = [task.get_name() for task in tasks if task.done()]
             assert not ended, f"{ended} ended"
             assert not bugs(operator), "a reconcile failed unexpectedly, see the log"
+            assert not uncovered(self.requests), "no right is documented for these, see clusterstacks.operator.rights"
         finally:
             for task in tasks:
                 task.cancel()

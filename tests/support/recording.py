@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
+from clusterstacks.operator.rights import RIGHTS
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import aiohttp
+
     from clusterstacks.kube.transport import Call
     from clusterstacks.operator.wiring import Operator
 
@@ -25,22 +31,31 @@ class Request:
     path: str = field(default="", compare=False)
 
 
-def record(operator: Operator) -> list[Request]:
-    """Note every request from now on."""
-    transport, noted = operator._client._transport, []
+def record(operator: Operator) -> set[Request]:
+    """Note every request from now on, once for each object."""
+    transport = operator._client._transport
+    noted: set[Request] = set()
     send, open_ = transport.send, transport.open
 
     async def noting_send(call: Call) -> bytes:
-        noted.append(request_of(call))
+        noted.update(requests_of(call))
         return await send(call)
 
-    async def noting_open(call: Call) -> object:
-        noted.append(request_of(call))
+    async def noting_open(call: Call) -> aiohttp.ClientResponse:
+        noted.update(requests_of(call))
         return await open_(call)
 
     transport.send = noting_send  # type: ignore[method-assign]
-    transport.open = noting_open  # type: ignore[method-assign,assignment]
+    transport.open = noting_open  # type: ignore[method-assign]
     return noted
+
+
+def requests_of(call: Call) -> list[Request]:
+    """Read off a call what the authorizer is asked; of an apply also for the right to create."""
+    request = request_of(call)
+    if call.content_type != "application/apply-patch+yaml" or "/" in request.resource:
+        return [request]
+    return [request, replace(request, verb="create")]
 
 
 def request_of(call: Call) -> Request:
@@ -67,3 +82,12 @@ def _verb(method: str, query: dict[str, list[str]], *, named: bool) -> str:
     if "watch" in query:
         return "watch"
     return "get" if named else "list"
+
+
+def uncovered(noted: Iterable[Request]) -> set[Request]:
+    """Give the requests for which no right is documented."""
+    return {
+        one
+        for one in noted
+        if one.resource and not any(right.covers(one.group, one.resource, one.verb) for right in RIGHTS)
+    }
