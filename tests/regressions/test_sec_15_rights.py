@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 
 from clusterstacks.admission.keeping import SECRET_NAME
@@ -77,6 +78,56 @@ async def cluster_with_references(world: World, name: ReleaseName, namespace: st
     cluster = await world.cluster("one", name.class_name, namespace=namespace, classRef=class_of(world, name))
     references = [{"apiGroup": group, "kind": kind, "name": "one"} for kind, group in kinds]
     return await world.patch(cluster, {"spec": {"controlPlaneRef": references[0], "infrastructureRef": references[1]}})
+
+
+@pytest.mark.parametrize("kind", ["Secret", "TinyClusterTemplate"])
+async def test_sec_15_a_cluster_makes_the_operator_read_nothing_but_cluster_apis_kinds(world: World, kind: str) -> None:
+    name = world.stack.release("v1")
+    overwrite = "values: |\n  stolen: {{ .ControlPlane | toJson }}\n"
+    world.publish(
+        name, world.stack.files("v1", {"cni": templates(config_map(world.namespace), **{"overwrite.yaml": overwrite})})
+    )
+    async with world.operator():
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+        await world.release_ready(name)
+        cluster = await world.cluster("one", name.class_name, ready=False)
+        group = "" if kind == "Secret" else INFRASTRUCTURE.partition("/")[0]
+        await world.patch(cluster, {"spec": {"controlPlaneRef": {"apiGroup": group, "kind": kind, "name": "other"}}})
+        await world.finish(cluster)
+        found = await world.says(
+            Kind.CLUSTER_ADDON, "cluster-addon-one", "ClusterReady", "ReferenceNotAllowed", nudging=True
+        )
+        assert f"spec.controlPlaneRef ({kind} {world.namespace}/other)" in found["message"]
+        assert "no label cluster.x-k8s.io/v1beta2" in found["message"]
+        read = {one.path.partition("?")[0].rpartition("/")[2] for one in world.requests}
+        assert "other" not in read
+
+        addon = await world.addon("one")
+        await world.delete(cluster)
+        await world.delete(addon)
+        await world.gone(Kind.CLUSTER_ADDON, "cluster-addon-one")
+
+
+async def test_sec_15_a_kubeconfig_made_by_hand_is_used_once_it_is_labelled(world: World) -> None:
+    name = world.stack.release("v1")
+    world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
+    async with world.operator():
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+        await world.release_ready(name)
+        cluster = await world.cluster("one", name.class_name, ready=False)
+        made = await world.connect("one")
+        await world.delete(made)
+        plain = {"name": "one-kubeconfig", "namespace": world.namespace}
+        by_hand = await world.create({"apiVersion": "v1", "kind": "Secret", "metadata": plain, "data": made["data"]})
+        await world.finish(cluster)
+        found = await world.says(
+            Kind.CLUSTER_ADDON, "cluster-addon-one", "ClusterReady", "KubeconfigNotMarked", nudging=True
+        )
+        assert "label secret one-kubeconfig cluster.x-k8s.io/cluster-name=one" in found["message"]
+
+        await world.patch(by_hand, {"metadata": {"labels": {"cluster.x-k8s.io/cluster-name": "one"}}})
+        await world.nudge(await world.addon("one"))
+        await world.addons_ready("one", name.class_name)
 
 
 async def forget_secret(world: World) -> None:
