@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.api.crds import all_crds
+from clusterstacks.api.yaml import dump
 from clusterstacks.authoring.registry import RULES
 from clusterstacks.cli.main import csctl
+from clusterstacks.operator.rights import RIGHTS, Scope, policy_rules
 from clusterstacks.operator.settings import DEPRECATED, option_parser
 
 if TYPE_CHECKING:
@@ -24,6 +26,29 @@ if TYPE_CHECKING:
 PAGES = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by docs/generate.py; edit the code and run `make docs`. -->\n"
 
+RIGHTS_PREFACE = """\
+What the operator does in the management cluster, complete: a test runs it with these rights and no others. In workload
+clusters it uses the kubeconfig that Cluster API publishes. A right that is missing shows up as a condition or a line of
+the log that names verb and resource.
+
+Secrets are listed apart. The operator only gets them by name, never lists or watches them, and uses a kubeconfig only
+where the Secret is marked as Cluster API's. So grant `get` of Secrets with one RoleBinding in each namespace that holds
+Clusters or ClusterStacks, instead of a ClusterRoleBinding.
+"""
+
+RIGHTS_NOTES = """
+- A resource `*` stands for the kinds of the providers you use; list them one by one to grant less, for example `get`,
+  `create`, `patch` and `delete` of `openstackclustertemplates`, and `get` of `openstackclusters`.
+- Kinds of `--class-kinds` need `get`, `create`, `patch` and `delete`; kinds of `--provider-kinds` in another group need
+  `get`, `list`, `watch`, `create` and `patch`; control plane and infrastructure kinds in another group need `get`.
+- Where the admission plugin OwnerReferencesPermissionEnforcement is on, kinds of `--provider-kinds` also need `delete`:
+  the operator makes the ClusterStackRelease the owner of its provider object.
+- With `--namespace` everything that has namespaces may be granted in that namespace alone, except `list` of Clusters,
+  and `get` of ClusterStacks and ClusterStackReleases in other namespaces whose classes are used.
+- Discovery (`/api`, `/apis`) and `/readyz` are open to every user in Kubernetes' default roles `system:discovery` and
+  `system:public-info-viewer`.
+"""
+
 
 def pages() -> dict[str, str]:
     """Every generated page by its file name."""
@@ -31,6 +56,7 @@ def pages() -> dict[str, str]:
         "resources.md": "\n".join(_resources()),
         "operator.md": "\n".join(_operator()),
         "csctl.md": "\n".join(_csctl()),
+        "rights.md": "\n".join(_rights()),
         "lint-rules.md": "\n".join(_lint_rules()),
     }
 
@@ -85,17 +111,54 @@ def _operator() -> Iterator[str]:
         if action.help == argparse.SUPPRESS or "--help" in action.option_strings:
             continue
         choices = f" One of {', '.join(action.choices)}." if action.choices else ""
-        yield f"| `{action.option_strings[0]}` | {_default(action.default)} | {action.help}.{choices} |"
+        yield f"| `{action.option_strings[0]}` | {_default(action.default)} | {_starred(action.help or '')}.{choices} |"
     yield "\nFlags of the Go operator that have no meaning here are accepted with a notice:\n"
     yield "| flag | instead |\n|---|---|"
     yield from (f"| `--{name}` | {instead} |" for name, instead in DEPRECATED.items())
     yield "\nThe process ends with status 0 after an orderly stop (SIGTERM, SIGINT) and 1 when a part of it ended.\n"
 
 
+def _starred(text: str) -> str:
+    """Keep ``*`` from being taken for emphasis."""
+    return text.replace("*", "\\*")
+
+
 def _default(value: object) -> str:
     if isinstance(value, tuple):
         return f"`{value[0]}:{value[1]}`"
     return f"`{value}`" if value not in ("", None, False) else ""
+
+
+def _rights() -> Iterator[str]:
+    yield f"{NOTE}\n# Rights of cluster-stack-operator\n"
+    yield RIGHTS_PREFACE
+    yield "| group | resources | verbs | where | why |\n|---|---|---|---|---|"
+    for right in RIGHTS:
+        names = f" named {', '.join(f'`{name}`' for name in right.names)}" if right.names else ""
+        resources = ", ".join(f"`{_cell(one)}`" for one in right.resources)
+        yield (
+            f"| {f'`{right.group}`' if right.group else 'core'} | {resources}{names} | {', '.join(right.verbs)} "
+            f"| {right.scope.value} | {right.why} |"
+        )
+    yield RIGHTS_NOTES
+    yield "## As manifests\n"
+    yield "```yaml"
+    yield "---\n".join(dump(one) for one in _roles()) + "```\n"
+
+
+def _roles() -> Iterator[dict[str, Any]]:
+    name = "cluster-stack-operator"
+    for kind, suffix, scopes in (
+        ("ClusterRole", "", (Scope.CLUSTER,)),
+        ("ClusterRole", "-secrets", (Scope.CLUSTERS,)),
+        ("Role", "-webhook", (Scope.OWN,)),
+    ):
+        yield {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": f"{name}{suffix}"},
+            "rules": policy_rules(*scopes),
+        }
 
 
 def _csctl() -> Iterator[str]:

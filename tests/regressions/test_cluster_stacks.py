@@ -52,14 +52,16 @@ async def test_d9_a_release_in_use_and_the_last_ready_one_are_kept_on_every_chan
 
 async def test_d19_a_release_is_as_ready_as_its_provider_object(world: World) -> None:
     (name,) = published(world, "v1")
-    await world.create(provider_template(world, "TinyReleaseTemplate"))
+    await world.create(provider_template(world, "TinyClusterStackReleaseTemplate"))
     async with world.operator():
-        await world.create(world.stack.manifest(world.namespace, "v1", **provider(world, "TinyReleaseTemplate")))
+        await world.create(
+            world.stack.manifest(world.namespace, "v1", **provider(world, "TinyClusterStackReleaseTemplate"))
+        )
         found = await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, "ProviderClusterStackReleaseReady")
         assert found["reason"] == "ProcessOngoing"
-        assert f"TinyRelease {world.namespace}/{name.release}" in found["message"]
+        assert f"TinyClusterStackRelease {world.namespace}/{name.release}" in found["message"]
 
-        made = await provided(world, "TinyRelease", name)
+        made = await provided(world, "TinyClusterStackRelease", name)
         for ready in (True, False, True):
             await world.patch(made, {"status": {"ready": ready}}, "status")
             await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, READINESS[ready])
@@ -118,12 +120,12 @@ async def test_d22_a_release_deleted_by_force_comes_back_while_its_class_is_used
 
 async def test_d29_a_provider_object_does_not_carry_what_kubectl_noted_on_the_stack(world: World) -> None:
     (name,) = published(world, "v1")
-    await world.create(provider_template(world, "TinyReleaseTemplate"))
-    stack = world.stack.manifest(world.namespace, "v1", **provider(world, "TinyReleaseTemplate"))
+    await world.create(provider_template(world, "TinyClusterStackReleaseTemplate"))
+    stack = world.stack.manifest(world.namespace, "v1", **provider(world, "TinyClusterStackReleaseTemplate"))
     stack["metadata"] |= {"annotations": {LAST_APPLIED: "{}", "example.org/kept": "yes"}, "labels": {"team": "one"}}
     async with world.operator():
         await world.create(stack)
-        made = await provided(world, "TinyRelease", name)
+        made = await provided(world, "TinyClusterStackRelease", name)
 
         assert LAST_APPLIED not in made["metadata"]["annotations"]
         assert made["metadata"]["annotations"]["example.org/kept"] == "yes"
@@ -132,19 +134,19 @@ async def test_d29_a_provider_object_does_not_carry_what_kubectl_noted_on_the_st
 
 async def test_d30_a_release_points_to_the_provider_object_of_the_new_kind(world: World) -> None:
     (name,) = published(world, "v1")
-    for kind in ("TinyReleaseTemplate", "OtherReleaseTemplate"):
+    for kind in ("TinyClusterStackReleaseTemplate", "OtherClusterStackReleaseTemplate"):
         await world.create(provider_template(world, kind))
     async with world.operator():
         stack = await world.create(
-            world.stack.manifest(world.namespace, "v1", **provider(world, "TinyReleaseTemplate"))
+            world.stack.manifest(world.namespace, "v1", **provider(world, "TinyClusterStackReleaseTemplate"))
         )
-        await provided(world, "TinyRelease", name)
-        await world.patch(stack, {"spec": provider(world, "OtherReleaseTemplate")})
-        made = await provided(world, "OtherRelease", name)
+        await provided(world, "TinyClusterStackRelease", name)
+        await world.patch(stack, {"spec": provider(world, "OtherClusterStackReleaseTemplate")})
+        made = await provided(world, "OtherClusterStackRelease", name)
         await world.patch(made, {"status": {"ready": True}}, "status")
         release = await world.release_ready(name)
 
-        assert release["spec"]["providerRef"]["kind"] == "OtherRelease"
+        assert release["spec"]["providerRef"]["kind"] == "OtherClusterStackRelease"
 
 
 async def test_d31_every_version_shown_is_the_one_users_write(world: World) -> None:

@@ -16,6 +16,7 @@ ARGUMENTS = {
     "metrics-bind-address": ":9",
     "health-probe-bind-address": ":9",
     "class-kinds": "Widget.example.org",
+    "provider-kinds": "Widget.example.org",
     "webhook-port": "9444",
     "webhook-service": "stacks/webhooks",
     "webhook-url": "https://127.0.0.1:9444",

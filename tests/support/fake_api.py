@@ -129,6 +129,13 @@ class FakeApi(Client):
         await self._meet("get", resource=resource, name=name, namespace=namespace)
         return copy.deepcopy(self._stored(resource, ObjectKey(namespace, name)))
 
+    async def find_metadata(self, resource: Resource, name: str, namespace: str = "") -> Manifest | None:
+        await self._meet("find_metadata", resource=resource, name=name, namespace=namespace)
+        try:
+            return _bare(copy.deepcopy(self._stored(resource, ObjectKey(namespace, name))))
+        except NotFound:
+            return None
+
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
         await self._meet("list", resource=resource, namespace=namespace, labels=labels, fields=fields)
         return self._listing(resource, namespace)

@@ -14,7 +14,14 @@ import yaml
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.crds import all_crds
-from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, GROUP, Kind
+from clusterstacks.api.names import (
+    CLUSTER_API_GROUP,
+    CLUSTER_CLASS_KIND,
+    CLUSTER_KIND,
+    CLUSTER_NAME_LABEL,
+    GROUP,
+    Kind,
+)
 from clusterstacks.api.source import DirectoryPlace, SourceSpec
 from clusterstacks.apply.delivery import RECORD_NAMESPACE
 from clusterstacks.apply.recordstore import RECORD_LABEL, SECRETS
@@ -27,6 +34,7 @@ from clusterstacks.operator.settings import Settings
 from clusterstacks.operator.wiring import Operator
 from clusterstacks.runtime.informer import Informer
 from tests.support.manifests import crd
+from tests.support.recording import record, uncovered
 from tests.support.stacks import INFRASTRUCTURE, KUBERNETES, TinyStack, config_map, publish, templates
 from tests.support.waiting import eventually
 
@@ -37,8 +45,10 @@ if TYPE_CHECKING:
     from clusterstacks.devcluster.apiserver import ApiServer
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
+    from tests.support.recording import Request
 
-PROVIDER_GROUP = "provider.example.org"
+PROVIDER_GROUP = "infrastructure.clusterstack.x-k8s.io"
+PROVIDER_KINDS = ("TinyClusterStackRelease", "OtherClusterStackRelease")
 SECONDS = 20
 """How long anything may take; nothing here takes longer than one or two unless it fails."""
 
@@ -68,6 +78,8 @@ class World:
     workload_kubeconfig: Mapping[str, Any]
     stack: TinyStack = field(init=False)
     namespaces: list[str] = field(init=False)
+    requests: set[Request] = field(init=False, default_factory=set)
+    """What the last operator asked the management API server."""
 
     def __post_init__(self) -> None:
         self.stack = TinyStack(self.namespace)
@@ -127,7 +139,12 @@ class World:
         secret = {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {"name": f"{cluster}-kubeconfig", "namespace": namespace or self.namespace},
+            "metadata": {
+                "name": f"{cluster}-kubeconfig",
+                "namespace": namespace or self.namespace,
+                "labels": {CLUSTER_NAME_LABEL: cluster},
+            },
+            "type": "cluster.x-k8s.io/secret",
             "data": {"value": base64.b64encode(document).decode()},
         }
         secrets = await self.client.resource("", "Secret")
@@ -261,12 +278,14 @@ class World:
     async def operator(self, environ: Mapping[str, str] | None = None, **settings: Any) -> AsyncIterator[Operator]:
         """Run it; a part that ends by itself, or a reconcile that fails unexpectedly, fails the test."""
         operator = Operator(self.settings(**settings), environ or {})
+        self.requests = record(operator)
         tasks = [asyncio.create_task(_serve(run), name=name) for name, run in operator.services().items()]
         try:
             yield operator
             ended = [task.get_name() for task in tasks if task.done()]
             assert not ended, f"{ended} ended"
             assert not bugs(operator), "a reconcile failed unexpectedly, see the log"
+            assert not uncovered(self.requests), "no right is documented for these, see clusterstacks.operator.rights"
         finally:
             for task in tasks:
                 task.cancel()
@@ -376,8 +395,7 @@ def foreign_crds(*cluster_versions: str) -> list[Manifest]:
         crd(CLUSTER_KIND, CLUSTER_API_GROUP, versions=cluster_versions or ("v1beta2",)),
         crd(CLUSTER_CLASS_KIND, CLUSTER_API_GROUP, versions=cluster_versions or ("v1beta2",), plural="clusterclasses"),
         *(crd(kind, split_api_version(INFRASTRUCTURE)[0], versions=("v1beta2",)) for kind in TEMPLATES),
-        *(crd(kind, PROVIDER_GROUP) for kind in ("TinyRelease", "TinyReleaseTemplate", "OtherRelease")),
-        crd("OtherReleaseTemplate", PROVIDER_GROUP),
+        *(crd(kind + part, PROVIDER_GROUP) for kind in PROVIDER_KINDS for part in ("", "Template")),
     ]
     for kind in kinds:
         for version in kind["spec"]["versions"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -10,8 +11,11 @@ from urllib.parse import urlsplit
 from clusterstacks.admission.server import PATH
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, WATCH_FILTER_LABEL
+from clusterstacks.domain.providerrefs import DEFAULT_KINDS, TEMPLATE_SUFFIX, KindPattern
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from clusterstacks.domain.objects import Manifest, ObjectKey
 
 NAME: Final = "cluster-stack-operator"
@@ -63,10 +67,12 @@ class Scope:
     Args:
         namespace: The only one; empty for all.
         watch_filter: Value of the label its objects have; empty for all objects.
+        provider_kinds: What a ``spec.providerRef`` may name.
     """
 
     namespace: str = ""
     watch_filter: str = ""
+    provider_kinds: tuple[KindPattern, ...] = DEFAULT_KINDS
 
     @property
     def name(self) -> str:
@@ -102,15 +108,15 @@ def configuration(endpoint: Endpoint, scope: Scope, bundle: bytes) -> Manifest:
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": scope.name},
-        "webhooks": [{**common, **one} for one in (*_own_kinds(), _clusters())],
+        "webhooks": [{**common, **one} for one in (*_own_kinds(scope.provider_kinds), _clusters())],
     }
 
 
-def _own_kinds() -> list[Manifest]:
+def _own_kinds(provider_kinds: Iterable[KindPattern]) -> list[Manifest]:
     spec, reference = _updated("spec"), _updated("spec", "spec.clusterRef")
     return [
         _own("clusterstacks", ["CREATE", "UPDATE", "DELETE"], spec),
-        _own("clusterstackreleases", ["DELETE"]),
+        _own("clusterstackreleases", ["CREATE", "UPDATE", "DELETE"], _provider_named(provider_kinds)),
         _own("clusteraddons", ["CREATE", "UPDATE"], f"({reference}) && !({_canonical()})"),
         _own("compatibilityrules", ["CREATE", "UPDATE"], spec),
     ]
@@ -142,6 +148,32 @@ def _canonical() -> str:
         f"request.operation == 'CREATE' && {there} && {reference}.kind == '{CLUSTER_KIND}' && {reference}.name != '' "
         f"&& has(object.metadata.name) && {named}"
     )
+
+
+def _provider_named(kinds: Iterable[KindPattern]) -> str:
+    """Say in CEL that a ClusterStackRelease is deleted, or names another object of a provider than before.
+
+    An object that everybody may name is not asked about: the operator can create its ClusterStackReleases where its
+    webhooks cannot be reached, as it can create ClusterAddons.
+    """
+    named, before = "has(object.spec) && has(object.spec.providerRef)", "oldObject.spec.providerRef"
+    unchanged = f"has(oldObject.spec) && has({before}) && object.spec.providerRef == {before}"
+    changed = f"(request.operation == 'CREATE' || !({unchanged}))"
+    return f"request.operation == 'DELETE' || ({named} && {changed} && !({_allowed_provider(kinds)}))"
+
+
+def _allowed_provider(kinds: Iterable[KindPattern]) -> str:
+    """Say in CEL what ``domain.providerrefs.release_refusal`` allows; where in doubt, that it does not."""
+    reference = "object.spec.providerRef"
+    there = " && ".join(f"has({reference}.{field})" for field in ("apiVersion", "kind"))
+    own = f"(!has({reference}.namespace) || {reference}.namespace in ['', request.namespace])"
+    made = f"!{reference}.kind.endsWith('{TEMPLATE_SUFFIX}')"
+    matches = [
+        f"{reference}.apiVersion.startsWith({json.dumps(f'{one.group}/')}) && {reference}.kind"
+        + (f".endsWith({json.dumps(one.kind[1:])})" if one.kind.startswith("*") else f" == {json.dumps(one.kind)}")
+        for one in kinds
+    ]
+    return f"{there} && {own} && {made} && ({' || '.join(f'({one})' for one in matches) or 'false'})"
 
 
 def _own(plural: str, operations: list[str], changed: str = "") -> Manifest:

@@ -25,13 +25,15 @@ from clusterstacks.domain.admission.own import (
     uses_of,
 )
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.domain.objects import Manifest, ObjectKey, split_api_version
+from clusterstacks.domain.providerrefs import ProviderReference, release_refusal, template_refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from clusterstacks.admission.reviews import Review
     from clusterstacks.domain.admission.own import Use
+    from clusterstacks.domain.providerrefs import KindPattern
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.store import Store
 
@@ -48,14 +50,19 @@ class OwnKinds:
         client: The management cluster, where a user of what is deleted is looked up once more.
         clusters: All Clusters.
         releases: All ClusterStackReleases.
+        provider_kinds: From ``--provider-kinds``.
     """
 
     client: Client
     clusters: Store
     releases: Store
+    provider_kinds: Collection[KindPattern]
 
     async def stack(self, review: Review) -> Answer:
         """Judge a ClusterStack."""
+        refused = self._provider(review, template_refusal)
+        if not refused.allowed:
+            return refused
         match review.operation:
             case Operation.CREATE:
                 spec = mapping(review.new, "spec")
@@ -74,7 +81,7 @@ class OwnKinds:
     async def release(self, review: Review) -> Answer:
         """Judge a ClusterStackRelease."""
         if review.operation is not Operation.DELETE:
-            return ALLOWED
+            return self._provider(review, release_refusal)
         return await self._deleted(review, release_users(*_key(review.old), self._uses()))
 
     async def addon(self, review: Review) -> Answer:
@@ -96,6 +103,13 @@ class OwnKinds:
         except SpecError as error:
             return Answer(error.message)
         return ALLOWED
+
+    def _provider(self, review: Review, refusal_of: Callable[..., str]) -> Answer:
+        """Refuse a reference to a provider's object that is new or comes into force; one in force stays."""
+        reference = _provider_reference(review.new)
+        if reference is None or reference == _provider_reference(review.old):
+            return ALLOWED
+        return Answer(refusal_of(reference, _key(review.new).namespace, self.provider_kinds))
 
     async def _deleted(self, review: Review, users: Sequence[Use]) -> Answer:
         """Refuse a deletion for Clusters that are there still: one that has just gone is not in the way."""
@@ -143,6 +157,15 @@ def _identity(stack: Manifest) -> StackIdentity:
     return StackIdentity(
         text(spec, "provider"), text(spec, "name"), text(spec, "kubernetesVersion"), text(spec, "channel") or "stable"
     )
+
+
+def _provider_reference(manifest: Manifest) -> ProviderReference | None:
+    """Read ``spec.providerRef``; None where there is none or ``noProvider`` puts it out of force."""
+    reference = mapping(manifest, "spec", "providerRef")
+    if not reference or at(manifest, "spec", "noProvider") is True:
+        return None
+    group, _ = split_api_version(text(reference, "apiVersion"))
+    return ProviderReference(group, text(reference, "kind"), text(reference, "namespace"))
 
 
 def _versions(stack: Manifest) -> list[str]:

@@ -150,6 +150,8 @@ class EventReason(StrEnum):
     PROVIDER_RELEASE_UPDATED = "UpdateProviderStackRelease"
     READY = "Ready"
     """Every condition of an object holds (ours)."""
+    OBJECTS_KEPT = "ObjectsKept"
+    """Objects that were to go stay in the cluster, with the reason (ours)."""
     INCOMPATIBLE_ALLOWED = "IncompatibleAllowed"
     """An annotation of a Cluster let through what the ranges forbid (ours)."""
 

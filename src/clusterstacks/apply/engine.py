@@ -5,6 +5,7 @@ There is no delivery record: what was applied, with uid, stands in the status of
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,9 @@ from clusterstacks.apply.results import Deadlines, ObjectResult
 from clusterstacks.apply.rollout import Rollout
 from clusterstacks.apply.single import Step
 from clusterstacks.apply.targets import resolve
-from clusterstacks.domain.classobjects import GroupKind, check_class_objects
+from clusterstacks.domain.classobjects import GroupKind, check_class_objects, deletion_fault
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.ownership import Standing, refuses_pruning, standing
+from clusterstacks.domain.ownership import is_marked, refuses_pruning
 from clusterstacks.domain.pruning import Departure, Fate
 from clusterstacks.domain.stamping import documents
 from clusterstacks.kube.errors import KindNotServed
@@ -88,13 +89,14 @@ class Applier:
         return await Rollout(self._client, deadlines=self._deadlines).run(steps)
 
     async def delete_all(
-        self, objects: Iterable[Known], *, wanted_elsewhere: Collection[ObjectId] = ()
+        self, objects: Iterable[Known], *, namespace: str, wanted_elsewhere: Collection[ObjectId] = ()
     ) -> dict[ObjectId, Departure]:
         """Delete what was applied for a class, the ClusterClass first, and wait until it is gone (INCUMBENT D3).
 
         Args:
-            objects: From the status of the ClusterStackRelease. An object without uid, as the Go operator left them,
-                is deleted if its managed fields show that one of the two operators applied it.
+            objects: From the status of the ClusterStackRelease, which is only a hint: an object is deleted if a class
+                may hold it and its own metadata shows that one of the two operators applied it.
+            namespace: That of the ClusterStackRelease, the only one the objects may be in.
             wanted_elsewhere: Objects that other releases list, too; they stay.
 
         Returns:
@@ -104,19 +106,30 @@ class Applier:
             DependencyError: The server answers nobody, or does not know us.
         """
         listed = list(objects)
-        found = await together(partial(self._look, wanted_elsewhere), listed)
+        found = await together(partial(self._look, namespace, wanted_elsewhere), listed)
         fates = {known.id: one for known, one in zip(listed, found, strict=True) if isinstance(one, Departure)}
         doomed = [one for one in found if isinstance(one, Doomed)]
         return fates | await Remover(self._client, self._deadlines).remove(doomed)
 
-    async def _look(self, wanted_elsewhere: Collection[ObjectId], known: Known) -> Doomed | Departure:
-        identity = known.id
+    async def _look(self, namespace: str, wanted_elsewhere: Collection[ObjectId], known: Known) -> Doomed | Departure:
+        fault = deletion_fault(known.id, namespace=namespace, extra_kinds=self._extra_kinds)
+        if fault:
+            return Departure(Fate.KEPT, fault)
+        identity = replace(known.id, namespace=namespace)
         if identity in wanted_elsewhere:
             return Departure(Fate.HANDED_OVER, "another release holds it, too")
         try:
-            place = await self._client.resource(identity.group, identity.kind)
+            return await self._live(identity, known)
         except KindNotServed:
             return Departure(Fate.GONE, "the server does not serve its kind any more")
+        except SpecError as error:
+            # Nothing can have the name; the entry must not keep the release for ever.
+            return Departure(Fate.KEPT, error.message)
+
+    async def _live(self, identity: ObjectId, known: Known) -> Doomed | Departure:
+        place = await self._client.resource(identity.group, identity.kind)
+        if not place.namespaced:
+            return Departure(Fate.KEPT, "its kind is cluster-wide, which a cluster class may not hold")
         live = await self._client.find(place, identity.name, identity.namespace)
         if live is None:
             return Departure(Fate.GONE)
@@ -129,6 +142,6 @@ class Applier:
 def _reprieve(known: Known, live: Manifest) -> Departure | None:
     if known.uid and known.uid != live["metadata"]["uid"]:
         return Departure(Fate.GONE, "another object of that name has taken its place")
-    if standing(live, sets=(), uid=known.uid) is Standing.FOREIGN:
-        return Departure(Fate.KEPT, "neither this operator nor the Go operator applied it")
+    if not is_marked(live):
+        return Departure(Fate.KEPT, "its metadata does not show that this operator or the Go operator applied it")
     return Departure(Fate.KEPT, "its annotation asks to keep it") if refuses_pruning(live) else None

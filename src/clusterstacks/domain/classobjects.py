@@ -12,6 +12,8 @@ from clusterstacks.domain.waves import CLASS_KIND
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from clusterstacks.domain.objects import ObjectId
+
 TEMPLATE_GROUPS: Final = frozenset(
     {"bootstrap.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io"}
 )
@@ -73,6 +75,23 @@ def check_class_objects(
     if faults:
         more = f"; and {len(faults) - 5} more" if len(faults) > 5 else ""
         raise SpecError("ObjectNotAllowed", "; ".join(faults[:5]) + more)
+
+
+def deletion_fault(identity: ObjectId, *, namespace: str, extra_kinds: Iterable[GroupKind] = ()) -> str:
+    """Say why an object that a ClusterStackRelease lists in its status is not deleted with it; empty when it may be.
+
+    Whoever may write the status may write any object there: only what could have been applied is deleted.
+
+    Args:
+        identity: As the status names it.
+        namespace: Of the ClusterStackRelease; an entry may name it or none.
+        extra_kinds: Kinds allowed by ``--class-kinds``.
+    """
+    if identity.namespace not in ("", namespace):
+        return f"it is in another namespace than {namespace}"
+    if not _is_allowed(identity.group, identity.kind, frozenset(extra_kinds)):
+        return "it is of a kind that a cluster class may not hold"
+    return ""
 
 
 def _is_allowed(group: str, kind: str, extra: frozenset[GroupKind]) -> bool:

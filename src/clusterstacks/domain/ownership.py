@@ -62,6 +62,16 @@ def standing(live: Manifest, *, sets: Collection[str], uid: str = "") -> Standin
     return Standing.PREDECESSORS if _claims(entries, PREDECESSOR) else Standing.FOREIGN
 
 
+def is_marked(live: Manifest) -> bool:
+    """Tell whether the object's own metadata says that this operator or the Go operator applied it.
+
+    A copy of the object, e.g. out of a backup, has lost its managed fields and kept the label.
+    """
+    metadata = live["metadata"]
+    entries, labels = metadata.get("managedFields"), metadata.get("labels") or {}
+    return labels.get(OWNED_LABEL) == OWNED_VALUE or _claims(entries, FIELD_MANAGER) or _claims(entries, PREDECESSOR)
+
+
 def held_by_predecessor(live: Manifest) -> bool:
     """Tell whether the Go operator still owns fields of an object."""
     return _claims(live["metadata"].get("managedFields"), PREDECESSOR)

@@ -126,6 +126,14 @@ class Client:
         except NotFound:
             return None
 
+    async def find_metadata(self, resource: Resource, name: str, namespace: str = "") -> Manifest | None:
+        """Read the metadata of one object; None when there is none."""
+        try:
+            found = await self._answer(Target(resource, namespace, name).named().call("get", accept=_METADATA))
+        except NotFound:
+            return None
+        return bare(found, resource)
+
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
         """Read all objects, page by page; without a namespace those of all namespaces.
 

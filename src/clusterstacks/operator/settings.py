@@ -17,6 +17,7 @@ from clusterstacks.api.source import DirectoryPlace, SourceSpec
 from clusterstacks.domain.allowing import AllowedHosts
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.domain.providerrefs import DEFAULT_KINDS, KindPattern
 from clusterstacks.fleet.sources.choosing import NOTHING_ALLOWED
 from clusterstacks.operator.sources import add_source_options, read_text, source_of
 
@@ -59,6 +60,7 @@ class Settings:
     webhook_service: ObjectKey | None = None
     webhook_url: str = ""
     class_kinds: frozenset[str] = frozenset()
+    provider_kinds: frozenset[KindPattern] = frozenset(DEFAULT_KINDS)
     workers: dict[str, int] = field(default_factory=dict)
     log_level: str = "info"
     notices: tuple[str, ...] = ()
@@ -93,6 +95,7 @@ def _settings(found: argparse.Namespace, environ: Mapping[str, str]) -> Settings
         webhook_service=found.webhook_service,
         webhook_url=found.webhook_url,
         class_kinds=frozenset(kind for kind in found.class_kinds.split(",") if kind),
+        provider_kinds=_provider_kinds(found.provider_kinds or ()),
         workers={
             "clusterstack": found.clusterstack_concurrency,
             "clusterstackrelease": found.clusterstackrelease_concurrency,
@@ -158,6 +161,14 @@ def option_parser() -> argparse.ArgumentParser:
         metavar="KIND.GROUP,...",
         help="kinds a class chart may hold besides ClusterClass, Cluster API's templates and ORC's Image",
     )
+    add(
+        "--provider-kinds",
+        action="append",
+        default=None,
+        metavar="KIND.GROUP,...",
+        help="kinds of providers that spec.providerRef may name, templates and the kinds made from them; * stands for "
+        f"any beginning; may be repeated; without it {' and '.join(map(str, DEFAULT_KINDS))}",
+    )
     _add_concurrency(parser)
     add("--log-level", choices=["debug", "info", "warning", "error"], default="info", help="least level logged")
     for name in DEPRECATED:
@@ -197,6 +208,11 @@ def _add_concurrency(parser: argparse.ArgumentParser) -> None:
     add("--clusterstack-concurrency", type=_positive, default=8, metavar="N", help="ClusterStacks handled at a time")
     add("--clusterstackrelease-concurrency", type=_positive, default=8, metavar="N", help="releases handled at a time")
     add("--clusteraddon-concurrency", type=_positive, default=64, metavar="N", help="clusters handled at a time")
+
+
+def _provider_kinds(values: Sequence[str]) -> frozenset[KindPattern]:
+    kinds = [kind for value in values for kind in value.split(",") if kind]
+    return frozenset(map(KindPattern.parse, kinds)) or frozenset(DEFAULT_KINDS)
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -82,14 +82,14 @@ class Webhooks:
             adviser=self._adviser,
         )
         live = informers["cluster"].store
-        self._judge = Judge(OwnKinds(client, live, releases), clusters, events, live)
+        self._judge = Judge(OwnKinds(client, live, releases, settings.provider_kinds), clusters, events, live)
         context = server_context()
         self.server = WebhookServer(_host(settings.webhook_url), settings.webhook_port, context, self._judge)
         self._keeper = CertificateKeeper(
             client=client,
             secret=ObjectKey(home, SECRET_NAME),
             endpoint=endpoint,
-            scope=Scope(settings.namespace, settings.watch_filter),
+            scope=Scope(settings.namespace, settings.watch_filter, tuple(settings.provider_kinds)),
             context=context,
             listening=self.server.started,
             clock=SystemClock(),

@@ -18,6 +18,7 @@ from clusterstacks.api.names import (
 )
 from clusterstacks.apply.engine import Applier
 from clusterstacks.controllers.base import StatusReconciler
+from clusterstacks.controllers.clusteraddon.contracts import ContractKinds
 from clusterstacks.controllers.clusteraddon.creation import AddonCreator
 from clusterstacks.controllers.clusteraddon.livecheck import ADVISORY as ADDON_ADVISORY
 from clusterstacks.controllers.clusteraddon.livecheck import LiveCheck
@@ -214,6 +215,7 @@ class Operator:
             addons=self._informers["clusteraddon"].store,
             releases=OwnedReleases(client=self._client, store=releases, events=self._events),
             events=self._events,
+            provider_kinds=self._settings.provider_kinds,
         )
 
     def _release_reconciler(self) -> ReleaseReconciler:
@@ -225,10 +227,12 @@ class Operator:
             applier=Applier(self._client, extra_kinds=[GroupKind.parse(kind) for kind in self._settings.class_kinds]),
             providers=ProviderObjects(
                 client=self._client,
+                kinds=self._settings.provider_kinds,
                 informer=self._informer,
                 start=self._provider_informers.put_nowait,
                 enqueue=self._provider_changed,
             ),
+            events=self._events,
         )
 
     def _addon_reconciler(self, offers: Offers) -> AddonReconciler:
@@ -243,6 +247,7 @@ class Operator:
             client=self._client,
             clock=self._clock,
             offers=offers,
+            contracts=ContractKinds(self._client),
             workloads=self._workloads,
             rolling=rolling,
             live=LiveCheck(store=self._supplies.store, counting=self._counting, upstream=facts()),

@@ -98,7 +98,7 @@ async def test_d3_deletes_everything_it_applied_the_class_first(management: Clus
     results = await applier.apply_all(chart(unique), default_namespace="default")
     management.requests.calls.clear()
 
-    fates = await applier.delete_all(remembered(results).values())
+    fates = await applier.delete_all(remembered(results).values(), namespace="default")
 
     assert {one.fate for one in fates.values()} == {Fate.GONE}
     deletes = [call for call in management.requests.calls if call.startswith("delete")]
@@ -115,7 +115,7 @@ async def test_d3_deletes_what_the_go_operator_applied_and_left_without_uid(mana
     await management.user.apply(resource, manifest, manager="kubectl", force=True)
     identity = ObjectId(CLASSES, "ClusterClass", "default", unique)
 
-    fates = await Applier(management.client).delete_all([Known(identity, "v1beta2")])
+    fates = await Applier(management.client).delete_all([Known(identity, "v1beta2")], namespace="default")
 
     assert fates[identity].fate is Fate.GONE
     assert not await management.live("ClusterClass", unique, "default", CLASSES)
@@ -131,7 +131,7 @@ async def test_keeps_what_is_not_its_own_and_what_another_release_holds(manageme
     shared = results[1].id
 
     fates = await applier.delete_all(
-        [*remembered(results).values(), Known(foreign, "v1beta2")], wanted_elsewhere={shared}
+        [*remembered(results).values(), Known(foreign, "v1beta2")], namespace="default", wanted_elsewhere={shared}
     )
 
     assert fates[foreign].fate is Fate.KEPT
@@ -146,7 +146,7 @@ async def test_templates_stay_while_their_class_does(management: Cluster, unique
     applier = Applier(management.client, deadlines=Deadlines(gone=timedelta(milliseconds=30)))
     results = await applier.apply_all(manifests, default_namespace="default")
 
-    fates = await applier.delete_all(remembered(results).values())
+    fates = await applier.delete_all(remembered(results).values(), namespace="default")
 
     assert {one.fate for one in fates.values()} == {Fate.PENDING}
     assert "example.org/in-use" in fates[results[0].id].reason

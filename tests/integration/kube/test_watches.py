@@ -155,8 +155,8 @@ async def test_list_whose_snapshot_is_compacted_away_begins_again(
             compact(etcd)
 
     pool.on_answer = compact_after_the_first_page
-    listing = await client.list(CONFIG_MAPS, "default", labels="test=watch")
+    found = await client.list(CONFIG_MAPS, "default", labels="test=watch")
 
     assert statuses[:2] == [200, 410]
-    names = [item["metadata"]["name"] for item in listing.items]
+    names = [item["metadata"]["name"] for item in found.items]
     assert [name for name in names if name.startswith("compacted-")] == [f"compacted-{number}" for number in range(4)]

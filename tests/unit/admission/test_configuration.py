@@ -16,7 +16,7 @@ WEBHOOKS = {one["name"].partition(".")[0]: one for one in configuration(SERVICE,
 
 def asked(kind: str, new: dict[str, Any] | None, old: dict[str, Any] | None = None) -> bool:
     operation = "UPDATE" if new and old else "CREATE" if new else "DELETE"
-    variables = {"object": new, "oldObject": old, "request": {"operation": operation}}
+    variables = {"object": new, "oldObject": old, "request": {"operation": operation, "namespace": "team"}}
     return all(holds(one["expression"], variables) for one in WEBHOOKS[kind].get("matchConditions", []))
 
 
@@ -143,7 +143,51 @@ def test_our_kinds_are_asked_about_when_what_is_looked_at_changes() -> None:
     assert asked("clusterstacks", None, one)
 
 
-@pytest.mark.parametrize("kind", ["clusterstacks", "clusteraddons", "compatibilityrules", "clusterstackreleases"])
+OBJECT = {
+    "apiVersion": "infrastructure.clusterstack.x-k8s.io/v1",
+    "kind": "OpenStackClusterStackRelease",
+    "name": "one",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "needed"),
+    [
+        ({}, False),
+        ({"namespace": "team"}, False),
+        ({"namespace": "other"}, True),
+        ({"kind": "Secret"}, True),
+        ({"kind": "OpenStackClusterStackReleaseTemplate"}, True),
+        ({"apiVersion": "v1"}, True),
+        ({"apiVersion": "example.org/v1"}, True),
+        ({"kind": None}, True),
+    ],
+)
+def test_sec_24_a_release_whose_provider_object_everybody_may_name_needs_no_webhook(
+    changes: dict[str, Any], *, needed: bool
+) -> None:
+    reference = {key: value for key, value in {**OBJECT, **changes}.items() if value is not None}
+    release = {"metadata": {"name": "r", "namespace": "team"}, "spec": {"providerRef": reference}}
+    assert asked("clusterstackreleases", release) is needed
+
+
+def test_sec_4_releases_are_asked_about_when_they_name_another_object_of_a_provider() -> None:
+    bare: dict[str, Any] = {"metadata": {"name": "bare"}, "spec": {}}
+    one, other = ({"spec": {"providerRef": {"kind": "A", "name": name}}} for name in ("one", "other"))
+
+    assert asked("clusterstackreleases", None, one)
+    assert asked("clusterstackreleases", one)
+    assert asked("clusterstackreleases", other, one)
+    nothing: dict[str, Any] = {"metadata": {}}
+    for old in (bare, nothing):
+        assert asked("clusterstackreleases", one, old)
+        assert not asked("clusterstackreleases", old, one)
+        assert not asked("clusterstackreleases", old)
+        assert not asked("clusterstackreleases", old, old)
+    assert not asked("clusterstackreleases", one, one)
+
+
+@pytest.mark.parametrize("kind", ["clusterstacks", "clusteraddons", "compatibilityrules"])
 def test_no_condition_fails_on_an_object_that_says_nothing(kind: str) -> None:
     bare: dict[str, Any] = {"metadata": {"name": "bare"}}
 

@@ -21,6 +21,7 @@ from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.planning.facts import kubernetes_fact
+from clusterstacks.domain.providerrefs import DEFAULT_KINDS
 from clusterstacks.domain.verdicts import NOTHING_KNOWN
 from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.events import EventRecorder
@@ -462,7 +463,7 @@ async def own_kinds(*releases: Manifest, seen: tuple[Manifest, ...] = (), there:
     api = FakeApi(CLUSTERS)
     for manifest in there:
         await api.create(CLUSTERS, manifest)
-    return OwnKinds(api, stored(*seen), stored(*releases))
+    return OwnKinds(api, stored(*seen), stored(*releases), DEFAULT_KINDS)
 
 
 async def test_deletions_are_refused_while_clusters_elsewhere_use_the_class() -> None:
@@ -506,6 +507,43 @@ async def test_stacks_addons_and_rules_are_judged_by_their_operation() -> None:
     assert "clusterRef.name" in (await own.addon(review(other, addon))).refusal
     assert "overrides" in (await own.rule(review(rule))).refusal
     assert (await own.rule(review({}, rule))).allowed
+
+
+def provided(kind: str = "FooClusterStackRelease", namespace: str = "", name: str = "a") -> Manifest:
+    reference = {"apiVersion": "infrastructure.clusterstack.x-k8s.io/v1alpha1", "kind": kind, "name": name}
+    reference |= {"namespace": namespace} if namespace else {}
+    return {"metadata": {"name": "p-s-1-35-v1", "namespace": "stacks"}, "spec": {"providerRef": reference}}
+
+
+async def test_sec_4_references_to_a_providers_object_are_judged_when_they_come_into_force() -> None:
+    own = await own_kinds()
+    foreign, of_core = provided(namespace="other"), provided("Secret")
+
+    assert (await own.release(review(provided()))).allowed
+    assert (await own.release(review(provided(namespace="stacks")))).allowed
+    assert "spec.providerRef.namespace is other" in (await own.release(review(foreign))).refusal
+    assert "--provider-kinds" in (await own.release(review(of_core))).refusal
+    assert "spec.providerRef.namespace" in (await own.release(review(foreign, provided()))).refusal
+    assert (await own.release(review({"metadata": {}, "spec": {}}))).allowed
+
+    renamed = provided(namespace="other", name="b")
+    assert (await own.release(review(renamed, foreign))).allowed  # it is a condition already
+
+
+async def test_sec_4_references_to_a_template_are_judged_when_they_come_into_force() -> None:
+    own = await own_kinds()
+    right = provided("FooClusterStackReleaseTemplate")["spec"]
+    wrong = provided("FooClusterStackReleaseTemplate", "other")["spec"]
+    of_nothing = stack(**wrong)
+
+    assert (await own.stack(review(stack(noProvider=False, **right)))).allowed
+    assert "spec.providerRef.namespace" in (await own.stack(review(stack(noProvider=False, **wrong)))).refusal
+    assert (await own.stack(review(of_nothing))).allowed
+    assert (
+        "spec.providerRef.namespace" in (await own.stack(review(stack(noProvider=False, **wrong), of_nothing))).refusal
+    )
+    before = stack(noProvider=False, **wrong)
+    assert (await own.stack(review(stack(noProvider=False, versions=["v1"], **wrong), before))).allowed
 
 
 def test_rules_come_go_and_expire() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from clusterstacks.api.names import ADDON_FINALIZER, API_VERSION, GROUP, Kind
 from clusterstacks.controllers.base import StatusReconciler
+from clusterstacks.controllers.clusteraddon.contracts import ContractKinds
 from clusterstacks.controllers.clusteraddon.observing import observe
 from clusterstacks.controllers.clusteraddon.offers import Offers
 from clusterstacks.controllers.clusteraddon.reconciler import AddonReconciler
@@ -74,6 +75,7 @@ async def frame(api: FakeApi) -> AsyncIterator[StatusReconciler]:
             client=api,
             clock=SYSTEM_CLOCK,
             offers=Offers(api, Store()),
+            contracts=ContractKinds(api),
             workloads=Workloads(api, pool),
             rolling=unused,
             live=unused,
@@ -180,7 +182,7 @@ def taking_from(count: int) -> Manifest:
 async def test_sec_22_so_many_releases_are_not_read(api: FakeApi, count: int, words: str) -> None:
     await api.create(CLUSTERS, taking_from(count))
 
-    seen = await observe(api, ObjectKey("team", "one"))
+    seen = await observe(api, ObjectKey("team", "one"), ContractKinds(api))
 
     assert seen is not None
     assert seen.refusal is not None
@@ -203,7 +205,7 @@ async def test_sec_22_releases_are_read_beside_each_other(api: FakeApi) -> None:
             reading -= 1
 
     api.get = get  # type: ignore[method-assign]
-    seen = await observe(api, ObjectKey("team", "one"))
+    seen = await observe(api, ObjectKey("team", "one"), ContractKinds(api))
 
     assert seen is not None
     assert seen.refusal is None
@@ -212,7 +214,7 @@ async def test_sec_22_releases_are_read_beside_each_other(api: FakeApi) -> None:
 
 async def test_a_release_whose_stack_is_gone_has_no_rule(api: FakeApi) -> None:
     await api.create(CLUSTERS, cluster())
-    seen = await observe(api, ObjectKey("team", "one"))
+    seen = await observe(api, ObjectKey("team", "one"), ContractKinds(api))
     assert seen is not None
 
     assert await Offers(api, Store()).refusal(seen.cluster, [release()]) == ""

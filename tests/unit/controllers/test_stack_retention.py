@@ -11,6 +11,7 @@ from clusterstacks.controllers.clusterstack.releases import OwnedReleases
 from clusterstacks.controllers.sources.listing import Listings
 from clusterstacks.controllers.sources.registry import Sources
 from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.domain.providerrefs import DEFAULT_KINDS
 from clusterstacks.domain.sources import SourceAddress, SourceKind, SourceTerms
 from clusterstacks.fleet.owners import STACK_INDEX, stacks_owning
 from clusterstacks.fleet.sources.choosing import SourceChoice
@@ -66,6 +67,7 @@ async def kept(*, using: str, recorded: str) -> set[str]:
         addons=addons,
         releases=OwnedReleases(client=api, store=releases, events=EventRecorder(api, "test")),
         events=EventRecorder(api, "test"),
+        provider_kinds=DEFAULT_KINDS,
     )
     await reconciler.work(Draft(STACK))
     return {key.name for key in api.objects(RELEASES)}

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.domain.classobjects import GroupKind, check_class_objects
+from clusterstacks.domain.classobjects import GroupKind, check_class_objects, deletion_fault
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.objects import ObjectId
 from tests.support.manifests import Manifest, config_map, named
 
 LOCAL = GroupKind("local.clusterstack.x-k8s.io", "LocalClusterTemplate")
@@ -42,6 +43,25 @@ def test_anything_else_is_refused_with_the_way_out(manifest: Manifest, way_out: 
     with pytest.raises(SpecError, match=way_out) as refused:
         check_class_objects([manifest], namespace="here", extra_kinds=[LOCAL])
     assert "a" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("identity", "fault"),
+    [
+        (ObjectId("cluster.x-k8s.io", "ClusterClass", "here", "a"), ""),
+        (ObjectId("cluster.x-k8s.io", "ClusterClass", "", "a"), ""),
+        (ObjectId(LOCAL.group, LOCAL.kind, "here", "a"), ""),
+        (ObjectId("cluster.x-k8s.io", "ClusterClass", "there", "a"), "another namespace than here"),
+        (ObjectId("", "ConfigMap", "here", "a"), "may not hold"),
+        (ObjectId("", "Namespace", "", "a"), "may not hold"),
+        (ObjectId("rbac.authorization.k8s.io", "ClusterRole", "", "a"), "may not hold"),
+    ],
+)
+def test_sec_7_what_a_class_may_not_hold_is_not_deleted_with_it(identity: ObjectId, fault: str) -> None:
+    found = deletion_fault(identity, namespace="here", extra_kinds=[LOCAL])
+
+    assert bool(found) is bool(fault)
+    assert fault in found
 
 
 def test_a_long_list_of_faults_is_cut() -> None:

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from clusterstacks.domain.ownership import (
     FIELD_MANAGER,
     OWNED_LABEL,
+    OWNED_VALUE,
     PART_OF_LABEL,
     PREDECESSOR,
     Standing,
     held_by_predecessor,
     inherited_fields,
+    is_marked,
     refuses_pruning,
     standing,
     wants_recreation,
@@ -129,3 +131,22 @@ def test_pruning_is_refused_by_the_word_disabled() -> None:
     assert refuses_pruning(live(annotations={"clusterstack.x-k8s.io/prune": "disabled"}))
     assert not refuses_pruning(live(annotations={"clusterstack.x-k8s.io/prune": "no"}))
     assert not refuses_pruning(live())
+
+
+@pytest.mark.parametrize(
+    ("found", "marked"),
+    [
+        (live(), False),
+        (live(entry(FIELD_MANAGER)), True),
+        (live(entry(PREDECESSOR)), True),
+        (live(entry(FIELD_MANAGER, {"f:data": {}})), False),
+        (live(entry("somebody")), False),
+        (live(labels={OWNED_LABEL: OWNED_VALUE}), True),
+        (live(labels={OWNED_LABEL: OWNED_VALUE}, managedFields=None), True),
+        (live(labels={OWNED_LABEL: "other"}), False),
+        (live(labels={PART_OF_LABEL: "set"}), False),
+        (live(labels=None, managedFields=None), False),
+    ],
+)
+def test_sec_7_the_metadata_alone_says_whether_an_operator_applied_an_object(found: Any, *, marked: bool) -> None:
+    assert is_marked(found) is marked

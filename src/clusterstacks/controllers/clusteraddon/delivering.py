@@ -6,12 +6,13 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.meta import Resource
-from clusterstacks.api.names import AddonCondition, Reason, ResourceStatus
+from clusterstacks.api.names import AddonCondition, Reason
 from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.apply.explain import describe_conflicts
+from clusterstacks.apply.results import ObjectResult
 from clusterstacks.controllers.clusteraddon.inputs import input_digest
 from clusterstacks.controllers.clusteraddon.overlays import VARIABLE, own_values
+from clusterstacks.controllers.resourcelist import COMPLAINTS_SHOWN, complaints, entries
 from clusterstacks.domain.addonconfig import Action
 from clusterstacks.domain.delivery import DeliveryState, is_taken
 from clusterstacks.domain.outcomes import Outcome, Waiting
@@ -21,7 +22,7 @@ from clusterstacks.render.requests import ADDON_NAMESPACE, addon_request, addon_
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from clusterstacks.apply.results import ObjectResult, PruneReport
+    from clusterstacks.apply.results import PruneReport
     from clusterstacks.controllers.base import Draft
     from clusterstacks.controllers.clusteraddon.observing import Seen
     from clusterstacks.controllers.clusteraddon.sourcing import Sourcing
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from clusterstacks.releases.charts import AddonChart
     from clusterstacks.render.renderer import Renderer
     from clusterstacks.runtime.metrics import Metrics
-
-FAILURES_SHOWN = 3
-"""Objects named in one message; arbitrary, all are in status.resources."""
 
 log = logging.getLogger(__name__)
 
@@ -138,23 +136,13 @@ class Delivering:
 
     def resources(self) -> list[Manifest]:
         """``status.resources``: every object of every addon, from the record where nothing was sent (D59)."""
-        listed = []
+        results: list[ObjectResult] = []
         for addon in sorted({*self.records, *self.results}):
             if addon in self.results:
-                listed += [_resource(result) for result in self.results[addon]]
+                results += self.results[addon]
             else:
-                listed += [
-                    Resource(
-                        group=known.id.group,
-                        version=known.version,
-                        kind=known.id.kind,
-                        namespace=known.id.namespace,
-                        name=known.id.name,
-                        status=ResourceStatus.SYNCED,
-                    ).document()
-                    for known in self.records[addon].objects
-                ]
-        return listed
+                results += [ObjectResult(known.id, known.version, synced=True) for known in self.records[addon].objects]
+        return entries(results)
 
     def _holds(self, addon: str, inputs: str) -> bool:
         record = self.records.get(addon)
@@ -183,26 +171,12 @@ class Delivering:
             return await self.renderer.chart(request)
 
     def _failed(self, addon: str, results: Sequence[ObjectResult]) -> Outcome:
-        failures = [result.complaint for result in results if not result.synced]
-        message = (
-            f"{self.label(addon)}: {len(failures)} of {len(results)} objects not applied: {_shown(failures, '; ')}"
-        )
+        failed = sum(not result.synced for result in results)
+        message = f"{self.label(addon)}: {failed} of {len(results)} objects not applied: {complaints(results)}"
         self.draft.false(AddonCondition.CHART_APPLIED, Reason.OBJECTS_APPLYING_ONGOING, message)
         return Waiting(Reason.OBJECTS_APPLYING_ONGOING, message)
 
 
-def _shown(names: list[str], separator: str = ", ") -> str:
-    more = f"{separator}and {len(names) - FAILURES_SHOWN} more" if len(names) > FAILURES_SHOWN else ""
-    return separator.join(names[:FAILURES_SHOWN]) + more
-
-
-def _resource(result: ObjectResult) -> Manifest:
-    return Resource(
-        group=result.id.group,
-        version=result.version,
-        kind=result.id.kind,
-        namespace=result.id.namespace,
-        name=result.id.name,
-        status=ResourceStatus.SYNCED if result.synced else ResourceStatus.NOT_SYNCED,
-        error=result.error,
-    ).document()
+def _shown(names: list[str]) -> str:
+    more = f", and {len(names) - COMPLAINTS_SHOWN} more" if len(names) > COMPLAINTS_SHOWN else ""
+    return ", ".join(names[:COMPLAINTS_SHOWN]) + more

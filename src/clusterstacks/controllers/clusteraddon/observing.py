@@ -17,6 +17,7 @@ from clusterstacks.api.names import (
     ReleaseCondition,
 )
 from clusterstacks.apply.concurrently import together
+from clusterstacks.controllers.clusteraddon.contracts import ReferenceNotAllowed, check_namespace
 from clusterstacks.controllers.clusteraddon.creation import release_of
 from clusterstacks.domain.decoupling import AddonReleaseRefused, AddonWishes, read_wishes
 from clusterstacks.domain.names import ReleaseName, parse_release
@@ -27,6 +28,7 @@ from clusterstacks.kube.errors import KindNotServed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from clusterstacks.controllers.clusteraddon.contracts import ContractKinds
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.kube.client import Client
 
@@ -41,6 +43,7 @@ class Seen:
         release_object: The ClusterStackRelease; None while there is none.
         wishes: Where the addons are to come from.
         refusal: Why the Cluster's annotations cannot be followed; None when they can.
+        unread: Why the control plane or the infrastructure was not read; None when both may be.
         lenders: By name, the ClusterStackReleases of other releases that addons come from; None for one that is
             missing.
         control_plane: What the stages after an upgrade wait for.
@@ -52,6 +55,7 @@ class Seen:
     release_object: Manifest | None
     wishes: AddonWishes
     refusal: AddonReleaseRefused | None
+    unread: ReferenceNotAllowed | None
     lenders: Mapping[ReleaseName, Manifest | None]
     control_plane: ControlPlaneState
     data: dict[str, Manifest]
@@ -105,8 +109,13 @@ class Seen:
         return self.running.series
 
 
-async def observe(client: Client, key: ObjectKey) -> Seen | None:
+async def observe(client: Client, key: ObjectKey, contracts: ContractKinds) -> Seen | None:
     """Read a Cluster and what its addons depend on.
+
+    Args:
+        client: The management cluster.
+        key: The Cluster.
+        contracts: Says which kinds a Cluster may refer to.
 
     Returns:
         None when the Cluster is gone, has no topology, or its class is no cluster stack's.
@@ -127,14 +136,16 @@ async def observe(client: Client, key: ObjectKey) -> Seen | None:
     wishes, refusal = _wishes(cluster, name)
     others = [one for one in wishes.releases() if one != name]
     lenders = await together(lambda one: client.find(releases, one.release, release_key.namespace), others)
-    control_plane = await _referenced(client, cluster.control_plane_ref)
-    infrastructure = await _referenced(client, cluster.infrastructure_ref)
+    referenced = _References(client, contracts, cluster.namespace)
+    control_plane = await referenced.read("spec.controlPlaneRef", cluster.control_plane_ref)
+    infrastructure = await referenced.read("spec.infrastructureRef", cluster.infrastructure_ref)
     return Seen(
         cluster=cluster,
         release=name,
         release_object=await client.find(releases, release_key.name, release_key.namespace),
         wishes=wishes,
         refusal=refusal,
+        unread=referenced.refused,
         lenders=dict(zip(others, lenders, strict=True)),
         control_plane=_state(cluster, control_plane),
         data=template_data(manifest, control_plane, infrastructure),
@@ -154,14 +165,29 @@ def _digest(release: Manifest | None) -> str:
     return str((metadata.get("annotations") or {}).get(DIGEST_ANNOTATION, ""))
 
 
-async def _referenced(client: Client, reference: ObjectRef | None) -> Manifest | None:
-    if reference is None:
-        return None
-    try:
-        resource = await client.resource(reference.group, reference.kind, reference.version)
-    except KindNotServed:
-        return None
-    return await client.find(resource, reference.name, reference.namespace)
+@dataclass(slots=True)
+class _References:
+    """Reads what a Cluster refers to; the first refusal is kept, as a ClusterAddon is deleted in spite of it."""
+
+    client: Client
+    contracts: ContractKinds
+    namespace: str
+    refused: ReferenceNotAllowed | None = None
+
+    async def read(self, where: str, reference: ObjectRef | None) -> Manifest | None:
+        if reference is None:
+            return None
+        title = f"{where} ({reference.kind} {reference.namespace}/{reference.name})"
+        try:
+            check_namespace(reference, self.namespace, title)
+            resource = await self.client.resource(reference.group, reference.kind, reference.version)
+            await self.contracts.check(resource, title)
+        except KindNotServed:
+            return None
+        except ReferenceNotAllowed as error:
+            self.refused = self.refused or error
+            return None
+        return await self.client.find(resource, reference.name, reference.namespace)
 
 
 def _state(cluster: ClusterView, control_plane: Manifest | None) -> ControlPlaneState:

@@ -26,6 +26,7 @@ from clusterstacks.domain.progress import Progress, read_progress
 if TYPE_CHECKING:
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.controllers.base import Draft
+    from clusterstacks.controllers.clusteraddon.contracts import ContractKinds
     from clusterstacks.controllers.clusteraddon.livecheck import LiveCheck
     from clusterstacks.controllers.clusteraddon.offers import Offers
     from clusterstacks.controllers.clusteraddon.rolling import Rolling
@@ -71,6 +72,7 @@ class AddonReconciler:
     client: Client
     clock: Clock
     offers: Offers
+    contracts: ContractKinds
     workloads: Workloads
     rolling: Rolling
     live: LiveCheck
@@ -86,7 +88,7 @@ class AddonReconciler:
         if not counts:
             draft.status["ready"] = False
             raise NameNotCanonical(draft.key, cluster_key)
-        seen = await observe(self.client, cluster_key)
+        seen = await observe(self.client, cluster_key, self.contracts)
         if seen is None or seen.cluster.deleting:
             await self.workloads.forget(cluster_key)
             return None
@@ -146,6 +148,9 @@ class AddonReconciler:
         if seen.refusal is not None:
             draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, seen.refusal.message, Severity.ERROR)
             raise seen.refusal
+        if seen.unread is not None:
+            draft.false(AddonCondition.CLUSTER_READY, seen.unread.code, seen.unread.message, Severity.ERROR)
+            raise seen.unread
         recorded, wanted = addon.spec.cluster_stack, seen.cluster.class_name
         progress = read_progress(addon.status.target, draft.status.get("stages"))
         inputs = seen_digest(str(seen.minor), seen.digest, seen.data)

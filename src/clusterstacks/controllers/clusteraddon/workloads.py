@@ -9,15 +9,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import KUBECONFIG_KEY, KUBECONFIG_SUFFIX, Reason
-from clusterstacks.domain.errors import DependencyError
-from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_NAME_LABEL, KUBECONFIG_KEY, KUBECONFIG_SUFFIX, Reason
+from clusterstacks.domain.errors import DependencyError, SpecError
+from clusterstacks.domain.objects import ObjectKey, split_api_version
 from clusterstacks.kube.bounds import Bounds
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_secret_kubeconfig
 
 if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.transport import Pool
+
+KUBECONFIG_TYPE = "cluster.x-k8s.io/secret"
+"""Type of the Secrets that Cluster API writes. Source: sigs.k8s.io/cluster-api, api/core/v1beta2 ClusterSecretType."""
 
 BUDGET = 8
 """Requests to one workload cluster at a time. More only cost handshakes: a delivery of 40 objects took as long with 16,
@@ -90,7 +94,8 @@ class Workloads:
         Raises:
             WorkloadNotReachable: No usable kubeconfig yet, the API server does not answer, or the cluster rests after a
                 reconcile whose requests took long.
-            SpecError: The kubeconfig asks for something that a kubeconfig from a Secret may not do.
+            SpecError: The Secret is not marked as Cluster API's, or the kubeconfig asks for something that a
+                kubeconfig from a Secret may not do.
         """
         self._check_rest(cluster)
         name = ObjectKey(cluster.namespace, cluster.name + KUBECONFIG_SUFFIX)
@@ -101,6 +106,9 @@ class Workloads:
             raise WorkloadNotReachable(
                 f"Secret {name} does not exist yet: the control plane provider writes it when the API server is up"
             )
+        if not is_cluster_apis(secret, cluster.name):
+            await self.forget(cluster)
+            raise SpecError("KubeconfigNotMarked", _unmarked(name, cluster))
         revision = f"{secret['metadata'].get('uid')}/{secret['metadata'].get('resourceVersion')}"
         known = self._connected.get(cluster)
         if known is None or known.revision != revision:
@@ -154,6 +162,29 @@ class Workloads:
                 f"requests of one reconcile, so it is left alone for another {left:.0f} s: look at its load"
             )
         self._rest_until.pop(cluster, None)
+
+
+def is_cluster_apis(secret: Manifest, cluster: str) -> bool:
+    """Tell whether a Secret is marked as one of Cluster API for a cluster.
+
+    Cluster API itself writes type, label and owner. Of control plane providers some write the label or the owner only,
+    so one of the three is enough.
+    """
+    metadata = secret["metadata"]
+    groups = {split_api_version(owner.get("apiVersion", ""))[0] for owner in metadata.get("ownerReferences") or []}
+    return (
+        secret.get("type") == KUBECONFIG_TYPE
+        or (metadata.get("labels") or {}).get(CLUSTER_NAME_LABEL) == cluster
+        or any(f".{group}".endswith(f".{CLUSTER_API_GROUP}") for group in groups)
+    )
+
+
+def _unmarked(secret: ObjectKey, cluster: ObjectKey) -> str:
+    return (
+        f"Secret {secret} is not used: it has neither the type {KUBECONFIG_TYPE}, nor the label "
+        f"{CLUSTER_NAME_LABEL} of its Cluster, nor an owner of Cluster API; if it holds the kubeconfig of the Cluster, "
+        f"run: kubectl --namespace {secret.namespace} label secret {secret.name} {CLUSTER_NAME_LABEL}={cluster.name}"
+    )
 
 
 def _silent(cluster: ObjectKey, cause: str) -> WorkloadNotReachable:

@@ -10,16 +10,20 @@ import orjson
 from clusterstacks.api.meta import ObjectReference
 from clusterstacks.api.names import EventReason, Reason
 from clusterstacks.api.reading import mapping
+from clusterstacks.controllers.providers import check_namespaced, to_decide
 from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.objects import Manifest, split_api_version
 from clusterstacks.domain.ownership import FIELD_MANAGER
+from clusterstacks.domain.providerrefs import CODE, TEMPLATE_SUFFIX, template_refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from clusterstacks.api.clusterstack import ClusterStack
+    from clusterstacks.domain.providerrefs import KindPattern
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.events import EventRecorder
 
-_TEMPLATE = "Template"
 TEMPLATE_DIGEST_ANNOTATION = "clusterstack.x-k8s.io/template-digest"
 
 
@@ -30,11 +34,16 @@ class ProviderTemplateNotFound(DependencyError):
         super().__init__(Reason.PROVIDER_TEMPLATE_NOT_FOUND, message)
 
 
-async def read_template(client: Client, stack: ClusterStack) -> Manifest:
-    """Read the template that ``spec.providerRef`` names.
+async def read_template(client: Client, stack: ClusterStack, kinds: Collection[KindPattern]) -> Manifest:
+    """Read the template that ``spec.providerRef`` names, in the ClusterStack's own namespace.
+
+    Args:
+        client: The management cluster's.
+        stack: The ClusterStack.
+        kinds: From ``--provider-kinds``.
 
     Raises:
-        SpecError: The reference cannot be one to a template.
+        SpecError: There is no reference, or it may not name this object.
         ProviderTemplateNotFound: There is no such object.
         KindNotServed: The provider's CustomResourceDefinition is not installed.
     """
@@ -45,19 +54,17 @@ async def read_template(client: Client, stack: ClusterStack) -> Manifest:
             f"ClusterStack {stack.key}: spec.providerRef is missing; name the provider's template, "
             "or set spec.noProvider where the stack needs none",
         )
-    if not reference.kind.endswith(_TEMPLATE):
-        raise SpecError(
-            Reason.PROVIDER_TEMPLATE_NOT_FOUND,
-            f"ClusterStack {stack.key}: spec.providerRef names kind {reference.kind}; name one that ends in Template",
-        )
+    refusal = template_refusal(to_decide(reference), stack.key.namespace, kinds)
+    if refusal:
+        raise SpecError(CODE, f"ClusterStack {stack.key}: {refusal}")
     group, version = split_api_version(reference.api_version)
     resource = await client.resource(group, reference.kind, version)
-    namespace = reference.namespace or stack.key.namespace
-    template = await client.find(resource, reference.name, namespace)
+    check_namespaced(resource)
+    template = await client.find(resource, reference.name, stack.key.namespace)
     if template is None:
+        title = f"{reference.kind} {stack.key.namespace}/{reference.name}"
         raise ProviderTemplateNotFound(
-            f"ClusterStack {stack.key}: {reference.kind} {namespace}/{reference.name}, which spec.providerRef names, "
-            "does not exist; create it"
+            f"ClusterStack {stack.key}: {title}, which spec.providerRef names, does not exist; create it"
         )
     return template
 
@@ -83,7 +90,7 @@ def provider_object(template: Manifest, stack: Manifest, release: str) -> Manife
     }
     return {
         "apiVersion": template["apiVersion"],
-        "kind": template["kind"].removesuffix(_TEMPLATE),
+        "kind": template["kind"].removesuffix(TEMPLATE_SUFFIX),
         "metadata": {key: value for key, value in metadata.items() if value},
         "spec": mapping(body, "spec"),
     }
@@ -96,6 +103,9 @@ async def ensure_provider_object(
 
     What was sent is remembered as a digest on the object: comparing fields would fight the provider's own defaults.
     Returns the reference to it.
+
+    Raises:
+        SpecError: The kind is cluster-wide.
     """
     reference = ObjectReference(
         api_version=wanted["apiVersion"],
@@ -105,6 +115,7 @@ async def ensure_provider_object(
     )
     group, version = split_api_version(wanted["apiVersion"])
     resource = await client.resource(group, wanted["kind"], version)
+    check_namespaced(resource)
     metadata = wanted["metadata"]
     live = await client.find(resource, metadata["name"], metadata["namespace"])
     digest = "sha256:" + hashlib.sha256(orjson.dumps(wanted, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -22,10 +22,13 @@ from clusterstacks.domain.retention import Action, Retention, Subscription, deci
 from clusterstacks.domain.versions import KubernetesMinor, StackVersion
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from clusterstacks.api.meta import ObjectReference
     from clusterstacks.controllers.base import Draft
     from clusterstacks.controllers.clusterstack.releases import OwnedReleases
     from clusterstacks.controllers.sources.listing import Listings
+    from clusterstacks.domain.providerrefs import KindPattern
     from clusterstacks.fleet.sources.choosing import SourceChoice
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.events import EventRecorder
@@ -57,6 +60,7 @@ class StackReconciler:
     addons: Store
     releases: OwnedReleases
     events: EventRecorder
+    provider_kinds: Collection[KindPattern]
 
     async def work(self, draft: Draft) -> Outcome | None:
         """Do what is next for one ClusterStack; None until its source was asked for the first time."""
@@ -134,7 +138,7 @@ class StackReconciler:
             draft.drop(StackCondition.PROVIDER_RELEASES_SYNCED)
         else:
             with draft.blaming(StackCondition.PROVIDER_RELEASES_SYNCED):
-                template = await read_template(self.client, stack)
+                template = await read_template(self.client, stack, self.provider_kinds)
         for kept in wanted:
             if self.releases.led_by_another(stack, kept.name):
                 with draft.blaming(StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from clusterstacks.api.names import (
     DELETE_FOR_MOVE_ANNOTATION,
     GROUP,
     RELEASE_FINALIZER,
+    EventReason,
     Kind,
     Reason,
     ReleaseCondition,
@@ -30,13 +32,17 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectId
     from clusterstacks.kube.client import Client
+    from clusterstacks.runtime.events import EventRecorder
 
 USERS_SHOWN = 3
 """Clusters named in one message; arbitrary."""
 
+KEPT_SHOWN = 5
+"""Objects named in one event, which has room for 1024 characters; arbitrary."""
 
-async def delete_release(draft: Draft, client: Client, applier: Applier) -> Outcome:
-    """Delete what the release applied and let the object go.
+
+async def delete_release(draft: Draft, client: Client, applier: Applier, events: EventRecorder) -> Outcome:
+    """Delete what the release applied and let the object go; an event names what its status lists and what stays.
 
     While ``clusterctl move`` deletes the objects it has copied, everything the release applied was copied too and is
     left to it.
@@ -51,12 +57,17 @@ async def delete_release(draft: Draft, client: Client, applier: Applier) -> Outc
             return Waiting("ClassInUse", _in_use(name, users), timedelta(minutes=1))
         with draft.blaming(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_DELETE_OBJECTS):
             shared = await _held_by_others(draft.key, client)
-            fates = await applier.delete_all(known_objects(draft.status), wanted_elsewhere=shared)
+            fates = await applier.delete_all(
+                known_objects(draft.status), namespace=draft.key.namespace, wanted_elsewhere=shared
+            )
         pending = [f"{identity} ({fate.reason})" for identity, fate in fates.items() if fate.fate is Fate.PENDING]
         if pending:
             draft.status["ready"] = False
             message = f"waiting for {', '.join(pending[:USERS_SHOWN])} to be deleted"
             return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message, timedelta(seconds=2))
+        kept = [f"{identity}: {fate.reason}" for identity, fate in fates.items() if fate.fate is Fate.KEPT]
+        if kept:
+            await events.record(draft.manifest, "Warning", EventReason.OBJECTS_KEPT, _kept(kept))
     await let_go(draft, RELEASE_FINALIZER, client)
     return Settled()
 
@@ -83,7 +94,8 @@ async def _held_by_others(key: ObjectKey, client: Client) -> set[ObjectId]:
         if metadata["name"] != key.name and (
             "deletionTimestamp" not in metadata or metadata["name"] > key.name or await _in_use_still(release, client)
         ):
-            held |= {known.id for known in known_objects(release.get("status") or {})}
+            known = known_objects(release.get("status") or {})
+            held |= {replace(one.id, namespace=one.id.namespace or key.namespace) for one in known}
     return held
 
 
@@ -91,6 +103,11 @@ async def _in_use_still(release: Manifest, client: Client) -> bool:
     metadata = release["metadata"]
     name = release_named(metadata["name"])
     return name is not None and bool(await clusters_using(client, name, metadata["namespace"]))
+
+
+def _kept(objects: list[str]) -> str:
+    more = f"; and {len(objects) - KEPT_SHOWN} more" if len(objects) > KEPT_SHOWN else ""
+    return f"listed in status.resources, but not deleted with the release: {'; '.join(objects[:KEPT_SHOWN])}{more}"
 
 
 def _in_use(name: ReleaseName, users: list[str]) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.meta import Resource
 from clusterstacks.api.names import Reason, ReleaseCondition, ResourceStatus
+from clusterstacks.controllers.resourcelist import complaints, entries, listed
 from clusterstacks.domain.delivery import Known
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectId, object_id, split_api_version
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
-
-FAILURES_SHOWN = 3
-"""Objects named in one message; arbitrary, all are in status.resources."""
 
 
 async def apply_class_chart(draft: Draft, release: Release, renderer: Renderer, applier: Applier) -> Outcome | None:
@@ -49,13 +47,12 @@ async def apply_class_chart(draft: Draft, release: Release, renderer: Renderer, 
         known = {one.id: one for one in known_objects(draft.status)}
         await _announce(draft, manifests, known)
         results = await applier.apply_all(manifests, default_namespace=draft.key.namespace, known=known)
-    draft.status["resources"] = [_resource(result) for result in results]
-    failures = [result.complaint for result in results if not result.synced]
-    if not failures:
+    draft.status["resources"] = _with_details(results)
+    failed = sum(not result.synced for result in results)
+    if not failed:
         draft.true(ReleaseCondition.CHART_APPLIED)
         return None
-    more = f"; and {len(failures) - FAILURES_SHOWN} more" if len(failures) > FAILURES_SHOWN else ""
-    message = f"{len(failures)} of {len(results)} objects not applied: {'; '.join(failures[:FAILURES_SHOWN])}{more}"
+    message = f"{failed} of {len(results)} objects not applied: {complaints(results)}"
     draft.false(ReleaseCondition.CHART_APPLIED, Reason.OBJECTS_APPLYING_ONGOING, message)
     return Waiting(Reason.OBJECTS_APPLYING_ONGOING, message)
 
@@ -90,30 +87,14 @@ async def _announce(draft: Draft, manifests: Sequence[Manifest], known: dict[Obj
             identity = ObjectId(identity.group, identity.kind, draft.key.namespace, identity.name)
         if identity not in known:
             _, version = split_api_version(manifest["apiVersion"])
-            planned.append(_listed(identity, version, ResourceStatus.NOT_SYNCED))
+            planned.append(listed(identity, version, ResourceStatus.NOT_SYNCED))
     if planned:
         draft.status["resources"] = [*(draft.status.get("resources") or []), *planned]
         await draft.checkpoint(Waiting(Reason.OBJECTS_APPLYING_ONGOING, "the objects of the class are being applied"))
 
 
-def _resource(result: ObjectResult) -> Manifest:
-    status = ResourceStatus.SYNCED if result.synced else ResourceStatus.NOT_SYNCED
-    return {
-        **_listed(result.id, result.version, status),
-        **{key: value for key, value in _details(result).items() if value},
-    }
-
-
-def _details(result: ObjectResult) -> dict[str, str]:
-    return {"error": result.error, "uid": result.uid, "digest": result.digest}
-
-
-def _listed(identity: ObjectId, version: str, status: ResourceStatus) -> Manifest:
-    return Resource(
-        group=identity.group,
-        version=version,
-        kind=identity.kind,
-        namespace=identity.namespace,
-        name=identity.name,
-        status=status,
-    ).document()
+def _with_details(results: Sequence[ObjectResult]) -> list[Manifest]:
+    return [
+        {**entry, **{key: value for key, value in (("uid", result.uid), ("digest", result.digest)) if value}}
+        for entry, result in zip(entries(results), results, strict=True)
+    ]

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
+    from clusterstacks.runtime.events import EventRecorder
 
 PROVIDER_RECHECK = timedelta(minutes=5)
-"""A provider object of the release's own name and namespace wakes the reconciler; a reference may name another one."""
+"""A provider object of the release's own name wakes the reconciler; a reference may name another one."""
 
 
 class ReleaseUnusable(DependencyError):
@@ -59,11 +60,12 @@ class ReleaseReconciler:
     renderer: Renderer
     applier: Applier
     providers: ProviderObjects
+    events: EventRecorder
 
     async def work(self, draft: Draft) -> Outcome:
         """Do what is next for one release."""
         if draft.deleting:
-            return await delete_release(draft, self.client, self.applier)
+            return await delete_release(draft, self.client, self.applier, self.events)
         draft.drop(ReleaseCondition.ASSETS_CLIENT_AVAILABLE)  # left by the Go operator, nobody else would mend it
         with draft.blaming(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
             name = parse_release(draft.key.name)
@@ -151,7 +153,9 @@ class ReleaseReconciler:
         if reference is None:
             draft.drop(ReleaseCondition.PROVIDER_READY)
             return None
-        title = f"{reference.kind} {reference.namespace or draft.key.namespace}/{reference.name}"
+        title = f"{reference.kind} {draft.key.namespace}/{reference.name}"
+        with draft.blaming(ReleaseCondition.PROVIDER_READY):
+            self.providers.check(reference, draft.key.namespace)
         with draft.blaming(ReleaseCondition.PROVIDER_READY, Reason.PROCESS_ONGOING):
             provider = await self.providers.find(reference, draft.key.namespace)
             if provider is not None:
