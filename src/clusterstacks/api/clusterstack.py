@@ -91,8 +91,8 @@ class ClusterStackSpec(Model):
     no_provider: StrictBool = Field(default=False, description="Whether the stack needs no object of a provider.")
     provider_ref: ObjectReference | None = Field(
         default=None,
-        description="Template from which each release gets its object of the provider, in the same namespace and of a kind "
-        "that the operator's --provider-kinds allow. Needed unless noProvider.",
+        description="Template from which each release gets its object of the provider, in the same namespace and of a "
+        "kind that the operator's --provider-kinds allow. Needed unless noProvider.",
     )
     source: SourceSpec | None = Field(
         default=None,

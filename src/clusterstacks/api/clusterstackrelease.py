@@ -22,8 +22,8 @@ class ClusterStackReleaseSpec(Model):
 
     provider_ref: ObjectReference | None = Field(
         default=None,
-        description="Object of the provider that must be ready first, in the same namespace and of a kind that the operator's "
-        "--provider-kinds allow; absent where no provider takes part.",
+        description="Object of the provider that must be ready first, in the same namespace and of a kind that the "
+        "operator's --provider-kinds allow; absent where no provider takes part.",
     )
 
 
