@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from clusterstacks.kube.transport import Call
 from clusterstacks.operator.enqueuing import CLASS_INDEX
 from tests.support.operating import SECONDS, condition_of, finished_status
 from tests.support.stacks import KUBERNETES, config_map, templates
+from tests.support.stalls import measured
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -94,6 +96,47 @@ async def _event(world: World, manifest: Manifest) -> Manifest | None:
 
 async def _none_left(operator: Operator) -> bool:
     return unreadable(operator, CLUSTER_KIND) == 0
+
+
+async def test_sec_1_the_largest_objects_stall_nobody(world: World) -> None:
+    """Lists as wide and deep as etcd takes them: 1.3 MB."""
+    values = {"wide": "[" + "[]," * 430_000 + "1]", "long": "[" + '"a",' * 320_000 + "1]", "deep": DEEP}
+    async with world.operator() as operator:
+        for informer in operator._informers.values():
+            await informer.synced()
+        async with measured() as cost:
+            for name, value in values.items():
+                await create_raw(world, CLUSTER_KIND, name, world.namespace, topology("none", value))
+
+            async def named() -> bool:
+                return unreadable(operator, CLUSTER_KIND) == len(values)
+
+            await eventually(named, seconds=SECONDS, about="the metric")
+    async with world.operator() as operator, measured() as again:
+        await operator._informers["cluster"].synced()
+        assert unreadable(operator, CLUSTER_KIND) == len(values)
+    assert max(cost.stall, again.stall) < 0.1
+    assert max(cost.memory, again.memory) < 64 * 1024 * 1024
+
+
+async def test_sec_14_the_operator_is_not_ready_while_an_informer_fails_for_minutes(world: World) -> None:
+    async with world.operator() as operator:
+        for informer in operator._informers.values():
+            await informer.synced()
+        assert operator._probes.ready().passed
+        health = operator._informers["cluster"].health
+        health._patience = 0.0
+        health.failed("no route")
+        await asyncio.sleep(0.01)
+
+        answer = operator._probes.ready()
+        assert not answer.passed
+        assert "[-]cluster informer failed: has failed for 0 s: no route" in answer.text
+        name, labels = "clusterstacks_failing_since_timestamp_seconds", {"part": "cluster informer"}
+        assert operator._metrics.registry.get_sample_value(name, labels)
+        assert not operator._metrics.registry.get_sample_value(name, {"part": "clusterclass informer"})
+        health.succeeded()
+        assert operator._probes.ready().passed
 
 
 async def test_sec_1_a_class_that_cannot_be_read_costs_no_other_class(

@@ -165,7 +165,7 @@ async def test_answer_over_the_bound_is_not_read(server: ScriptedServer, pool: P
     client = Client(Connection(server.url), pool, bounds=Bounds(answer_bytes=5000))
     with pytest.raises(Unreachable, match="answered with more than 5000 bytes"):
         await client.list(CONFIG_MAPS)
-    assert [request.query["limit"] for request in server.requests] == ["500", "50", "5", "1"]
+    assert [request.query["limit"] for request in server.requests] == ["200", "20", "2", "1"]
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"half":', b""])

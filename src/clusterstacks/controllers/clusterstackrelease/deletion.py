@@ -73,13 +73,18 @@ async def delete_release(draft: Draft, client: Client, applier: Applier, events:
 
 
 async def clusters_using(client: Client, name: ReleaseName, namespace: str) -> list[str]:
-    """Name the Clusters of all namespaces that use the release's class or addons, as ``namespace/name``; read live."""
-    clusters = await client.list(await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND))
-    return [
+    """Name the Clusters of all namespaces that use the release's class or addons, as ``namespace/name``; read live.
+
+    One that cannot be read at all, not even its class, counts as one that does.
+    """
+    clusters = await client.list_readable(await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND))
+    remnants = [one for one in clusters.remnants if isinstance(one.object.get("spec"), dict)]
+    using = [
         f"{view.namespace}/{view.name}"
-        for view in map(cluster_view, clusters.items)
+        for view in map(cluster_view, (*clusters.items, *(one.object for one in remnants)))
         if ObjectKey(namespace, name.release) in releases_used(view)
     ]
+    return using + [f"{one.key} (which {one.why})" for one in clusters.remnants if one not in remnants]
 
 
 async def _held_by_others(key: ObjectKey, client: Client) -> set[ObjectId]:
