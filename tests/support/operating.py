@@ -269,7 +269,10 @@ class World:
         self.publish(name, stack.files("v1", {stack.word: templates(config_map(stack.word))}))
         await self.create(stack.manifest(self.namespace, "v1"))
         await self.release_ready(name)
-        await self.cluster("good", name.class_name)
+        # Two Clusters of one workload cluster would be refused: the management cluster plays that of this one.
+        cluster = await self.cluster("good", name.class_name, ready=False)
+        await self.connect("good", yaml.safe_load(self.management_kubeconfig.read_text()))
+        await self.finish(cluster)
         await self.addons_ready("good", name.class_name)
 
     # The operator
@@ -484,7 +487,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 
 async def _clear(world: World) -> None:
-    """Take away what would wake the operators of later tests, and the delivery records of the workload cluster."""
+    """Take away what would wake the operators of later tests, and all delivery records."""
     for group, kind in (
         (CLUSTER_API_GROUP, CLUSTER_KIND),
         *((GROUP, str(kind)) for kind in Kind),
@@ -496,5 +499,6 @@ async def _clear(world: World) -> None:
                     if item["metadata"].get("finalizers"):
                         await world.patch(item, {"metadata": {"finalizers": None}})
                     await world.client.delete(resource, item["metadata"]["name"], namespace)
-    for secret in (await world.workload.list(SECRETS, RECORD_NAMESPACE, labels=RECORD_LABEL)).items:
-        await world.workload.delete(SECRETS, secret["metadata"]["name"], RECORD_NAMESPACE)
+    for client in (world.workload, world.client):
+        for secret in (await client.list(SECRETS, RECORD_NAMESPACE, labels=RECORD_LABEL)).items:
+            await client.delete(SECRETS, secret["metadata"]["name"], RECORD_NAMESPACE)
