@@ -133,6 +133,8 @@ class Reason(StrEnum):
     """No trusted key signed a release, which is therefore not used (ours)."""
     NOT_SIGNED = "NotSigned"
     """No trusted key signed a release, which is used all the same (ours)."""
+    SIGNATURES_UNCLEAR = "SignaturesUnclear"
+    """Not all signatures of a release could be looked at, and none of a trusted key is known (ours)."""
 
 
 class EventReason(StrEnum):
