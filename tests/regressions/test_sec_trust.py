@@ -32,7 +32,7 @@ from clusterstacks.releases.signing.verifying import Verification, require, veri
 from clusterstacks.releases.web import Patience, Web
 from tests.integration.controllers.test_signatures import trusting
 from tests.integration.controllers.test_sources import following
-from tests.support.operating import condition_of, is_ready
+from tests.support.operating import condition_of, is_ready, is_unready
 from tests.support.registry_double import RegistryDouble
 from tests.support.releases import STAGED, staged_release, write_release
 from tests.support.remote import Repository, repository
@@ -400,3 +400,26 @@ async def test_sec_8_a_release_behind_too_much_rubbish_waits_and_says_so(world: 
             double.listed.pop()
             release = await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready, nudging=True)
             assert condition_of(release, "SignatureVerified")["status"] == "True"
+
+
+@pytest.mark.parametrize("later", ["verification", "policy"])
+async def test_sec_8_rubbish_does_not_keep_a_release_in_use_that_nobody_has_signed(world: World, later: str) -> None:
+    name = world.stack.release("v1")
+    async with RegistryDouble.started() as double, Web(environ={}) as web:
+        remote = Repository(Registry(web, double.reference), world.releases.with_name("published"))
+        async with world.operator(allowed_sources=remote.allowed):
+            await remote.publish(name, world.stack.files("v1", {}))
+            warned = {"verification": trusting(OURS, policy="Warn")} if later == "policy" else {}
+            stack = await world.create(following(world, remote.source(**warned)))
+            await world.release_ready(name)
+            double.listed = [Stand.described(b"%d" % number) for number in range(MAX_CANDIDATES + 1)]
+
+            await world.patch(stack, {"spec": {"source": remote.source(verification=trusting(OURS, policy="Require"))}})
+
+            await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_unready)
+            await remote.sign(name, OURS)
+            double.listed.clear()
+            # Another order of keys is another question, which is asked at once.
+            keys = trusting(FOREIGN, OURS, policy="Require")
+            await world.patch(stack, {"spec": {"source": remote.source(verification=keys)}})
+            await world.release_ready(name)

@@ -138,6 +138,8 @@ class Reason(StrEnum):
     """No trusted key signed a release, which is used all the same (ours)."""
     RECORD_OF_ANOTHER_CLUSTER = "RecordOfAnotherCluster"
     """The workload cluster has the addons of another Cluster (ours)."""
+    SIGNATURES_UNCLEAR = "SignaturesUnclear"
+    """Not all signatures of a release could be looked at, and none of a trusted key is known (ours)."""
 
 
 class EventReason(StrEnum):

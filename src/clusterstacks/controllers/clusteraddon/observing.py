@@ -94,7 +94,7 @@ class Seen:
         """Say that a release may not be used because no trusted key signed it; empty when all may."""
         for manifest in self.objects.values():
             found = condition_view(manifest or {}, ReleaseCondition.SIGNATURE_VERIFIED)
-            if found.false and found.reason == Reason.SIGNATURE_REQUIRED:
+            if found.false and found.reason in (Reason.SIGNATURE_REQUIRED, Reason.SIGNATURES_UNCLEAR):
                 return found.message
         return ""
 

@@ -11,7 +11,7 @@ from clusterstacks.api.names import DIGEST_ANNOTATION, RELEASE_FINALIZER, Reason
 from clusterstacks.controllers.clusterstackrelease.classes import class_outcome
 from clusterstacks.controllers.clusterstackrelease.deletion import delete_release
 from clusterstacks.controllers.clusterstackrelease.objects import apply_class_chart
-from clusterstacks.controllers.clusterstackrelease.vigilance import moved, unsigned
+from clusterstacks.controllers.clusterstackrelease.vigilance import moved, unclear, unsigned
 from clusterstacks.controllers.finalizers import hold
 from clusterstacks.controllers.sources.charts import concerns_charts
 from clusterstacks.controllers.sources.pins import Pins
@@ -136,7 +136,7 @@ class ReleaseReconciler:
         elif isinstance(error, Unsigned):
             unsigned(draft, error.message, required=True)
         elif isinstance(error, SignaturesUnclear):
-            draft.false(ReleaseCondition.SIGNATURE_VERIFIED, error.code, error.message)
+            unclear(draft, error)
         elif concerns_charts(error):
             draft.false(ReleaseCondition.DEPENDENCIES_RESOLVED, error.code, error.message)
 

@@ -1,7 +1,8 @@
 """The regular look at a release's source: whether it still has what was pinned, and who signed it.
 
-What is found is said in conditions. A moved tag changes nothing else; a release that must be signed and is not any more
-is not ready for new clusters, and those that use it keep it.
+What is found is said in conditions. A moved tag changes nothing else. A release that no trusted key is known to have
+signed, although one must have, is not ready for new clusters, and those that use it keep it. Its status says which keys
+are known to have signed it: what happens to the signatures in the source later changes nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from clusterstacks.controllers.sources.pins import Pins
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.outcomes import Outcome, Waiting
+from clusterstacks.releases.signing.errors import SignaturesUnclear
 from clusterstacks.runtime.backoff import JITTER
 
 if TYPE_CHECKING:
@@ -121,6 +123,9 @@ class Vigilance:
         except ClusterStacksError as error:
             log.info("the source of %s could not be looked at, which changes nothing: %s", name, error)
             watch.asked, watch.failure = False, error.message
+            if isinstance(error, SignaturesUnclear):
+                unclear(draft, error)
+                soon = soon or not draft.holds(ReleaseCondition.SIGNATURE_VERIFIED)
         if sight is not None:
             _compare(draft, name, sight, pinned)
             if sight.verdict is not None:
@@ -130,9 +135,10 @@ class Vigilance:
 
     def _refusal(self, draft: Draft, trust: Trust | None) -> Outcome | None:
         found = draft.condition(ReleaseCondition.SIGNATURE_VERIFIED)
-        if found is not None and found.status == "False" and found.reason == Reason.SIGNATURE_REQUIRED:
+        required = trust is not None and trust.required
+        if found is not None and found.status == "False" and (required or found.reason == Reason.SIGNATURE_REQUIRED):
             return Waiting(found.reason, found.message, self.rest(draft.key))
-        if found is None and trust is not None and trust.required and not _is_applied(draft):
+        if found is None and required and not _is_applied(draft):
             why = self._watches[draft.key].failure if draft.key in self._watches else ""
             message = why or "its signatures have not been looked at yet"
             return Waiting("SignatureUnknown", message, self.rest(draft.key))
@@ -183,6 +189,12 @@ def unsigned(draft: Draft, complaint: str, *, required: bool) -> None:
     reason = Reason.SIGNATURE_REQUIRED if required else Reason.NOT_SIGNED
     severity = Severity.ERROR if required else Severity.WARNING
     draft.false(ReleaseCondition.SIGNATURE_VERIFIED, reason, complaint, severity)
+
+
+def unclear(draft: Draft, error: SignaturesUnclear) -> None:
+    """Say that not all signatures could be looked at; what was verified before stays so."""
+    if not draft.holds(ReleaseCondition.SIGNATURE_VERIFIED):
+        draft.false(ReleaseCondition.SIGNATURE_VERIFIED, Reason.SIGNATURES_UNCLEAR, error.message)
 
 
 def _is_applied(draft: Draft) -> bool:
