@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.domain.sources import SourceAddress, SourceKind
+from clusterstacks.fleet.sources.opening import Access, SourceOpener
+from clusterstacks.fleet.sources.secrets import SecretReader
 from clusterstacks.releases.archives import read_archive
+from clusterstacks.releases.directory import DirectorySource
 from clusterstacks.releases.errors import UnsafeArchive
+from clusterstacks.releases.evidence import Evidence
 from clusterstacks.releases.opening import open_directory
 from clusterstacks.releases.release import class_chart_file
 from clusterstacks.render.renderer import Renderer
 from clusterstacks.render.requests import class_request
 from tests.support import charts
-from tests.support.releases import STAGED, gzipped, staged_release, tar_of, write_release
+from tests.support.fake_api import FakeApi
+from tests.support.releases import STAGED, gzipped, read_release, staged_release, tar_of, write_release
 from tests.support.tarheaders import GNU, USTAR, V7, Header, extended, long_name, record, stream
 
 if TYPE_CHECKING:
@@ -59,6 +67,7 @@ AMBIGUOUS = {
         extended((b"path", b"c/templates/")), Header(name=b"c/t", kind=b"\0")
     ),
     "an owner that is no number": stream(FILE, Header(name=b"c/b", numbers=b"nobody\0\0")),
+    "a link by its PAX header and a file by its type": stream(extended((b"linkpath", b"c/b")), FILE),
     "a real size of star": stream(extended((b"SCHILY.realsize", b"3")), FILE),
     "a PAX header of nothing": stream(FILE, extended((b"comment", b"x"))),
 }
@@ -115,3 +124,73 @@ def write_tree(root: Path) -> None:
     for path, content in FILES.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(content)
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Path:
+    target = tmp_path / "into"
+    target.mkdir()
+    return target
+
+
+async def everything_read(source: DirectorySource, into: Path) -> list[object]:
+    """What each door of a source gives away of a release; an error counts as nothing."""
+    doors = (
+        source.list(),
+        source.fetch(STAGED, into),
+        source.read(STAGED, ["metadata.yaml"], 10_000),
+        source.digest(STAGED),
+        source.evidence(STAGED),
+    )
+    answers = [await asyncio.gather(door, return_exceptions=True) for door in doors]
+    return [one for (one,) in answers if one and one != Evidence() and not isinstance(one, ClusterStacksError)]
+
+
+def elsewhere(tmp_path: Path) -> Path:
+    """A release that the source has no business with, signed."""
+    write_release(tmp_path / "elsewhere" / STAGED.release, staged_release())
+    (tmp_path / "elsewhere" / f"{STAGED}.dsse.json").write_bytes(b"envelope")
+    return tmp_path / "elsewhere"
+
+
+async def test_sec_16_nothing_behind_a_link_is_listed_or_read(tmp_path: Path, into: Path) -> None:
+    root = tmp_path / "releases"
+    root.mkdir()
+    (root / "cluster-stacks").symlink_to(elsewhere(tmp_path))
+
+    assert await everything_read(DirectorySource(root), into) == []
+    assert read_release(into) == {}
+
+
+async def test_sec_16_a_directory_that_becomes_a_link_later_is_not_read(
+    tmp_path: Path, into: Path
+) -> None:
+    root = tmp_path / "releases"
+    (root / "team/stacks").mkdir(parents=True)
+    address = SourceAddress(SourceKind.DIRECTORY, "team/stacks")
+    opener = SourceOpener(secrets=SecretReader(FakeApi()), release_dir=root, environ={})
+    source, _ = await opener.open(address, Access())
+    assert isinstance(source, DirectorySource)
+    assert await source.list() == ()
+
+    (root / "team/stacks").rmdir()
+    (root / "team/stacks").symlink_to(elsewhere(tmp_path))
+
+    assert await everything_read(source, into) == []
+    with pytest.raises(SpecError, match="directory team/stacks below the release directory lies outside of it"):
+        await source.list()
+
+
+@pytest.mark.parametrize("place", ["", "current", "current/stacks"])
+async def test_sec_16_links_of_the_administrator_work(tmp_path: Path, into: Path, place: str) -> None:
+    """A volume may be mounted behind a link, and a synchroniser swaps a link inside of it; both stay usable."""
+    volume = tmp_path / "volume"
+    release = write_release(volume / "2026/stacks" / STAGED.release, staged_release())
+    (volume / "current").symlink_to("2026" if place.endswith("stacks") else "2026/stacks")
+    (tmp_path / "releases").symlink_to(volume if place else release.parent)
+    opener = SourceOpener(secrets=SecretReader(FakeApi()), release_dir=tmp_path / "releases", environ={})
+    source, _ = await opener.open(SourceAddress(SourceKind.DIRECTORY, place), Access())
+
+    assert await source.list() == (STAGED.release,)
+    await source.fetch(STAGED, into)
+    assert read_release(into) == staged_release()

@@ -35,10 +35,10 @@ _BASE_256 = (0x80, 0xFF)
 """First bytes of a binary number, positive and negative."""
 _DIRECTORY_MODE = 0o040000
 """Bits of the mode that make Go take any member for a directory."""
-_SIZES = ("size", "SCHILY.realsize")
+_REFUSED_KEYS = ("size", "SCHILY.realsize", "linkpath")
 _SPARSE = "GNU.sparse."
-"""Keys of extended headers that are refused: a size above the header's 8 GiB is never read, and a sparse file has holes
-and a name of its own."""
+"""Keys of extended headers that are refused: a size above the header's 8 GiB is never read, a link has no content for
+libarchive, whatever its type, and a sparse file has holes and a name of its own."""
 _REFUSED = {
     b"1": "is a hard link",
     b"2": "is a symbolic link",
@@ -149,7 +149,7 @@ class TarStream:
             if key in records or (key == "path" and not value):
                 raise UnsafeArchive(self._archive, "", f"has {key!r} twice or empty in an extended header")
             records[key] = value
-        forbidden = [key for key in records if key in _SIZES or key.startswith(_SPARSE)]
+        forbidden = [key for key in records if key in _REFUSED_KEYS or key.startswith(_SPARSE)]
         if forbidden or (kind == _GLOBAL and "path" in records):
             raise UnsafeArchive(self._archive, "", f"has {(forbidden or ['path'])[0]!r} in an extended header")
         return self._decode(records.get("path", b""))
