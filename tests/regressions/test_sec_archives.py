@@ -162,9 +162,7 @@ async def test_sec_16_nothing_behind_a_link_is_listed_or_read(tmp_path: Path, in
     assert read_release(into) == {}
 
 
-async def test_sec_16_a_directory_that_becomes_a_link_later_is_not_read(
-    tmp_path: Path, into: Path
-) -> None:
+async def test_sec_16_a_directory_that_becomes_a_link_later_is_not_read(tmp_path: Path, into: Path) -> None:
     root = tmp_path / "releases"
     (root / "team/stacks").mkdir(parents=True)
     address = SourceAddress(SourceKind.DIRECTORY, "team/stacks")

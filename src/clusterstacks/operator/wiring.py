@@ -90,7 +90,9 @@ class Operator:
             default_connection(environ, settings.kubeconfig), self._pool, budget=MANAGEMENT_BUDGET, user_agent=COMPONENT
         )
         self._events = EventRecorder(self._client, COMPONENT)
-        self._renderer = Renderer()
+        self._renderer = Renderer(on_failure=self._metrics.count_render_failure)
+        self._metrics.watch_renders(self._renderer.waiting, self._renderer.oldest_wait)
+        self._probes.add_ready("render workers", self._renderer.problem)
         self._workloads = Workloads(self._client, self._pool)
         self._informers = build_informers(self._informer)
         self._rules = ProviderRules(self._clock)
