@@ -1,4 +1,4 @@
-"""SEC-12: a cluster whose charts hang takes no render worker from the others, nor again and again from anybody."""
+"""SEC-12: clusters whose charts hang do not keep render workers from the others."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from tests.support.virtual_time import in_virtual_time
 from tests.support.workers import chart_request
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
 FINE = chart_request(template(CONFIG_MAP % "a"))
 ENDLESS = "{{ range $i := until 100000 }}{{ range $j := until 100000 }}{{ end }}{{ end }}"
 MINUTE = timedelta(minutes=1)
+LIMITS = Limits()
 
 
 class FakeWorker:
@@ -61,8 +62,8 @@ class FakePool:
         yield FakeWorker(self.asked)
 
 
-def pooled(limits: Limits = Limits()) -> tuple[Renderer, FakePool]:  # noqa: B008 - immutable
-    renderer, pool = Renderer(limits=limits), FakePool()
+def pooled(limits: Limits = LIMITS, on_failure: Callable[[str], None] = lambda _: None) -> tuple[Renderer, FakePool]:
+    renderer, pool = Renderer(limits=limits, on_failure=on_failure), FakePool()
     renderer._pool = pool  # type: ignore[assignment]
     return renderer, pool
 
@@ -164,16 +165,19 @@ async def test_sec_12_the_same_input_is_answered_with_its_failure_until_the_back
     assert pool.asked[values] == tries + 1
 
 
+@pytest.mark.parametrize(("values", "cause"), [("hangs", "timeout"), ("die", "died")])
 @in_virtual_time
-async def test_sec_12_one_input_that_hangs_in_forty_clusters_is_tried_once() -> None:
-    renderer, pool = pooled()
+async def test_sec_12_one_input_that_fails_in_forty_clusters_takes_a_worker_once(values: str, cause: str) -> None:
+    counted: Counter[str] = Counter()
+    renderer, pool = pooled(on_failure=lambda one: counted.update([one]))
 
     results = await asyncio.gather(
-        *(start(renderer, f"a/{number}", "hangs") for number in range(40)), return_exceptions=True
+        *(start(renderer, f"a/{number}", values) for number in range(40)), return_exceptions=True
     )
 
-    assert {type(result) for result in results} <= {RenderTimeout, WorkersBusy}
-    assert pool.asked["hangs"] <= 41  # the first tries, and one with the whole deadline
+    assert {type(result) for result in results} == {RenderTimeout if cause == "timeout" else WorkerDied}
+    assert pool.asked[values] <= (41 if cause == "timeout" else 1)  # first tries, and one with the whole deadline
+    assert counted == {cause: 1}
 
 
 @in_virtual_time

@@ -10,7 +10,7 @@
     ├── RenderTimeout   the deadline passed and the worker was killed
     ├── WorkersBusy     every worker was busy for too long
     └── WorkerDied      the worker ended by itself, e.g. out of memory
-        └── NotStarted  no worker can be started, whatever the input
+        └── NotStarted  no worker can be started, whatever the input is
 
 Every message begins with the label the caller gave, e.g. ``addon cni of openstack-scs-1-35-v2``.
 """
@@ -78,7 +78,7 @@ class WorkerDied(DependencyError):
 
 
 class NotStarted(WorkerDied):
-    """No worker process can be started, or rendering has been shut down; the input has no part in it."""
+    """No worker process can be started, or rendering has been shut down; this says nothing about the input."""
 
 
 def kind_of(value: object) -> str:

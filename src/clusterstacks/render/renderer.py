@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import orjson
 
 from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.render import frames
 from clusterstacks.render.errors import (
     CelFailed,
     CelUndecided,
@@ -237,6 +238,8 @@ class Renderer:
         try:
             reply = await self._tried(work)
         except (RenderTimeout, WorkerDied, WorkersBusy) as error:
+            if isinstance(error, WorkersBusy):
+                self._on_failure("busy")
             raise _labelled(error, label) from None
         except BrokenFrameError as error:
             raise RenderFailed(f"{label}: {error}") from None
@@ -261,25 +264,23 @@ class Renderer:
             raise self._remembered(work, error) from None
 
     async def _attempt(self, work: _Work, limit: timedelta, *, slow: bool) -> dict[str, Any]:
-        seconds = limit.total_seconds()
         self._check(work)
-        try:
-            async with self._queue.turn(self._owner, slow=slow):
-                self._check(work)  # the same input may have failed for another object meanwhile
-                async with self._pool.worker() as worker, asyncio.timeout(seconds):
-                    reply = await _exchange(worker, work.request(int(seconds) + _ORPHAN_SECONDS), work.chart)
-        except WorkersBusy:
-            self._on_failure("busy")
-            raise
-        except NotStarted:
-            self._on_failure("died")
-            raise
-        except WorkerDied as error:
-            self._on_failure("died")
-            raise self._remembered(work, error) from None
+        async with self._queue.turn(self._owner, slow=slow):
+            self._check(work)  # the same input may have failed for another object meanwhile
+            reply = await self._run(work, limit.total_seconds())
         if self._failures:
             self._failures.forget(work.digest)
         return reply
+
+    async def _run(self, work: _Work, seconds: float) -> dict[str, Any]:
+        try:
+            async with self._pool.worker() as worker, asyncio.timeout(seconds):
+                return await _exchange(worker, work.request(int(seconds) + _ORPHAN_SECONDS), work.chart)
+        except WorkerDied as error:
+            self._on_failure("died")
+            if isinstance(error, NotStarted):
+                raise
+            raise self._remembered(work, error) from None
 
     def _check(self, work: _Work) -> None:
         now = asyncio.get_running_loop().time()
@@ -301,8 +302,8 @@ class _Work:
 
     @cached_property
     def digest(self) -> bytes:
-        """Tells this input from another; reckoned only when one has failed."""
-        return hashlib.sha256(b"\0".join((self.operation.encode(), orjson.dumps(self.message)))).digest()
+        """Tells this input from another; computed only when one has failed. Raises BrokenFrameError."""
+        return hashlib.sha256(self.operation.encode() + frames.encode(self.message)).digest()
 
     def request(self, alarm_seconds: int) -> dict[str, Any]:
         return {"operation": self.operation, "alarm_seconds": alarm_seconds, **self.message}
