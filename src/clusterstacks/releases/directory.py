@@ -7,12 +7,13 @@ import errno
 import os
 import stat
 import time
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.releases.contents import content_digest
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound, SourceUnavailable, StoreUnavailable
 from clusterstacks.releases.evidence import MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
@@ -28,6 +29,9 @@ _CHUNK = 1024 * 1024
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 """What only a write can fail with: then it is not the source that is at fault."""
 
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
+_BELOW = _DIRECTORY | os.O_NOFOLLOW
+
 SETTLED = timedelta(seconds=2)
 """A release that is being copied is complete when nothing of it changed for so long (arbitrary)."""
 
@@ -35,17 +39,21 @@ SETTLED = timedelta(seconds=2)
 class DirectorySource:
     """A directory that holds ``<release>/``, or ``cluster-stacks/<release>/`` as the Go operator's does.
 
-    Symbolic links inside are not followed: nothing outside the directory is ever read. Put a new release there under
-    another name (a leading dot hides it) and rename it when it is complete: then it is taken at once. One that is
-    copied into its place is taken when it has settled.
+    Nothing outside of the directory is ever read. The path of the directory itself may lead through links, as mounted
+    volumes do. ``place`` may do so as long as it ends inside, also when it is changed later. Releases, their files
+    and ``cluster-stacks`` must not be links. Put a new release there under another name (a leading dot hides it) and
+    rename it when it is complete: then it is taken at once. One that is copied into its place is taken when it has
+    settled.
 
     Args:
         root: The directory; ``--release-dir`` of the operator.
+        place: The path below it that is the source; empty for the directory itself.
         settled: How long nothing may have changed in a release that was not renamed into its place.
     """
 
-    def __init__(self, root: Path, *, settled: timedelta = SETTLED) -> None:
+    def __init__(self, root: Path, place: str = "", *, settled: timedelta = SETTLED) -> None:
         self._root = root
+        self._place = place
         self._settled = settled.total_seconds()
 
     async def list(self) -> tuple[str, ...]:
@@ -98,37 +106,41 @@ class DirectorySource:
         """
         return await asyncio.to_thread(self._evidence, name)
 
+    @property
+    def _path(self) -> Path:
+        """How messages call it."""
+        return self._root / self._place
+
     def _list(self) -> tuple[str, ...]:
+        names: set[str] = set()
         try:
-            names = _directories(self._root)
-            nested = _directories(self._root / _NESTED) if _NESTED in names else set()
+            with self._parents() as parents:
+                for parent in parents:
+                    names |= _directories(parent)
         except OSError as error:
-            raise _unavailable(self._root, error) from None
-        return tuple(sorted((names | nested) - {_NESTED}))
+            raise _unavailable(self._path, error) from None
+        return tuple(sorted(names - {_NESTED}))
 
     def _evidence(self, name: ReleaseName) -> Evidence:
         file = f"{name}{SIGNATURE_SUFFIX}"
-        for parent in (self._root, self._root / _NESTED):
-            try:
-                return Evidence((_content(name, parent / file, MAX_SIGNATURE_BYTES),))
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise _unavailable(parent / file, error) from None
+        try:
+            with self._parents() as parents:
+                for parent in parents:
+                    with suppress(FileNotFoundError):
+                        return Evidence((_content(name, file, MAX_SIGNATURE_BYTES, parent),))
+        except OSError as error:
+            raise _unavailable(self._path / file, error) from None
         return Evidence()
 
     def _read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         try:
-            directory = self._open(name)
-            try:
+            with self._opened(name) as (_, directory):
                 for file in files:
                     with suppress(FileNotFoundError):
-                        found[file] = _content(name, Path(file), limit, directory)
-            finally:
-                os.close(directory)
+                        found[file] = _content(name, file, limit, directory)
         except OSError as error:
-            raise _unavailable(self._root / name.release, error) from None
+            raise _unavailable(self._path / name.release, error) from None
         return found
 
     def _unsettled(self, name: ReleaseName) -> float:
@@ -136,47 +148,91 @@ class DirectorySource:
 
         A rename into place changes the directory above and nothing inside, a copy goes on changing the inside.
         """
-        for parent in (self._root, self._root / _NESTED):
-            try:
-                directory = parent / name.release
-                inside = [directory.stat().st_mtime, *(entry.stat().st_mtime for entry in os.scandir(directory))]
+        try:
+            with self._opened(name) as (parent, directory):
+                inside = [os.fstat(directory).st_mtime]
+                with os.scandir(directory) as entries:
+                    inside += [entry.stat(follow_symlinks=False).st_mtime for entry in entries]
                 age = time.time() - max(inside)
-                if max(inside) > parent.stat().st_mtime and 0 <= age < self._settled:
+                if max(inside) > os.fstat(parent).st_mtime and 0 <= age < self._settled:
                     return self._settled - age
-            except OSError:
-                continue  # the copy itself says what is wrong
+        except (OSError, ClusterStacksError):
+            pass  # the copy itself says what is wrong
         return 0
 
     def _digest(self, name: ReleaseName) -> str:
         try:
-            directory = self._open(name)
-            try:
+            with self._opened(name) as (_, directory):
                 digests = [(file, _digest_file(name, directory, file)) for file in _files(name, directory)]
-            finally:
-                os.close(directory)
         except OSError as error:
-            raise _unavailable(self._root / name.release, error) from None
+            raise _unavailable(self._path / name.release, error) from None
         return "" if self._unsettled(name) else content_digest(digests)
 
     def _fetch(self, name: ReleaseName, into: Path) -> None:
         try:
-            directory = self._open(name)
-            try:
+            with self._opened(name) as (_, directory):
                 self._copy(name, directory, into)
-            finally:
-                os.close(directory)
         except OSError as error:
             if error.errno in _NO_ROOM:
                 raise StoreUnavailable(name, error) from None
-            raise _unavailable(self._root / name.release, error) from None
+            raise _unavailable(self._path / name.release, error) from None
 
-    def _open(self, name: ReleaseName) -> int:
-        for parent in (self._root, self._root / _NESTED):
+    @contextmanager
+    def _opened(self, name: ReleaseName) -> Iterator[tuple[int, int]]:
+        """Open the directory of a release and the one above it."""
+        with self._parents() as parents:
+            for parent in parents:
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    directory = os.open(name.release, _BELOW, dir_fd=parent)
+                    break
+            else:
+                raise ReleaseNotFound(name, self._path)
             try:
-                return os.open(parent / name.release, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                yield parent, directory
+            finally:
+                os.close(directory)
+
+    @contextmanager
+    def _parents(self) -> Iterator[tuple[int, ...]]:
+        """Open the directories that hold releases.
+
+        Every part is opened in the directory before it, without following a link: what is read is below the root at
+        that very moment, whatever is renamed meanwhile.
+
+        Raises:
+            SpecError: The place leads out of the root.
+            SourceUnavailable: The place is not there.
+            OSError: The root or the place cannot be opened.
+        """
+        with ExitStack() as opened:
+
+            def enter(name: str | Path, flags: int, parent: int | None = None) -> int:
+                directory = os.open(name, flags, dir_fd=parent)
+                opened.callback(os.close, directory)
+                return directory
+
+            here = enter(self._root, _DIRECTORY)
+            for part in self._inside():
+                try:
+                    here = enter(part, _BELOW, here)
+                except (FileNotFoundError, NotADirectoryError):
+                    raise SourceUnavailable(self._path, "there is no such directory") from None
+            try:
+                nested = enter(_NESTED, _BELOW, here)
             except (FileNotFoundError, NotADirectoryError):
-                continue
-        raise ReleaseNotFound(name, self._root)
+                yield (here,)
+            else:
+                yield here, nested
+
+    def _inside(self) -> tuple[str, ...]:
+        """Return the parts of the place behind all links."""
+        if not self._place:
+            return ()
+        place = self._path.resolve()
+        if not place.is_relative_to(root := self._root.resolve()):
+            named = f"directory {self._place} below the release directory"
+            raise SpecError("SourceOutside", f"{named} lies outside of it: name a directory inside")
+        return place.relative_to(root).parts
 
     def _copy(self, name: ReleaseName, directory: int, into: Path) -> None:
         copied = 0
@@ -188,8 +244,8 @@ class DirectorySource:
                 raise ReleaseBroken(name, file, f"makes the release larger than {MAX_RELEASE_BYTES} bytes")
 
 
-def _content(name: ReleaseName, file: Path, limit: int, directory: int | None = None) -> bytes:
-    foreign = ReleaseBroken(name, file.name, "is a link or device: put the file itself there")
+def _content(name: ReleaseName, file: str, limit: int, directory: int) -> bytes:
+    foreign = ReleaseBroken(name, file, "is a link or device: put the file itself there")
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
     except OSError as error:
@@ -201,11 +257,11 @@ def _content(name: ReleaseName, file: Path, limit: int, directory: int | None = 
             raise foreign
         content = reader.read(limit + 1)
     if len(content) > limit:
-        raise ReleaseBroken(name, file.name, f"is larger than {limit} bytes")
+        raise ReleaseBroken(name, file, f"is larger than {limit} bytes")
     return content
 
 
-def _directories(parent: Path) -> set[str]:
+def _directories(parent: int) -> set[str]:
     with os.scandir(parent) as entries:
         return {
             entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")

@@ -121,9 +121,7 @@ class Release:
         Raises:
             ReleaseDamaged: The file, or a chart it depends on, changed on disk.
         """
-        if CLASS_CHART in self.vendored.labels():
-            return self.charts.get(self.class_digest, self._pack_class)
-        return self._read(class_chart_file(self.name))
+        return self._packed(CLASS_CHART, CLASS_CHART, self.class_digest)
 
     def chart_files(self, label: str) -> dict[str, bytes]:
         """Return the files of one chart without what was added to it.
@@ -134,7 +132,7 @@ class Release:
         Raises:
             ReleaseDamaged: The archive changed on disk.
         """
-        file = class_chart_file(self.name) if label == CLASS_CHART else addon_file(self.name, self.metadata)
+        file = self._archive(label)
         content, archive = self._read(file), f"release {self.name}: {file}"
         if label in (CLASS_CHART, SINGLE_ADDON):
             return read_chart(content, archive)
@@ -165,16 +163,17 @@ class Release:
             raise ReleaseBroken(
                 self.name, addon_file(self.name, self.metadata), f"has no addon {name} (it has {there})"
             )
-        return AddonChart(name, self._addon(name), facts.digest, facts.values_template, facts.values_name)
+        chart = self._packed(addon_label(name, staged=self.staged), name, facts.digest)
+        return AddonChart(name, chart, facts.digest, facts.values_template, facts.values_name)
 
-    def _addon(self, name: str) -> bytes:
-        label = addon_label(name, staged=self.staged)
-        if not self.staged and label not in self.vendored.labels():
-            return self._read(addon_file(self.name, self.metadata))
-        return self.charts.get(self.facts[name].digest, lambda: pack_chart(name, self._completed(label)))
+    def _packed(self, label: str, directory: str, digest: str) -> bytes:
+        # Helm never reads the release's own archive: it gets the files that were checked, packed again.
+        if label in (CLASS_CHART, SINGLE_ADDON) and label not in self.vendored.labels():
+            self._read(self._archive(label))  # the damage to one small file is seen at each access
+        return self.charts.get(digest, lambda: pack_chart(directory, self._completed(label)))
 
-    def _pack_class(self) -> bytes:
-        return pack_chart(CLASS_CHART, self._completed(CLASS_CHART))
+    def _archive(self, label: str) -> str:
+        return class_chart_file(self.name) if label == CLASS_CHART else addon_file(self.name, self.metadata)
 
     def _completed(self, label: str) -> dict[str, bytes]:
         files = self.chart_files(label)

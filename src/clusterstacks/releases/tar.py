@@ -2,7 +2,9 @@
 
 The standard library's reader is lenient where a release must not be: it ends silently at a damaged header, reads
 extended headers of any length, and nests them without bound. This one accepts what archive writers produce for plain
-files and directories and refuses the rest, so that what is checked here and what Helm reads later are the same.
+files and directories and refuses the rest. It also refuses every stream that the readers in use (Go's archive/tar,
+which Helm uses, Python's tarfile, GNU tar and libarchive) understand differently: two names for one member, headers
+between a name and its member, a prefix in a format without one, a directory by one field and a file by another.
 """
 
 from __future__ import annotations
@@ -26,6 +28,17 @@ _DIRECTORY = b"5"
 _LONG_NAME = b"L"
 _EXTENDED = b"x"
 _GLOBAL = b"g"
+_EXTENSIONS = (_LONG_NAME, _EXTENDED, _GLOBAL)
+_NUMBERS = ((108, 116), (116, 124), (136, 148), (329, 337), (337, 345))
+"""Where uid, gid, mtime, devmajor and devminor are; Go and Python stop at one they cannot read."""
+_BASE_256 = (0x80, 0xFF)
+"""First bytes of a binary number, positive and negative."""
+_DIRECTORY_MODE = 0o040000
+"""Bits of the mode that make Go take any member for a directory."""
+_REFUSED_KEYS = ("size", "SCHILY.realsize", "linkpath")
+_SPARSE = "GNU.sparse."
+"""Keys of extended headers that are refused: a size above the header's 8 GiB is never read, a link has no content for
+libarchive, whatever its type, and a sparse file has holes and a name of its own."""
 _REFUSED = {
     b"1": "is a hard link",
     b"2": "is a symbolic link",
@@ -65,21 +78,23 @@ class TarStream:
         Raises:
             UnsafeArchive: The stream is damaged, ends early, or holds anything but files and directories.
         """
-        name = ""
+        name, before = "", b""
         while header := self._read(BLOCK):
             if len(header) < BLOCK:
                 raise UnsafeArchive(self._archive, "", "is cut off")
             if not any(header):
                 self._expect_padding()
-                return
+                break
             kind, size = self._kind(header)
-            if kind in (_EXTENDED, _GLOBAL, _LONG_NAME):
-                name = self._extension(kind, self._content(size, MAX_EXTENSION, "extended header")) or name
+            if kind not in _EXTENSIONS:
+                yield self._entry(header, name, kind, size)
+                name, before = "", b""
                 continue
-            entry = self._entry(header, name, kind, size)
-            name = ""
-            yield entry
-        if name:
+            if before not in (b"", _GLOBAL):
+                # Go takes the GNU name and forgets what stands before a global header, Python takes the first header.
+                raise UnsafeArchive(self._archive, name, "has two headers in front, which readers take differently")
+            name, before = self._extension(kind, size), kind
+        if before:
             raise UnsafeArchive(self._archive, name, "is announced but missing")
 
     def content(self, entry: Entry, limit: int) -> bytes:
@@ -96,24 +111,45 @@ class TarStream:
         size = _octal(header[124:136])
         if size is None:
             raise UnsafeArchive(self._archive, _text(header[:100]), "states no usable size")
+        if _octal(header[100:108]) is None or not all(_is_number(header[start:end]) for start, end in _NUMBERS):
+            raise UnsafeArchive(self._archive, _text(header[:100]), "has an unreadable mode, owner, time or device")
         return header[156:157], size
 
-    def _entry(self, header: bytes, name: str, kind: bytes, size: int) -> Entry:
-        name = name or self._decode(_name(header))
-        if kind == _DIRECTORY or (kind in _FILE and name.endswith("/")):
+    def _entry(self, header: bytes, announced: str, kind: bytes, size: int) -> Entry:
+        raw = self._decode(_until_nul(header[:100]))
+        name = announced or self._decode(self._prefix(header)) + raw
+        if kind == _DIRECTORY or (kind == b"\0" and name.endswith("/") and raw.endswith("/")):
             if size:
                 raise UnsafeArchive(self._archive, name, "is a directory with content")
             return Entry(name, directory=True, size=0)
         if kind not in _FILE:
             raise UnsafeArchive(self._archive, name, _REFUSED.get(kind, f"has the unknown type {kind!r}"))
+        mode = _octal(header[100:108]) or 0
+        if name.endswith("/") or (kind == b"\0" and raw.endswith("/")) or mode & ~0o7777 == _DIRECTORY_MODE:
+            raise UnsafeArchive(self._archive, name, "is a file to some readers and a directory to others")
         return Entry(name, directory=False, size=size)
 
-    def _extension(self, kind: bytes, content: bytes) -> str:
+    def _prefix(self, header: bytes) -> bytes:
+        prefix = _until_nul(header[345:500])
+        # GNU tar writes "ustar  " and may put times there; star, known by its last bytes, has a shorter prefix.
+        shorter = header[508:512] == b"tar\0" and len(prefix) > 131
+        if prefix and (header[257:263] != b"ustar\0" or shorter):
+            raise UnsafeArchive(self._archive, _text(header[:100]), "has a prefix that only some readers put before it")
+        return prefix + b"/" if prefix else b""
+
+    def _extension(self, kind: bytes, size: int) -> str:
+        content = self._content(size, MAX_EXTENSION, "extended header", zero_padded=True)
         if kind == _LONG_NAME:
-            return self._decode(content.rstrip(b"\0"))
-        records = dict(self._records(content))
-        # A size above the header's 8 GiB is never read; a sparse file has holes and a name of its own in here.
-        forbidden = [key for key in records if key == "size" or key.startswith("GNU.sparse.")]
+            name = self._decode(content.rstrip(b"\0"))
+            if not name:
+                raise UnsafeArchive(self._archive, "", "has an empty long name")
+            return name
+        records: dict[str, bytes] = {}
+        for key, value in self._records(content):
+            if key in records or (key == "path" and not value):
+                raise UnsafeArchive(self._archive, "", f"has {key!r} twice or empty in an extended header")
+            records[key] = value
+        forbidden = [key for key in records if key in _REFUSED_KEYS or key.startswith(_SPARSE)]
         if forbidden or (kind == _GLOBAL and "path" in records):
             raise UnsafeArchive(self._archive, "", f"has {(forbidden or ['path'])[0]!r} in an extended header")
         return self._decode(records.get("path", b""))
@@ -124,7 +160,7 @@ class TarStream:
             length, blank, _ = content[at : at + 20].partition(b" ")
             end = at + int(length) if blank and length.isdigit() else 0
             key, equals, value = content[at + len(length) + 1 : end].partition(b"=")
-            if not equals or end > len(content) or not value.endswith(b"\n"):
+            if not key or not equals or end > len(content) or not value.endswith(b"\n"):
                 raise UnsafeArchive(self._archive, "", "has a damaged extended header")
             yield self._decode(key), value[:-1]
             at = end
@@ -135,13 +171,16 @@ class TarStream:
         except UnicodeDecodeError:
             raise UnsafeArchive(self._archive, _text(name), "has a name that is not UTF-8") from None
 
-    def _content(self, size: int, limit: int, member: str) -> bytes:
+    def _content(self, size: int, limit: int, member: str, *, zero_padded: bool = False) -> bytes:
         if size > limit:
             raise UnsafeArchive(self._archive, member, f"has {size} bytes, more than the {limit} allowed")
         padded = -(-size // BLOCK) * BLOCK
         content = self._read(padded)
         if len(content) < padded:
             raise UnsafeArchive(self._archive, member, "is cut off")
+        if zero_padded and any(content[size:]):
+            # Python reads records and names to the end of the block.
+            raise UnsafeArchive(self._archive, member, "goes on behind its stated size")
         return content[:size]
 
     def _expect_padding(self) -> None:
@@ -159,7 +198,8 @@ class TarStream:
 
 
 def _octal(field: bytes) -> int | None:
-    digits = field.strip(b" \0")
+    # Python ends a number at the first NUL, Go strips NULs on both sides: one in front would be two numbers.
+    digits = field.lstrip(b" ").rstrip(b" \0")
     if not digits:
         return 0
     try:
@@ -168,11 +208,8 @@ def _octal(field: bytes) -> int | None:
         return None
 
 
-def _name(header: bytes) -> bytes:
-    name = _until_nul(header[:100])
-    # GNU tar writes "ustar  " and puts times where the standard has the prefix.
-    prefix = _until_nul(header[345:500]) if header[257:263] == b"ustar\0" else b""
-    return prefix + b"/" + name if prefix else name
+def _is_number(field: bytes) -> bool:
+    return field[0] in _BASE_256 or _octal(field) is not None
 
 
 def _until_nul(field: bytes) -> bytes:

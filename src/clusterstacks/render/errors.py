@@ -8,7 +8,9 @@
     DependencyError
     ├── CelUndecided    the expression asks for something the objects do not say (yet)
     ├── RenderTimeout   the deadline passed and the worker was killed
+    ├── WorkersBusy     every worker was busy for too long
     └── WorkerDied      the worker ended by itself, e.g. out of memory
+        └── NotStarted  no worker can be started, whatever the input is
 
 Every message begins with the label the caller gave, e.g. ``addon cni of openstack-scs-1-35-v2``.
 """
@@ -57,13 +59,26 @@ class RenderTimeout(DependencyError):
         super().__init__(self.CODE, message)
 
 
+class WorkersBusy(DependencyError):
+    """The request waited too long for a worker."""
+
+    CODE = "RenderWorkersBusy"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(self.CODE, message)
+
+
 class WorkerDied(DependencyError):
-    """The worker process ended in the middle of a request, or could not be started."""
+    """The worker process ended in the middle of a request."""
 
     CODE = "RenderWorkerDied"
 
     def __init__(self, message: str) -> None:
         super().__init__(self.CODE, message)
+
+
+class NotStarted(WorkerDied):
+    """No worker process can be started, or rendering has been shut down; this says nothing about the input."""
 
 
 def kind_of(value: object) -> str:

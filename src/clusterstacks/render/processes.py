@@ -7,10 +7,11 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from clusterstacks.render import frames
-from clusterstacks.render.errors import WorkerDied
+from clusterstacks.render.errors import NotStarted, WorkerDied
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -25,7 +26,17 @@ SMALLEST_MEMORY: Final = 384 * 1024**2
 TOO_MUCH_MEMORY: Final = (
     "needs more memory than a render may take: look for a loop or a value that grows in its templates"
 )
+START_SECONDS: Final = 30.0
+"""Longest start of a worker (arbitrary: it takes 0.2 s on an idle machine)."""
+
+LASTING_SECONDS: Final = 180.0
+"""How long workers must fail to start until that is a problem of this process (arbitrary)."""
+
+STALE_SECONDS: Final = 300.0
+"""When a failed start is old news (arbitrary: what waits for a render retries every two minutes at least)."""
+
 _STOP_SECONDS: Final = 2.0
+_SHUT_DOWN: Final = "rendering has been shut down"
 _MODULE: Final = "clusterstacks.render.worker"
 
 
@@ -37,7 +48,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.SubprocessTransport | None = None
         self._buffer = frames.FrameBuffer()
-        self._reply: asyncio.Future[frames.Frame] | None = None
+        self._reply: asyncio.Future[frames.Frame] = asyncio.get_running_loop().create_future()
         self._complaints = bytearray()
 
     @classmethod
@@ -45,7 +56,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         """Start a child without the parent's environment, so no credential reaches a chart.
 
         Raises:
-            WorkerDied: the system cannot start one.
+            NotStarted: the system cannot start one.
         """
         environment = {
             # Go then collects garbage harder before the limit is hit; the rest is for Python, stacks and parsing.
@@ -63,8 +74,22 @@ class WorkerProcess(asyncio.SubprocessProtocol):
                 start_new_session=True,  # a Ctrl-C in the terminal is the parent's to handle
             )
         except OSError as error:
-            raise WorkerDied(f"no render worker can be started: {error.strerror}") from error
+            raise NotStarted(f"no render worker can be started: {error.strerror}") from error
         return worker
+
+    async def ready(self) -> None:
+        """Wait until the process can be asked.
+
+        Raises:
+            NotStarted: it ended instead, or says nothing.
+        """
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await self._answer()
+        except TimeoutError:
+            raise NotStarted(f"no render worker can be started: it did not begin within {START_SECONDS:g} s") from None
+        except WorkerDied as error:
+            raise NotStarted(f"no render worker can be started: {error.message}") from None
 
     @property
     def alive(self) -> bool:
@@ -85,11 +110,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         """
         self._reply = asyncio.get_running_loop().create_future()
         self._input().write(frames.encode(message, blob))
-        ends: set[asyncio.Future[Any]] = {self._reply, self.exited}
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        if not self._reply.done():
-            raise WorkerDied(self._obituary(self.exited.result()))
-        answer = self._reply.result().message
+        answer = await self._answer()
         if "exhausted" in answer:
             raise WorkerDied(TOO_MUCH_MEMORY)
         return answer
@@ -126,7 +147,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         except frames.BrokenFrameError:
             self.kill()
             return
-        if frame is not None and self._reply is not None and not self._reply.done():
+        if frame is not None and not self._reply.done():
             self._reply.set_result(frame)
 
     def connection_lost(self, _: Exception | None) -> None:
@@ -134,6 +155,13 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         if self._transport is not None and not self.exited.done():
             self.exited.set_result(self._transport.get_returncode() or 0)
             self._transport.close()
+
+    async def _answer(self) -> dict[str, Any]:
+        ends: set[asyncio.Future[Any]] = {self._reply, self.exited}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if not self._reply.done():
+            raise WorkerDied(self._obituary(self.exited.result()))
+        return self._reply.result().message
 
     def _input(self) -> asyncio.WriteTransport:
         pipe = self._transport.get_pipe_transport(0) if self._transport is not None else None
@@ -164,13 +192,15 @@ class WorkerPool:
         self._timers: dict[WorkerProcess, asyncio.TimerHandle] = {}
         self._stopping: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._failing: tuple[float, float, str] | None = None
+        """Of the failed starts since the last good one: when first, when last (monotonic seconds), and why."""
 
     @contextlib.asynccontextmanager
     async def worker(self) -> AsyncIterator[WorkerProcess]:
         """Lend a worker for one request. Left by an exception, cancellation too, it is killed.
 
         Raises:
-            WorkerDied: none can be started, or the pool is closed.
+            NotStarted: none can be started, or the pool is closed.
         """
         async with self._slots:
             worker = await self._take()
@@ -180,6 +210,17 @@ class WorkerPool:
                 worker.kill()
                 raise
             self._put_back(worker)
+
+    def problem(self) -> str:
+        """Tell why workers have failed to start for minutes; empty while they start.
+
+        Renders that hang or kill their worker are no such problem: a tenant could make the whole process unready.
+        """
+        if self._failing is None:
+            return ""
+        first, last, why = self._failing
+        now = time.monotonic()
+        return why if now - first >= LASTING_SECONDS and now - last < STALE_SECONDS else ""
 
     async def close(self) -> None:
         """End all workers, busy ones by force; returns when no process is left. Safe to repeat."""
@@ -199,19 +240,37 @@ class WorkerPool:
                 worker.kill()
 
     async def _take(self) -> WorkerProcess:
-        if self._closed:
-            raise WorkerDied("rendering has been shut down")
-        while self._idle:
+        while self._idle and not self._closed:
             worker = self._idle.pop()
             self._timers.pop(worker).cancel()
             if worker.alive:
                 return worker
+        try:
+            worker = await self._start()
+        except NotStarted as error:
+            now = time.monotonic()
+            first, _, _ = self._failing or (now, now, "")
+            self._failing = first, now, error.message
+            raise
+        self._failing = None
+        return worker
+
+    async def _start(self) -> WorkerProcess:
+        if self._closed:
+            raise NotStarted(_SHUT_DOWN)
         worker = await WorkerProcess.start(self._memory_bytes)
         self._all.add(worker)
         worker.exited.add_done_callback(lambda _: self._all.discard(worker))
+        try:
+            if not self._closed:
+                await worker.ready()
+        except BaseException:
+            worker.kill()
+            if not self._closed:
+                raise
         if self._closed:
             worker.kill()
-            raise WorkerDied("rendering has been shut down")
+            raise NotStarted(_SHUT_DOWN)
         return worker
 
     def _put_back(self, worker: WorkerProcess) -> None:

@@ -109,6 +109,9 @@ def main() -> None:
     confine(memory_bytes=int(sys.argv[1]))
     source, sink = private_channel()
     worker = Worker()
+    # The parent tells a worker that cannot start from one that an input killed.
+    sink.write(frames.encode({"ready": True}))
+    sink.flush()
     while (frame := read_frame(source)) is not None:
         # The parent keeps the deadline; this one is for a worker whose parent is gone. The kernel keeps it, whatever
         # native code is running.

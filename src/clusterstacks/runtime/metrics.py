@@ -74,6 +74,20 @@ class Metrics:
         self.render_seconds = Histogram(
             "clusterstacks_render_seconds", "Duration of chart renders.", buckets=RENDER_SECONDS, registry=self.registry
         )
+        self._render_queue_depth = Gauge(
+            "clusterstacks_render_queue_depth", "Renders waiting for a worker process.", registry=self.registry
+        )
+        self._render_oldest_wait = Gauge(
+            "clusterstacks_render_oldest_wait_seconds",
+            "Time the oldest of the waiting renders has waited.",
+            registry=self.registry,
+        )
+        self._render_failures = Counter(
+            "clusterstacks_render_failures",
+            "Renders that were stopped: timeout (deadline), died (no worker, or it ended), busy (too long in line).",
+            ("cause",),
+            registry=self.registry,
+        )
         self._applied = Counter(
             "clusterstacks_objects_applied",
             "Objects sent to a cluster by result: changed, unchanged, failed.",
@@ -154,6 +168,15 @@ class Metrics:
         self._applied.labels("changed").inc(changed)
         self._applied.labels("unchanged").inc(unchanged)
         self._applied.labels("failed").inc(failed)
+
+    def count_render_failure(self, cause: str) -> None:
+        """Count a render that was stopped; the renderer calls it with timeout, died or busy."""
+        self._render_failures.labels(cause).inc()
+
+    def watch_renders(self, waiting: Callable[[], int], oldest_wait: Callable[[], float]) -> None:
+        """Ask at each scrape for the waiting renders and the seconds of the oldest; called from another thread."""
+        self._render_queue_depth.set_function(waiting)
+        self._render_oldest_wait.set_function(oldest_wait)
 
     def expose(self) -> bytes:
         """Return all series in the text format; blocks for milliseconds, so call it in a thread."""

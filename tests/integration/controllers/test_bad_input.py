@@ -16,7 +16,7 @@ import pytest
 from clusterstacks.api.names import Kind
 from clusterstacks.kube.errors import ApiError
 from clusterstacks.operator import wiring
-from clusterstacks.render.renderer import Renderer
+from clusterstacks.render.renderer import Limits, Renderer
 from clusterstacks.runtime import host
 from tests.support.operating import condition_of, is_ready, is_unready
 from tests.support.stacks import INFRASTRUCTURE, config_map, stage, templates
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 ADDON = "cluster-addon-one"
 ENDLESS = "{{ range $i := until 100000 }}{{ range $j := until 100000 }}{{ end }}{{ end }}"
 GREEDY = '{{ $text := "aaaaaaaaaaaaaaaa" }}{{ range until 40 }}{{ $text = cat $text $text }}{{ end }}'
-MEMORY = 400 * 1024**2
+LIMITS = Limits(deadline=timedelta(seconds=2), memory_bytes=400 * 1024**2)
 
 
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a render two seconds and little memory."""
-    monkeypatch.setattr(wiring, "Renderer", partial(Renderer, deadline=timedelta(seconds=2), memory_bytes=MEMORY))
+    monkeypatch.setattr(wiring, "Renderer", partial(Renderer, limits=LIMITS))
     monkeypatch.setattr(host, "STOP_DEADLINE", timedelta(seconds=0.1))
 
 

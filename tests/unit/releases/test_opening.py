@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clusterstacks.domain.addonconfig import Hook
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.archives import read_archive, write_archive
-from clusterstacks.releases.charts import ChartCache
+from clusterstacks.releases.charts import ChartCache, read_chart
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
 from clusterstacks.releases.opening import open_release
@@ -54,7 +54,8 @@ def test_a_release_with_stages_hands_out_its_parts(tmp_path: Path) -> None:
     assert (release.name, release.staged, release.addons()) == (STAGED, True, ("cni", "csi"))
     assert release.config is not None
     assert [stage.addon for stage in release.config.stages[Hook.AFTER_CONTROL_PLANE_INITIALIZED]] == ["cni", "csi"]
-    assert (release.class_chart(), release.hashes.cluster_stack) == (files[CLASS], "abcdefghij")
+    assert read_chart(release.class_chart(), "x") == read_chart(files[CLASS], "x")
+    assert release.hashes.cluster_stack == "abcdefghij"
     cni = release.addon("cni")
     assert (cni.values_template, cni.values_name) == ("values: {{ .Cluster.metadata.name }}\n", "overwrite.yaml")
     assert read_archive(cni.chart, "x")["cni/Chart.yaml"] == chart("cni")["Chart.yaml"]
@@ -68,7 +69,8 @@ def test_a_release_with_one_chart_hands_out_its_parts(tmp_path: Path) -> None:
 
     assert (release.staged, release.config, release.addons()) == (False, None, ("cluster-addon",))
     addon = release.addon("cluster-addon")
-    assert (addon.chart, addon.values_name) == (files[ADDON], "cluster-addon-values.yaml")
+    assert read_chart(addon.chart, "x") == read_chart(files[ADDON], "x")
+    assert addon.values_name == "cluster-addon-values.yaml"
     assert addon.values_template == "values: |\n  a: {{ .Cluster.metadata.name }}\n"
     assert release.node_images() == b"images"
 

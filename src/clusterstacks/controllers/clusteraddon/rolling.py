@@ -82,7 +82,7 @@ class Rolling:
             sources=sources,
             workload=workload,
             delivery=delivery,
-            renderer=self.renderer,
+            renderer=self.renderer.for_object(draft.key),
             metrics=self.metrics,
             records=records,
         )

@@ -87,7 +87,7 @@ class ReleaseReconciler:
         if waiting is not None:
             return waiting
         if release is not None:
-            failed = await apply_class_chart(draft, release, self.renderer, self.applier)
+            failed = await apply_class_chart(draft, release, self.renderer.for_object(draft.key), self.applier)
             if failed is not None:
                 return failed
         outcome = await class_outcome(draft, name, self.client)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -14,7 +13,6 @@ from clusterstacks.domain.sources import SourceAddress, SourceKind, SourceTerms
 from clusterstacks.fleet.sources.choosing import NOTHING_ALLOWED, url_of
 from clusterstacks.fleet.sources.secrets import DOCKER_CONFIG, SecretReader, SecretUnusable
 from clusterstacks.releases.directory import DirectorySource
-from clusterstacks.releases.errors import SourceUnavailable
 from clusterstacks.releases.github.repository import API
 from clusterstacks.releases.github.source import GitHubSource
 from clusterstacks.releases.oci.credentials import find, from_docker_config
@@ -110,10 +108,9 @@ class SourceOpener:
 
         Raises:
             SpecError: The address or the certificates are none.
-            SourceUnavailable: A directory is not there.
         """
         if address.kind is SourceKind.DIRECTORY:
-            return DirectorySource(await asyncio.to_thread(self._below, address)), None
+            return DirectorySource(self.release_dir, address.place), None
         web = Web(ca=access.ca, plain_http=address.is_plain, environ=self.environ)
         return self._remote(address, access.credentials, web), web
 
@@ -132,17 +129,6 @@ class SourceOpener:
             token = credentials.token or credentials.password
             return GitHubSource(web, owner, repository, token=token, api=address.api or API)
         return HttpSource(web, address.place, authorization=_authorization(credentials))
-
-    def _below(self, address: SourceAddress) -> Path:
-        """Return the directory; a link must not lead out of the operator's own one."""
-        if not address.place:
-            return self.release_dir
-        directory = self.release_dir / address.place
-        if not directory.resolve().is_relative_to(self.release_dir.resolve()):
-            raise SpecError("SourceOutside", f"{address} lies outside of it: name a directory inside")
-        if not directory.is_dir():
-            raise SourceUnavailable(address, "there is no such directory")
-        return directory
 
     async def _own_credentials(self, address: SourceAddress) -> Credentials:
         if address.kind is SourceKind.OCI:

@@ -14,7 +14,7 @@ from clusterstacks.releases.archives import read_archive
 from clusterstacks.releases.building.fixed import build_release
 from clusterstacks.releases.building.settings import read_settings
 from clusterstacks.releases.building.sourcetree import fill_tags, hash_tree, overlaid, read_tree
-from clusterstacks.releases.charts import ChartCache
+from clusterstacks.releases.charts import ChartCache, read_chart
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.opening import open_release
@@ -147,7 +147,7 @@ def test_a_stack_with_one_addon_chart_becomes_a_release_that_opens(tmp_path: Pat
     release = open_release(survey(name, directory), ChartCache())
     addon = release.addon("cluster-addon")
     assert addon.values_template == "a: v1\n"
-    assert read_archive(addon.chart, "x")["addons/Chart.yaml"] == b"name: addons\nversion: v1\n"
+    assert read_chart(addon.chart, "x")["Chart.yaml"] == b"name: addons\nversion: v1\n"
 
 
 def test_a_chart_is_packed_without_what_helm_ignores(tmp_path: Path) -> None:

@@ -1,0 +1,182 @@
+"""The order in which renders get a worker: fair to every object that needs one, quick renders before slow ones.
+
+A render is first tried for a short time and, when that is not enough, a second time with the full deadline. These
+two kinds wait in lanes of their own. Slow renders never take the last worker, so charts that hang delay the others by
+their short first try only. In each lane namespaces take turns, and in a namespace its objects do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Hashable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from clusterstacks.render.errors import WorkersBusy
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from datetime import timedelta
+
+    from clusterstacks.domain.objects import ObjectKey
+
+T = TypeVar("T", bound=Hashable)
+
+
+MAX_SERVED: Final = 10_000
+"""Namespaces and objects of which a lane knows when they were served (arbitrary: a megabyte)."""
+
+
+class Lane(Generic[T]):
+    """Requests of one kind. Next is the namespace that was served least recently, and in it such an object."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[ObjectKey, dict[T, None]] = {}
+        self._served: dict[str | ObjectKey, int] = {}
+        self._turns = itertools.count(1)
+
+    def __bool__(self) -> bool:
+        """Whether a request waits."""
+        return bool(self._waiting)
+
+    def add(self, request: T, owner: ObjectKey) -> None:
+        """Put a request behind those of its owner."""
+        self._waiting.setdefault(owner, {})[request] = None
+
+    def discard(self, request: T, owner: ObjectKey) -> None:
+        """Take a request out, wherever it is; one that is not there is ignored."""
+        requests = self._waiting.get(owner, {})
+        requests.pop(request, None)
+        if not requests:
+            self._waiting.pop(owner, None)
+
+    def take(self) -> T:
+        """Take the next request out; one must be waiting."""
+        owner = min(self._waiting, key=lambda one: (self._served.get(one.namespace, 0), self._served.get(one, 0)))
+        request = next(iter(self._waiting[owner]))
+        self.discard(request, owner)
+        turn = next(self._turns)
+        for served in (owner.namespace, owner):
+            self._served.pop(served, None)
+            self._served[served] = turn
+        while len(self._served) > MAX_SERVED:
+            del self._served[next(iter(self._served))]
+        return request
+
+
+class FairQueue(Generic[T]):
+    """Decides which request gets a worker next.
+
+    Args:
+        workers: Requests that may run at once.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._owners: dict[T, tuple[ObjectKey, bool]] = {}
+        self._running: dict[T, bool] = {}
+        self._quick: Lane[T] = Lane()
+        self._slow: Lane[T] = Lane()
+
+    def join(self, request: T, owner: ObjectKey, *, slow: bool) -> None:
+        """Let a request wait.
+
+        Args:
+            request: The request; equal to no other.
+            owner: The object that needs the render.
+            slow: Whether it needed longer than a first try already.
+        """
+        self._owners[request] = owner, slow
+        self._lane(slow).add(request, owner)
+
+    def next(self) -> T | None:
+        """Start the next request; None when no worker is free for any that waits.
+
+        The lane with fewer running requests goes first, so neither starves, and the quick one when they are equal.
+        """
+        if len(self._running) >= self._workers:
+            return None
+        most_slow = max(1, self._workers - 1)
+        lanes = [slow for slow in (False, True) if self._lane(slow) and not (slow and self._count(slow) >= most_slow)]
+        if not lanes:
+            return None
+        slow = min(lanes, key=self._count)
+        request = self._lane(slow).take()
+        self._running[request] = slow
+        return request
+
+    def leave(self, request: T) -> None:
+        """Forget a request that is done, or that waits no longer."""
+        owner, slow = self._owners.pop(request)
+        if self._running.pop(request, None) is None:
+            self._lane(slow).discard(request, owner)
+
+    def _lane(self, slow: bool) -> Lane[T]:  # noqa: FBT001 - the key of a lane
+        return self._slow if slow else self._quick
+
+    def _count(self, slow: bool) -> int:  # noqa: FBT001 - the key of a lane
+        return sum(one is slow for one in self._running.values())
+
+
+class WorkerQueue:
+    """Lets requests wait for their turn.
+
+    Args:
+        workers: Requests that may run at once.
+        longest_wait: The time in line after which a request gives up.
+    """
+
+    def __init__(self, workers: int, longest_wait: timedelta) -> None:
+        self._workers = workers
+        self._longest_seconds = longest_wait.total_seconds()
+        self._queue: FairQueue[asyncio.Future[None]] = FairQueue(workers)
+        self._since: dict[asyncio.Future[None], float] = {}
+
+    @asynccontextmanager
+    async def turn(self, owner: ObjectKey, *, slow: bool) -> AsyncIterator[None]:
+        """Wait for a turn and keep it until the block is left.
+
+        Args:
+            owner: The object that needs the render.
+            slow: Whether a first try was not enough.
+
+        Raises:
+            WorkersBusy: The time in line is over.
+        """
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.join(granted, owner, slow=slow)
+        self._since[granted] = time.monotonic()
+        self._grant()
+        try:
+            await self._wait(granted)
+            yield
+        finally:
+            self._queue.leave(granted)
+            self._grant()
+
+    def waiting(self) -> int:
+        """Count the requests in line; may be called from any thread."""
+        return len(self._since)
+
+    def oldest_wait(self) -> float:
+        """Return the seconds the oldest request in line has waited; may be called from any thread."""
+        return max((time.monotonic() - since for since in tuple(self._since.values())), default=0.0)
+
+    async def _wait(self, granted: asyncio.Future[None]) -> None:
+        try:
+            async with asyncio.timeout(self._longest_seconds):
+                await granted
+        except TimeoutError:
+            raise WorkersBusy(
+                f"waited {self._longest_seconds:g} s for a render worker: all {self._workers} are busy with other "
+                "renders that take long; it is retried"
+            ) from None
+        finally:
+            del self._since[granted]
+
+    def _grant(self) -> None:
+        while (granted := self._queue.next()) is not None:
+            if not granted.done():  # a cancelled one leaves by itself
+                granted.set_result(None)

@@ -1,0 +1,194 @@
+"""SEC-16 and SEC-17: what is read is what is below the release directory, and what was checked is what Helm reads."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.domain.sources import SourceAddress, SourceKind
+from clusterstacks.fleet.sources.opening import Access, SourceOpener
+from clusterstacks.fleet.sources.secrets import SecretReader
+from clusterstacks.releases.archives import read_archive
+from clusterstacks.releases.directory import DirectorySource
+from clusterstacks.releases.errors import UnsafeArchive
+from clusterstacks.releases.evidence import Evidence
+from clusterstacks.releases.opening import open_directory
+from clusterstacks.releases.release import class_chart_file
+from clusterstacks.render.renderer import Renderer
+from clusterstacks.render.requests import class_request
+from tests.support import charts
+from tests.support.fake_api import FakeApi
+from tests.support.releases import STAGED, gzipped, read_release, staged_release, tar_of, write_release
+from tests.support.tarheaders import GNU, USTAR, V7, Header, extended, long_name, record, stream
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONFIG_MAP = (charts.CONFIG_MAP % "a").encode()
+README = extended((b"path", b"c/docs/readme.txt"))
+TEMPLATE = long_name(b"c/templates/a.yaml")
+FILE = Header(content=b"kind: Secret\n")
+
+AMBIGUOUS = {
+    "a GNU name and a PAX path": stream(TEMPLATE, README, FILE),
+    "a PAX path and a GNU name": stream(README, TEMPLATE, FILE),
+    "two GNU names": stream(TEMPLATE, long_name(b"c/docs/readme.txt"), FILE),
+    "two PAX headers": stream(README, extended((b"path", b"c/templates/a.yaml")), FILE),
+    "a PAX path and then a PAX header without one": stream(README, extended((b"comment", b"x")), FILE),
+    "a global header between a PAX path and its member": stream(README, extended((b"comment", b"x"), kind=b"g"), FILE),
+    "a global header between a GNU name and its member": stream(
+        TEMPLATE, extended((b"comment", b"x"), kind=b"g"), FILE
+    ),
+    "a path in a global header": stream(extended((b"path", b"c/b"), kind=b"g"), FILE),
+    "a path twice in a PAX header": stream(extended((b"path", b"c/b"), (b"path", b"c/d")), FILE),
+    "an empty PAX path": stream(extended((b"path", b"")), FILE),
+    "a record without a key": stream(extended((b"", b"x"), (b"path", b"c/b")), FILE),
+    "an empty GNU name": stream(long_name(b""), FILE),
+    "a record behind the stated size": stream(extended((b"comment", b"x"))).replace(
+        record(b"comment", b"x") + bytes(20), record(b"comment", b"x") + record(b"path", b"c/templ") + bytes(3)
+    )[:1024]
+    + stream(FILE),
+    "a GNU name that goes on behind its size": stream(
+        Header(name=b"L", kind=b"L", content=b"c/a", magic=GNU, padding=b"l"), FILE
+    ),
+    "a prefix in the GNU format": stream(Header(prefix=b"c/templates", magic=GNU)),
+    "a prefix in the oldest format": stream(Header(prefix=b"c/templates", magic=V7)),
+    "a prefix of star that goes on in the times": stream(Header(prefix=b"c" * 140, trailer=b"tar\0", magic=USTAR)),
+    "a file by its type and a directory by its mode": stream(Header(mode=b"0040644\0", content=b"x")),
+    "a file by its type and a directory by its name": stream(Header(name=b"c/a/")),
+    "an old file whose short name alone is a directory's": stream(
+        extended((b"path", b"c/templates/a.yaml")), Header(name=b"c/templates/", kind=b"\0", content=b"x")
+    ),
+    "an old file whose long name alone is a directory's": stream(
+        extended((b"path", b"c/templates/")), Header(name=b"c/t", kind=b"\0")
+    ),
+    "an owner that is no number": stream(FILE, Header(name=b"c/b", numbers=b"nobody\0\0")),
+    "a link by its PAX header and a file by its type": stream(extended((b"linkpath", b"c/b")), FILE),
+    "a real size of star": stream(extended((b"SCHILY.realsize", b"3")), FILE),
+    "a PAX header of nothing": stream(FILE, extended((b"comment", b"x"))),
+}
+
+
+@pytest.mark.parametrize("case", AMBIGUOUS)
+def test_sec_17_an_archive_that_two_readers_understand_differently_is_refused(case: str) -> None:
+    with pytest.raises(UnsafeArchive):
+        read_archive(gzipped(AMBIGUOUS[case]), "x")
+
+
+async def test_sec_17_helm_gets_the_files_that_were_checked_packed_again(tmp_path: Path) -> None:
+    """Helm takes the first part off each name as it stands there: ``./top/Chart.yaml`` has no Chart.yaml for it."""
+    top, file = f"./{STAGED.series}-cluster-class", class_chart_file(STAGED)
+    chart = {f"{top}/Chart.yaml": b"apiVersion: v2\nname: c\nversion: v1\n", f"{top}/templates/a.yaml": CONFIG_MAP}
+    files = staged_release() | {file: gzipped(tar_of(*chart.items()))}
+    release = open_directory(write_release(tmp_path / STAGED.release, files))
+    renderer = Renderer()
+    try:
+        request = class_request(release.class_chart(), STAGED, release.metadata.kubernetes, namespace="team")
+        rendered = await renderer.chart(request)
+    finally:
+        await renderer.close()
+
+    assert [manifest["metadata"]["name"] for manifest in rendered] == ["a"]
+
+
+LONG = "/".join(["directory" * 4] * 4) + "/file.yaml"
+FILES = {"c/Chart.yaml": b"name: c\n", "c/templates/a.yaml": b"a: 1\n" * 300, f"c/{LONG}": b"long\n", "c/\u00e9": b"e"}
+
+
+@pytest.mark.parametrize("tar_format", ["pax", "gnu", "oldgnu", "ustar"])
+@pytest.mark.parametrize("top", ["c", "./c", "."])
+def test_sec_17_archives_of_gnu_tar_are_read(tmp_path: Path, tar_format: str, top: str) -> None:
+    write_tree(tmp_path)
+
+    packed = subprocess.check_output(["tar", "-C", tmp_path, f"--format={tar_format}", "-cz", top])
+
+    assert read_archive(packed, "x") == FILES
+
+
+def test_sec_17_archives_of_git_are_read(tmp_path: Path) -> None:
+    write_tree(tmp_path)
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "--no-gpg-sign", "-m", "x"]):
+        subprocess.check_call([*git, *command])
+
+    packed = subprocess.check_output([*git, "archive", "--format=tar.gz", "HEAD"])
+
+    assert read_archive(packed, "x") == FILES
+
+
+def write_tree(root: Path) -> None:
+    for path, content in FILES.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(content)
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Path:
+    target = tmp_path / "into"
+    target.mkdir()
+    return target
+
+
+async def everything_read(source: DirectorySource, into: Path) -> list[object]:
+    """What each door of a source gives away of a release; an error counts as nothing."""
+    doors = (
+        source.list(),
+        source.fetch(STAGED, into),
+        source.read(STAGED, ["metadata.yaml"], 10_000),
+        source.digest(STAGED),
+        source.evidence(STAGED),
+    )
+    answers = [await asyncio.gather(door, return_exceptions=True) for door in doors]
+    return [one for (one,) in answers if one and one != Evidence() and not isinstance(one, ClusterStacksError)]
+
+
+def elsewhere(tmp_path: Path) -> Path:
+    """A release that the source has no business with, signed."""
+    write_release(tmp_path / "elsewhere" / STAGED.release, staged_release())
+    (tmp_path / "elsewhere" / f"{STAGED}.dsse.json").write_bytes(b"envelope")
+    return tmp_path / "elsewhere"
+
+
+async def test_sec_16_nothing_behind_a_link_is_listed_or_read(tmp_path: Path, into: Path) -> None:
+    root = tmp_path / "releases"
+    root.mkdir()
+    (root / "cluster-stacks").symlink_to(elsewhere(tmp_path))
+
+    assert await everything_read(DirectorySource(root), into) == []
+    assert read_release(into) == {}
+
+
+async def test_sec_16_a_directory_that_becomes_a_link_later_is_not_read(tmp_path: Path, into: Path) -> None:
+    root = tmp_path / "releases"
+    (root / "team/stacks").mkdir(parents=True)
+    address = SourceAddress(SourceKind.DIRECTORY, "team/stacks")
+    opener = SourceOpener(secrets=SecretReader(FakeApi()), release_dir=root, environ={})
+    source, _ = await opener.open(address, Access())
+    assert isinstance(source, DirectorySource)
+    assert await source.list() == ()
+
+    (root / "team/stacks").rmdir()
+    (root / "team/stacks").symlink_to(elsewhere(tmp_path))
+
+    assert await everything_read(source, into) == []
+    with pytest.raises(SpecError, match="directory team/stacks below the release directory lies outside of it"):
+        await source.list()
+
+
+@pytest.mark.parametrize("place", ["", "current", "current/stacks"])
+async def test_sec_16_links_of_the_administrator_work(tmp_path: Path, into: Path, place: str) -> None:
+    """A volume may be mounted behind a link, and a synchroniser swaps a link inside of it; both stay usable."""
+    volume = tmp_path / "volume"
+    release = write_release(volume / "2026/stacks" / STAGED.release, staged_release())
+    (volume / "current").symlink_to("2026" if place.endswith("stacks") else "2026/stacks")
+    (tmp_path / "releases").symlink_to(volume if place else release.parent)
+    opener = SourceOpener(secrets=SecretReader(FakeApi()), release_dir=tmp_path / "releases", environ={})
+    source, _ = await opener.open(SourceAddress(SourceKind.DIRECTORY, place), Access())
+
+    assert await source.list() == (STAGED.release,)
+    await source.fetch(STAGED, into)
+    assert read_release(into) == staged_release()
