@@ -54,6 +54,8 @@ PATTERNS = {
     "domain/ranges.py": "MAX_CHARACTERS",
     "domain/semver.py": "MAX_VERSION_CHARACTERS, MAX_CONSTRAINT_CHARACTERS",
     "domain/versions.py": "MAX_CHARACTERS",
+    "fleet/sources/choosing.py": URL,
+    "kube/decoding.py": "an answer of an API server: kube.bounds; possessive, so linear",
     "kube/status.py": "a failure answer: kube.transport.MAX_FAILURE_BYTES",
     "releases/building/settings.py": AUTHOR,
     "releases/building/sourcetree.py": AUTHOR,
