@@ -21,8 +21,6 @@ from clusterstacks.releases.oci.pages import parse_page, read_pages
 from clusterstacks.releases.oci.tagging import get_manifest, put_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from clusterstacks.releases.oci.descriptors import Descriptor
     from clusterstacks.releases.oci.session import Session
 
@@ -169,10 +167,10 @@ async def add_to_index(session: Session, digest: str, referrer: Descriptor) -> N
         await put_manifest(session, write_index([*members, referrer.document()]), OCI_INDEX, digest_tag(digest))
 
 
-async def _members(session: Session, digest: str) -> Sequence[object]:
+async def _members(session: Session, digest: str) -> list[object]:
     try:
         index = await get_manifest(session, digest_tag(digest), MAX_LIST_BYTES)
     except NotThere:
-        return ()
+        return []
     members = index.document.get("manifests")
-    return members if index.media_type == OCI_INDEX and isinstance(members, list) else ()
+    return members if index.media_type == OCI_INDEX and isinstance(members, list) else []

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from clusterstacks.releases.errors import AnswerRefused, ServerUnavailable
-from clusterstacks.releases.evidence import MAX_CANDIDATES
+from clusterstacks.releases.evidence import MAX_CANDIDATES, Evidence
 from clusterstacks.releases.oci import signatures
 from clusterstacks.releases.oci.descriptors import EMPTY, EMPTY_TYPE, Descriptor, describe
 from clusterstacks.releases.oci.errors import ManifestInvalid
@@ -187,3 +187,13 @@ async def test_a_registry_that_fails_altogether_says_so_itself(double: RegistryD
 
     with pytest.raises(ServerUnavailable, match="status 500"):
         await find_evidence(registry, manifest)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+async def test_a_manifest_that_nothing_belongs_to_has_no_problem(
+    double: RegistryDouble, registry: Registry, *, listed: bool
+) -> None:
+    double.referrers = listed
+    manifest = await registry.manifest(double.tags("v1", MANIFEST, OCI_MANIFEST))
+
+    assert await find_evidence(registry, manifest) == Evidence(manifest=manifest.raw)
