@@ -28,10 +28,10 @@ MAX_OF_ONE_ADDRESS: Final = 256
 QUEUED: Final = 512
 """Connections the kernel keeps until they are accepted. Arbitrary: as many as are served."""
 
-HANDSHAKE_SECONDS: Final = 5.0
-"""How long a TLS handshake may take: as long as the API server waits for an answer about a Cluster."""
+HANDSHAKE_SECONDS: Final = 10.0
+"""How long a TLS handshake may take: as long as the API server waits for an answer at most."""
 
-HEAD_SECONDS: Final = 5.0
+HEAD_SECONDS: Final = 10.0
 """How long the head of the first request may take, as the handshake."""
 
 IDLE_SECONDS: Final = 100.0
