@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 ADDON = "cluster-addon-one"
 ENDLESS = "{{ range $i := until 100000 }}{{ range $j := until 100000 }}{{ end }}{{ end }}"
 GREEDY = '{{ $text := "aaaaaaaaaaaaaaaa" }}{{ range until 40 }}{{ $text = cat $text $text }}{{ end }}'
-LIMITS = Limits(deadline=timedelta(seconds=2), memory_bytes=400 * 1024**2)
+LIMITS = Limits(deadline=timedelta(seconds=5), memory_bytes=400 * 1024**2)
 
 
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a render two seconds and little memory."""
+    """Give a render five seconds and little memory."""
     monkeypatch.setattr(wiring, "Renderer", partial(Renderer, limits=LIMITS))
     monkeypatch.setattr(host, "STOP_DEADLINE", timedelta(seconds=0.1))
 
@@ -167,7 +167,7 @@ TROUBLES = {
     "the chart never ends": Trouble(
         condition="HelmChartTemplated",
         reason="TemplateNewClusterStackFailed",
-        words=("addon WORD of local-WORD-1-35-v1", "took longer than 2 s"),
+        words=("addon WORD of local-WORD-1-35-v1", "took longer than 5 s"),
         chart={"templates/more.yaml": ENDLESS},
     ),
     "the chart eats memory": Trouble(
@@ -305,7 +305,7 @@ CLASSES = {
         "FailedToApplyObjects",
         ("cluster class of RELEASE", "templates/more.yaml:1", "no image"),
     ),
-    "never ends": (ENDLESS, "FailedToApplyObjects", ("cluster class of RELEASE", "took longer than 2 s")),
+    "never ends": (ENDLESS, "FailedToApplyObjects", ("cluster class of RELEASE", "took longer than 5 s")),
     "eats memory": (GREEDY, "FailedToApplyObjects", ("cluster class of RELEASE", "memory")),
     "holds a Secret": (
         "apiVersion: v1\nkind: Secret\nmetadata: {name: stolen}",
