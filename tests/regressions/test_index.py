@@ -1,4 +1,4 @@
-"""No defect of the Go operator that this version closes is without a test that carries its number."""
+"""Closed defects of the Go operator and closed findings about this operator have tests that carry their numbers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 TESTS = Path(__file__).parents[1]
 FUNCTION = re.compile(r"^(?:async )?def (test_\w+)", re.MULTILINE)
 NUMBER = re.compile(r"(?<=_)d(\d+)(?=_)")
+FINDING = re.compile(r"(?<=_)(sec_\d+|live_[hml]\d+|drop_[hml]\d+|user_\d+)(?=_)")
 
 WANTED = [
     *range(1, 6),
@@ -29,15 +30,24 @@ WANTED = [
 """Numbers of the defects as the regression list of the project counts them."""
 
 
-def numbers_shown() -> set[int]:
-    """Numbers in the names of tests, and of files that are about one defect."""
+FINDINGS = [*(f"sec_{number}" for number in range(1, 25)), "live_m5", "drop_l7", "user_13"]
+"""Findings of the reviews of version 0.1.0: security, live faults, side by side with the Go tools, users."""
+
+
+def shown(pattern: re.Pattern[str]) -> set[str]:
+    """What the pattern finds in the names of tests, and of files that are about one defect."""
     names = []
     for file in TESTS.rglob("test_*.py"):
         names.append(file.stem)
         names += FUNCTION.findall(file.read_text())
-    return {int(number) for name in names for number in NUMBER.findall(f"{name}_")}
+    return {found for name in names for found in pattern.findall(f"{name}_")}
 
 
 @pytest.mark.parametrize("number", WANTED)
 def test_the_defect_has_a_test(number: int) -> None:
-    assert number in numbers_shown()
+    assert str(number) in shown(NUMBER)
+
+
+@pytest.mark.parametrize("finding", FINDINGS)
+def test_the_finding_has_a_test(finding: str) -> None:
+    assert finding in shown(FINDING)
