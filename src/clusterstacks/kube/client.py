@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from clusterstacks.api.boundedjson import Undecodable, decode, estimate_values
 from clusterstacks.domain.versions import KubernetesMinor
 from clusterstacks.kube.bounds import Bounds
 from clusterstacks.kube.calls import Body, Target, apply_query, query
-from clusterstacks.kube.decoding import Undecodable, decode, estimate_values, read_page
+from clusterstacks.kube.decoding import read_page
 from clusterstacks.kube.discovery import ACCEPT, Discovery
 from clusterstacks.kube.errors import Expired, NotFound, Unreachable, Unreadable
 from clusterstacks.kube.listing import ListReader

@@ -1,8 +1,7 @@
-"""Decodes JSON from API servers within bounds, and saves from an unreadable document what can be read.
+"""Takes apart JSON from API servers that exceeds the bounds of decoding, and saves what of it can be read.
 
-``orjson`` is fast, but not free: containers cost up to 0.3 microseconds each, and it holds the interpreter meanwhile.
-So documents are counted before they are decoded. What is over a bound is walked bracket by bracket instead, with a
-pause for other tasks every few thousand brackets: the walk needs no stack, whatever the nesting.
+A document is walked bracket by bracket, with a pause for other tasks every few thousand brackets: the walk needs no
+stack, whatever the nesting.
 """
 
 from __future__ import annotations
@@ -11,17 +10,10 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import orjson
+from clusterstacks.api.boundedjson import MAX_VALUES, Undecodable, decode, without_escapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-MAX_VALUES: Final = 100_000
-"""Values (commas, brackets and braces) a document may have to be decoded at once: at most 35 ms, measured with objects
-of one field each, the slowest. A CRD of 1 MB has 30,000."""
-
-MAX_DEPTH: Final = 1024
-"""Levels of nesting that orjson decodes; source: its RECURSION_LIMIT. An API server accepts 10,000."""
 
 KEPT_LEVELS: Final = (5, 4, 2)
 """Levels that are kept of an unreadable object, the first number that makes it readable: of a Cluster with five
@@ -40,56 +32,11 @@ _CLOSING: Final = b"]}"
 _QUOTE: Final = ord('"')
 
 
-class Undecodable(Exception):  # never leaves the package
-    """A document that cannot be decoded; the text says why, as the end of a sentence about it.
-
-    Args:
-        why: The text.
-        excess: It is JSON, but over a bound.
-    """
-
-    def __init__(self, why: str, *, excess: bool = False) -> None:
-        super().__init__(why)
-        self.excess = excess
-
-
 class Page(NamedTuple):
     """One page of a list: the document with null for each item, and the items, still undecoded."""
 
     envelope: dict[str, Any]
     items: list[bytes]
-
-
-def decode(document: bytes) -> Any:  # noqa: ANN401  # whatever was sent
-    """Decode a document at once.
-
-    Raises:
-        Undecodable: It has more than ``MAX_VALUES`` values, is nested deeper than ``MAX_DEPTH``, or is no JSON.
-    """
-    if _has_too_many_values(document):
-        raise Undecodable(f"has more than {MAX_VALUES} values", excess=True)
-    try:
-        return orjson.loads(document)
-    except orjson.JSONDecodeError as error:
-        deep = "depth limit" in str(error)
-        raise Undecodable(
-            f"is nested deeper than {MAX_DEPTH} levels" if deep else "is not valid JSON", excess=deep
-        ) from None
-
-
-def estimate_values(document: bytes) -> int:
-    """Estimate the number of values within microseconds; never too low, too high where strings hold commas."""
-    return document.count(b",") + document.count(b"[") + document.count(b"{")
-
-
-def _has_too_many_values(document: bytes) -> bool:
-    if len(document) <= MAX_VALUES or estimate_values(document) <= MAX_VALUES:
-        return False
-    plain = _without_escapes(document)
-    # Each value has at most two strings, its key and itself. Splitting at more quotes would cost too much.
-    if plain.count(b'"') > 4 * MAX_VALUES:
-        return True
-    return sum(map(estimate_values, plain.split(b'"')[::2])) > MAX_VALUES
 
 
 async def read_page(document: bytes) -> Page:
@@ -134,7 +81,7 @@ async def _cut(document: bytes, levels: int) -> tuple[bytes, list[bytes]]:
     kept: list[bytes] = []
     cut: list[bytes] = []
     depth = begin = 0
-    for number, (position, opens) in enumerate(_brackets(_without_escapes(document))):
+    for number, (position, opens) in enumerate(_brackets(without_escapes(document))):
         if opens is None or number % BRACKETS_AT_ONCE == 0:
             await asyncio.sleep(0)
         if opens is None:
@@ -183,8 +130,3 @@ def _brackets(plain: bytes) -> Iterator[tuple[int, bool | None]]:
             yield position, None
         else:
             yield position, None
-
-
-def _without_escapes(document: bytes) -> bytes:
-    """Replace escaped quotes and backslashes by as many other bytes, so that every quote left is one of a string."""
-    return document.replace(b"\\\\", b"__").replace(b'\\"', b"__")

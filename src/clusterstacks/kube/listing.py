@@ -6,8 +6,9 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from clusterstacks.api.boundedjson import Undecodable, decode, estimate_values
 from clusterstacks.kube.calls import query
-from clusterstacks.kube.decoding import Undecodable, decode, estimate_values, read_page, salvage
+from clusterstacks.kube.decoding import read_page, salvage
 from clusterstacks.kube.errors import AnswerTooLarge, Unreachable
 from clusterstacks.kube.resources import Listing, Remnant
 

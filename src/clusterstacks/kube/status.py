@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from clusterstacks.kube.decoding import Undecodable, decode
+from clusterstacks.api.boundedjson import Undecodable, decode
 from clusterstacks.kube.errors import (
     AlreadyExists,
     ApiError,

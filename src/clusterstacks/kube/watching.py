@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
-from clusterstacks.kube.decoding import Undecodable, decode, salvage
+from clusterstacks.api.boundedjson import Undecodable, decode
+from clusterstacks.kube.decoding import salvage
 from clusterstacks.kube.errors import Unreachable
 from clusterstacks.kube.resources import Resource, WatchEvent
 from clusterstacks.kube.status import failure

@@ -29,6 +29,7 @@ from urllib.parse import quote
 
 import orjson
 
+from clusterstacks.api.boundedjson import Undecodable, decode
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import parse_release, release_named
@@ -175,8 +176,8 @@ class HttpSource:
 
     def _releases(self, document: Document) -> Mapping[str, object]:
         try:
-            releases = orjson.loads(document.body)["releases"]
-        except (orjson.JSONDecodeError, KeyError, TypeError):
+            releases = decode(document.body)["releases"]
+        except (Undecodable, KeyError, TypeError):
             releases = None
         if not isinstance(releases, Mapping):
             raise AnswerRefused(place(f"{self._url}/{INDEX}"), 'is no index of releases, {"releases": {...}}')

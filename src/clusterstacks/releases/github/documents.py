@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-import orjson
-
+from clusterstacks.api.boundedjson import Undecodable, decode
 from clusterstacks.releases.downloads import DIGEST, StatedFile
 from clusterstacks.releases.errors import AnswerRefused
 
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from clusterstacks.releases.answers import Document
+
+MAX_PAGE_VALUES: Final = 300_000
+"""Values of a page: 100 releases of 80 files each; a file has some 35 with its uploader."""
 
 _NEXT = re.compile(r"<[^>]*>[^,<]*;\s*rel=\"?next\b")
 
@@ -127,9 +129,9 @@ def _asset(asset: Mapping[str, Any]) -> Asset:
 
 def _load(place: str, document: Document) -> Any:  # noqa: ANN401 - what JSON holds is seen by who reads it
     try:
-        return orjson.loads(document.body)
-    except orjson.JSONDecodeError:
-        raise AnswerRefused(place, "sends something that is no JSON") from None
+        return decode(document.body, max_values=MAX_PAGE_VALUES)
+    except Undecodable as error:
+        raise AnswerRefused(place, f"sends a document that {error}") from None
 
 
 def _text(value: object) -> str:

@@ -10,9 +10,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from yarl import URL
 
+from clusterstacks.api.boundedjson import Undecodable, decode
 from clusterstacks.releases.answers import refusal
 from clusterstacks.releases.destinations import follow
 from clusterstacks.releases.errors import AnswerRefused
@@ -150,8 +150,8 @@ class Authorization:
 
     def _parse(self, body: bytes) -> dict[str, Any]:
         try:
-            document = orjson.loads(body)
-        except orjson.JSONDecodeError:
+            document = decode(body)
+        except Undecodable:
             document = None
         if not isinstance(document, dict):
             raise AnswerRefused(f"the token server of {self._registry.host}", "answers no JSON object")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from clusterstacks.api.boundedjson import Undecodable, decode
 from clusterstacks.domain.documents import Node
 from clusterstacks.releases.oci.descriptors import Descriptor, digest_of, parse_descriptor
 from clusterstacks.releases.oci.errors import ManifestInvalid, ManifestUnsupported
@@ -130,8 +131,8 @@ def read_manifest(raw: bytes, media_type: str, place: str) -> Manifest:
         ManifestUnsupported: They are one of the version before 2016.
     """
     try:
-        document = orjson.loads(raw)
-    except orjson.JSONDecodeError:
+        document = decode(raw)
+    except Undecodable:
         document = None
     if not isinstance(document, dict):
         raise ManifestInvalid(f"{place} is no manifest but something that is no JSON object: is it the right address?")

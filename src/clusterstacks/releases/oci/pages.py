@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from yarl import URL
 
+from clusterstacks.api.boundedjson import Undecodable, decode
 from clusterstacks.releases.errors import AnswerRefused
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def parse_page(document: Document, session: Session) -> dict[str, Any]:
         AnswerRefused: It is none.
     """
     try:
-        page = orjson.loads(document.body)
-    except orjson.JSONDecodeError:
+        page = decode(document.body)
+    except Undecodable:
         page = None
     if not isinstance(page, dict):
         raise AnswerRefused(session.reference.place, "gives a list that is no JSON object")
