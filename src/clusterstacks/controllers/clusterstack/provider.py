@@ -105,7 +105,7 @@ async def ensure_provider_object(
     Returns the reference to it.
 
     Raises:
-        SpecError: The kind is cluster-wide.
+        SpecError: The kind is cluster-wide, or the template is nested too deep.
     """
     reference = ObjectReference(
         api_version=wanted["apiVersion"],
@@ -118,7 +118,7 @@ async def ensure_provider_object(
     check_namespaced(resource)
     metadata = wanted["metadata"]
     live = await client.find(resource, metadata["name"], metadata["namespace"])
-    digest = "sha256:" + hashlib.sha256(orjson.dumps(wanted, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    digest = _digest(wanted)
     if live is not None and (live["metadata"].get("annotations") or {}).get(TEMPLATE_DIGEST_ANNOTATION) == digest:
         return reference
     marked = {**metadata, "annotations": {**metadata.get("annotations", {}), TEMPLATE_DIGEST_ANNOTATION: digest}}
@@ -131,3 +131,16 @@ async def ensure_provider_object(
     else:
         await events.record(stack, "Normal", EventReason.PROVIDER_RELEASE_UPDATED, f"updated {title} from its template")
     return reference
+
+
+def _digest(wanted: Manifest) -> str:
+    try:
+        text = orjson.dumps(wanted, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError as error:
+        metadata = wanted["metadata"]
+        raise SpecError(
+            "TemplateInvalid",
+            f"{wanted['kind']} {metadata['namespace']}/{metadata['name']} cannot be made from its template: {error}; "
+            "flatten the template",
+        ) from None
+    return "sha256:" + hashlib.sha256(text).hexdigest()
