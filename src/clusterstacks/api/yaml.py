@@ -9,9 +9,10 @@ does the parsing; what scalars mean is decided here, and measured against ``sigs
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import yaml
 
@@ -45,6 +46,8 @@ _INDENTATION: Final = " -?:\ufeff"
 
 MAX_VALUES: Final = 1_000_000
 """Values before and after aliases are expanded (arbitrary: a 2 MB CRD bundle has about 100,000)."""
+
+Resolver: TypeAlias = Callable[[str], yamlscalars.Scalar]
 
 _TAG: Final = "tag:yaml.org,2002:"
 _PLAIN: Final = "plain"
@@ -110,6 +113,7 @@ def load_all(
     max_bytes: int = MAX_BYTES,
     max_values: int = MAX_VALUES,
     unique_keys: bool = True,
+    resolve: Resolver = yamlscalars.resolve,
 ) -> list[Any]:
     """Read every document of ``text``; an empty document is None.
 
@@ -121,13 +125,14 @@ def load_all(
         max_bytes: Longest text taken.
         max_values: Most values taken; an alias counts as what it stands for.
         unique_keys: False lets the last of several equal keys win, as Helm and kubectl do; published charts rely on it.
+        resolve: What a plain scalar means; raises ValueError for one that means nothing.
 
     Raises:
         YamlError: not YAML; a duplicate or null key; infinity or not-a-number; a tag Kubernetes does not know.
         YamlTooLarge: larger, deeper or with more aliases or values than the bounds.
     """
     with _reading(text, name, max_bytes, max_values) as loader:
-        return _documents(loader, _Builder(unique_keys=unique_keys, max_values=max_values))
+        return _documents(loader, _Builder(max_values, resolve, unique_keys=unique_keys))
 
 
 def load(
@@ -137,9 +142,12 @@ def load(
     max_bytes: int = MAX_BYTES,
     max_values: int = MAX_VALUES,
     unique_keys: bool = True,
+    resolve: Resolver = yamlscalars.resolve,
 ) -> Any:  # noqa: ANN401 - any JSON value
     """Read the one document of ``text``; None when there is none. Takes and raises what ``load_all`` does."""
-    documents = load_all(text, name=name, max_bytes=max_bytes, max_values=max_values, unique_keys=unique_keys)
+    documents = load_all(
+        text, name=name, max_bytes=max_bytes, max_values=max_values, unique_keys=unique_keys, resolve=resolve
+    )
     if len(documents) > 1:
         raise YamlError(name, f"holds {len(documents)} documents where one is expected")
     return documents[0] if documents else None
@@ -237,7 +245,8 @@ def _documents(loader: K8sLoader, builder: _Builder) -> list[Any]:
 class _Builder:
     """Turns composed nodes into JSON values, within ``max_values`` and ``MAX_DEPTH``."""
 
-    def __init__(self, *, unique_keys: bool, max_values: int) -> None:
+    def __init__(self, max_values: int, resolve: Resolver, *, unique_keys: bool) -> None:
+        self._resolve = resolve
         self._max_values = max_values
         self._budget = max_values
         self._unique_keys = unique_keys
@@ -248,7 +257,7 @@ class _Builder:
             problem = f"nests deeper than {MAX_DEPTH} levels, or an alias holds itself"
             raise _NotKubernetesError(node, problem, too_large=True)
         if isinstance(node, yaml.ScalarNode):
-            return _scalar(node)
+            return _scalar(node, self._resolve)
         if isinstance(node, yaml.MappingNode) and node.tag == f"{_TAG}map":
             return self._mapping(node, depth + 1)
         if isinstance(node, yaml.SequenceNode) and node.tag == f"{_TAG}seq":
@@ -262,7 +271,7 @@ class _Builder:
             if key_node.tag == _PLAIN and key_node.value == "<<":
                 merges.append(self._merged(value_node, depth))
                 continue
-            key = _key(key_node)
+            key = _key(key_node, self._resolve)
             if key in own and self._unique_keys:
                 raise _NotKubernetesError(key_node, f"key {key!r} is there twice")
             own[key] = self.value(value_node, depth)
@@ -294,21 +303,21 @@ def _first_wins(mappings: list[dict[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _key(node: yaml.Node) -> str:
+def _key(node: yaml.Node, resolve: Resolver) -> str:
     if not isinstance(node, yaml.ScalarNode):
         raise _NotKubernetesError(node, "a key is a list or mapping; quote it to make it a string")
     try:
-        return yamlscalars.key_text(_scalar(node), node.value)
+        return yamlscalars.key_text(_scalar(node, resolve), node.value)
     except ValueError as error:
         raise _NotKubernetesError(node, str(error)) from None
 
 
-def _scalar(node: yaml.ScalarNode) -> yamlscalars.Scalar:
+def _scalar(node: yaml.ScalarNode, resolve: Resolver) -> yamlscalars.Scalar:
     text: str = node.value
     if node.tag == f"{_TAG}str":
         return text
     try:
-        value = yamlscalars.resolve(text)
+        value = resolve(text) if node.tag == _PLAIN else yamlscalars.resolve(text)
     except ValueError as error:
         raise _NotKubernetesError(node, str(error)) from None
     if node.tag == _PLAIN:

@@ -8,7 +8,7 @@ from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api import yaml
+from clusterstacks.api import yaml, yamlscalars
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def parse_yaml(
         raise refusal(origin, f"is larger than {max_bytes} bytes")
     try:
         content = text.decode("utf-16") if text.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else text
-        document = yaml.load(content, max_bytes=max_bytes, max_values=max_values, unique_keys=False)
+        document = yaml.load(content, max_bytes=max_bytes, max_values=max_values, unique_keys=False, resolve=as_written)
     except yaml.YamlTooLarge as error:
         raise refusal(origin, error.problem) from None
     except (yaml.YamlError, UnicodeDecodeError) as error:
@@ -39,6 +39,17 @@ def parse_yaml(
     if not isinstance(document, dict):
         raise refusal(origin, "is empty" if document is None else "is no mapping")
     return Fields(document, origin)
+
+
+def as_written(text: str) -> yamlscalars.Scalar:
+    """Read a plain scalar; a name, token or password that only looks like a number or ``y`` keeps its spelling."""
+    try:
+        value = yamlscalars.resolve(text)
+    except ValueError:
+        return text
+    if isinstance(value, bool):
+        return text if len(text) == 1 else value
+    return value if value is None or str(value) == text else text
 
 
 def refusal(where: str, what: str) -> SpecError:

@@ -215,6 +215,13 @@ def test_anchors_repeated_keys_and_utf_16_are_read_as_kubectl_does() -> None:
     assert parse_secret_kubeconfig(b"\xef\xbb\xbf" + text.encode(), origin=ORIGIN).server
 
 
+@pytest.mark.parametrize("token", ["y", "N", "019", "0644", "1e5", "1_000", "22:22", "2026-11-22", ".inf", "12", "2.5"])
+def test_a_plain_token_keeps_its_spelling(token: str) -> None:
+    text = yaml.safe_dump(kubeconfig(SECRET_CLUSTER, {"token": "TOKEN"})).replace("TOKEN", token)
+
+    assert parse_secret_kubeconfig(text.encode(), origin=ORIGIN).user.token == Material(token.encode())
+
+
 def test_a_kubeconfig_with_all_public_authorities_fits() -> None:
     many = AUTHORITY.certificate * (220_000 // len(AUTHORITY.certificate))
 
