@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from clusterstacks.api import boundedjson
 from clusterstacks.api.reading import at, mapping, text
 from clusterstacks.domain.admission.answers import REFUSAL_CHARACTERS, Answer, bounded, shortened
 from clusterstacks.domain.errors import SpecError
@@ -93,9 +94,11 @@ def count_values(body: bytes | bytearray) -> int:
     Raises:
         OutOfBounds: There are more than ``MAX_VALUES``.
     """
-    found = _separators(body)
-    if found > MAX_VALUES and len(body) <= EXACT_BYTES:
-        found = _separators(_without_texts(body))
+    found = 1  # the document itself
+    if len(body) <= EXACT_BYTES:
+        found += boundedjson.count_values(body, MAX_VALUES - 1)
+    else:
+        found += boundedjson.estimate_values(body)
     if found > MAX_VALUES:
         raise OutOfBounds(f"it and its predecessor have more than {MAX_VALUES:,} values together; make it smaller")
     return found
@@ -181,13 +184,3 @@ def answer_document(uid: str, answer: Answer) -> bytes:
     if warnings := bounded(answer.warnings):
         response["warnings"] = list(warnings)
     return orjson.dumps({"apiVersion": API_VERSION, "kind": KIND, "response": response})
-
-
-def _separators(content: bytes | bytearray) -> int:
-    return content.count(b",") + content.count(b"[") + content.count(b"{") + 1
-
-
-def _without_texts(content: bytes | bytearray) -> bytes:
-    """Take the content of all texts out, as far as there are not more texts than values may be."""
-    plain = bytes(content).replace(b"\\\\", b"").replace(b'\\"', b"")
-    return b"".join(plain.split(b'"', 4 * MAX_VALUES)[::2])

@@ -99,7 +99,7 @@ class ListReader:
                     await self._take_item(text)
             else:
                 items = document.get("items") or []
-                if not all(isinstance(item, dict) for item in items):
+                if not all(_is_object(item) for item in items):
                     raise TypeError
                 self._items += items
             return document.get("metadata") or {}
@@ -120,3 +120,7 @@ class ListReader:
     def _endless(self, why: str) -> Unreachable:
         about = self.target.resource.describe(self.target.namespace)
         return Unreachable(f"list {about}: the list of {self.transport.host} {why}")
+
+
+def _is_object(item: Any) -> bool:  # noqa: ANN401  # whatever was sent
+    return isinstance(item, dict) and isinstance(item.get("metadata"), dict) and "name" in item["metadata"]

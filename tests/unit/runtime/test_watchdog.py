@@ -48,6 +48,6 @@ async def test_the_task_that_held_the_loop_is_named(
     watching.cancel()
 
     assert "stood still for" in caplog.text
-    assert "in worker 7 (clusterstacks.api.boundedjson._has_more_values)" in caplog.text
+    assert "in worker 7 (clusterstacks.api.boundedjson.count_values)" in caplog.text
     assert longest(metrics, "wall") > WORTH_A_LINE
     assert longest(metrics, "cpu") < longest(metrics, "wall")
