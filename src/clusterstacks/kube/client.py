@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.connection import Connection
+    from clusterstacks.kube.gate import WriteGate
 
 PAGE = 500
 """Objects a page of a list; the value of client-go's pager."""
@@ -50,9 +51,10 @@ class Client:
     Args:
         budget: Most requests at a time, watches aside.
         deadline: Of every request with its retries; a watch has it for its beginning.
+        gate: What writes must pass at the moment of sending; None lets all pass.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # all but two have defaults
         self,
         connection: Connection,
         pool: Pool,
@@ -61,8 +63,10 @@ class Client:
         deadline: timedelta = timedelta(seconds=30),
         user_agent: str = "cluster-stacks",
         patience: Patience = Patience(),  # noqa: B008  # an immutable value
+        gate: WriteGate | None = None,
     ) -> None:
         self._transport = Transport(connection, pool, budget, deadline, patience)
+        self._transport.gate = gate
         self._transport.user_agent = user_agent
         self._silence = patience.silence
         self._stream_seconds = str(max(1, int(patience.silence.total_seconds() * STREAM_SHARE)))

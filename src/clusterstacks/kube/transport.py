@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -15,6 +14,7 @@ from yarl import URL
 
 from clusterstacks.kube.credentials import Credentials, Identity
 from clusterstacks.kube.errors import TooMany, Unauthorized, Unreachable
+from clusterstacks.kube.gate import GuardedBody
 from clusterstacks.kube.status import failure, status_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.errors import ClusterStacksError
     from clusterstacks.kube.connection import Connection
+    from clusterstacks.kube.gate import WriteGate
 
 T = TypeVar("T")
 
@@ -33,9 +34,6 @@ MAX_ANSWER_BYTES = 256 * 1024 * 1024
 
 MAX_FAILURE_BYTES = 1024 * 1024
 """Largest failure answer read (arbitrary)."""
-
-LARGE_BODY_BYTES = 1024 * 1024
-"""From here on aiohttp warns of a body given as bytes (payload.TOO_LARGE_BYTES_BODY)."""
 
 IDLE_SECONDS = 60.0
 """How long an unused connection stays open: as long as the drift interval, so that a sweep opens none."""
@@ -128,12 +126,17 @@ class Call:
     about: str
     method: str
     path: str
-    body: bytes | None = field(default=None, repr=False)
+    body: bytes = field(default=b"", repr=False)
     content_type: str = JSON
     accept: str = JSON
     repeatable: bool = True
     confidential: bool = False
     max_bytes: int = MAX_ANSWER_BYTES
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change something; also what only asks by a POST counts, and a dry run."""
+        return self.method != "GET"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,9 @@ class _Failure:
 
 class Transport:
     """Requests to one server: ``send`` for an answer in memory, ``open`` for a stream."""
+
+    gate: WriteGate | None = None
+    """What writes must pass at the moment of sending; None lets all pass."""
 
     def __init__(
         self, connection: Connection, pool: Pool, budget: int, deadline: timedelta, patience: Patience
@@ -230,6 +236,7 @@ class Transport:
     ) -> T | _Failure:
         if self._closed:
             return _Failure(Unreachable(f"{call.about}: the client for {self.host} is closed"), again=False)
+        self._check_gate(call)  # saves a connection; the check that counts is the one in the body
         try:
             response = await self._request(call, identity)
             try:
@@ -247,25 +254,36 @@ class Transport:
             # Nothing was sent.
             return _Failure(self.broken(call, error), again=True)
         except (aiohttp.ClientError, OSError) as error:
+            self._check_gate(call)
             return _Failure(self.broken(call, error), again=call.repeatable)
+
+    def _check_gate(self, call: Call) -> None:
+        if self.gate is not None and call.writes:
+            self.gate.check(call.about)
 
     async def _request(self, call: Call, identity: Identity) -> aiohttp.ClientResponse:
         headers = CIMultiDict(identity.headers)
         headers["Accept"] = call.accept
         headers["User-Agent"] = self.user_agent
-        if call.body is not None:
+        body = None
+        if call.writes:
             headers["Content-Type"] = call.content_type
-        return await self._pool.session.request(
-            call.method,
-            URL(f"{self._connection.server}{call.path}", encoded=True),
-            data=_payload(call.body),
-            headers=headers,
-            # A redirect would carry the credentials to another host.
-            allow_redirects=False,
-            ssl=identity.context,
-            server_hostname=self._connection.server_name or None,
-            proxy=self._connection.proxy or None,
-        )
+            body = GuardedBody(call.body, call.about, self.gate)
+        try:
+            return await self._pool.session.request(
+                call.method,
+                URL(f"{self._connection.server}{call.path}", encoded=True),
+                data=body,
+                headers=headers,
+                # A redirect would carry the credentials to another host.
+                allow_redirects=False,
+                ssl=identity.context,
+                server_hostname=self._connection.server_name or None,
+                proxy=self._connection.proxy or None,
+            )
+        finally:
+            if body is not None:
+                body.ended()
 
     def _late(self, call: Call) -> Unreachable:
         return Unreachable(f"{call.about}: {self.host} gave no answer within {self._deadline:g} s")
@@ -287,11 +305,6 @@ async def _refusal(call: Call, response: aiohttp.ClientResponse) -> _Failure:
         wait = float(header) if header.isdecimal() else error.retry_after.total_seconds()
         return _Failure(error, again=True, wait=wait)
     return _Failure(error, again=isinstance(error, Unreachable) and call.repeatable)
-
-
-def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
-    """Hand a large body over in pieces: aiohttp would write it at once, and warns that it does."""
-    return io.BytesIO(body) if body is not None and len(body) > LARGE_BODY_BYTES else body
 
 
 async def _bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes | None:

@@ -18,14 +18,13 @@ from clusterstacks.domain.allowing import AllowedHosts
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.fleet.sources.choosing import NOTHING_ALLOWED
+from clusterstacks.operator.election import ElectionSettings, add_election_options, election_settings
 from clusterstacks.operator.sources import add_source_options, read_text, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 DEPRECATED = {
-    "leader-elect": "this version runs as one replica; start exactly one",
-    "leader-elect-namespace": "this version runs as one replica; start exactly one",
     "qps": "requests are bounded by the number of concurrent reconciles, not by a rate",
     "burst": "requests are bounded by the number of concurrent reconciles, not by a rate",
     "hook-port": "this version serves no runtime hooks",
@@ -57,6 +56,7 @@ class Settings:
     webhook_service: ObjectKey | None = None
     webhook_url: str = ""
     class_kinds: frozenset[str] = frozenset()
+    election: ElectionSettings | None = None
     workers: dict[str, int] = field(default_factory=dict)
     log_level: str = "info"
     notices: tuple[str, ...] = ()
@@ -89,6 +89,7 @@ def _settings(found: argparse.Namespace, environ: Mapping[str, str]) -> Settings
         webhook_service=found.webhook_service,
         webhook_url=found.webhook_url,
         class_kinds=frozenset(kind for kind in found.class_kinds.split(",") if kind),
+        election=election_settings(found, environ),
         workers={
             "clusterstack": found.clusterstack_concurrency,
             "clusterstackrelease": found.clusterstackrelease_concurrency,
@@ -143,6 +144,7 @@ def option_parser() -> argparse.ArgumentParser:
         metavar="KIND.GROUP,...",
         help="kinds a class chart may hold besides ClusterClass, Cluster API's templates and ORC's Image",
     )
+    add_election_options(parser)
     _add_concurrency(parser)
     add("--log-level", choices=["debug", "info", "warning", "error"], default="info", help="least level logged")
     for name in DEPRECATED:

@@ -35,6 +35,7 @@ from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import default_connection
 from clusterstacks.kube.transport import Pool
+from clusterstacks.operator.election import build_elector
 from clusterstacks.operator.enqueuing import Wakers
 from clusterstacks.operator.informing import build_informers, sync_problem, trim_of
 from clusterstacks.operator.probes_server import ProbesServer
@@ -56,7 +57,9 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.domain.outcomes import Outcome
+    from clusterstacks.kube.connection import Connection
     from clusterstacks.operator.settings import Settings
+    from clusterstacks.runtime.elector import Elector
     from clusterstacks.runtime.store import Change
 
 COMPONENT = "cluster-stack-operator"
@@ -86,12 +89,15 @@ class Operator:
         self._metrics = Metrics()
         self._probes = Probes()
         self._pool = Pool(on_answer=self._metrics.count_request)
-        self._client = Client(
-            default_connection(environ, settings.kubeconfig), self._pool, budget=MANAGEMENT_BUDGET, user_agent=COMPONENT
-        )
+        connection = default_connection(environ, settings.kubeconfig)
+        self._elector = self._build_elector(connection)
+        gate = self._elector.gate if self._elector else None
+        self._client = Client(connection, self._pool, budget=MANAGEMENT_BUDGET, user_agent=COMPONENT, gate=gate)
+        # Webhooks serve on every replica, and keep their certificate by optimistic locking: no gate for them.
+        self._webhook_client = Client(connection, self._pool, budget=MANAGEMENT_BUDGET, user_agent=COMPONENT)
         self._events = EventRecorder(self._client, COMPONENT)
         self._renderer = Renderer()
-        self._workloads = Workloads(self._client, self._pool)
+        self._workloads = Workloads(self._client, self._pool, gate)
         self._informers = build_informers(self._informer)
         self._rules = ProviderRules(self._clock)
         # Nobody waits for it: where rules cannot be read, clusters come up all the same.
@@ -113,6 +119,8 @@ class Operator:
         self._webhooks = self._build_webhooks()
         for name, informer in self._informers.items():
             self._probes.add_ready(f"{name} informer", partial(sync_problem, informer))
+        if self._elector is not None:
+            self._probes.add_ready("leader election", self._elector.problem)
 
     @property
     def source(self) -> str:
@@ -124,7 +132,13 @@ class Operator:
         services: dict[str, Callable[[], Awaitable[None]]] = {
             f"{name} informer": informer.run for name, informer in self._informers.items()
         }
-        services |= {f"{name} controller": self._after_sync(host.run) for name, host in self._hosts.items()}
+        elector = self._elector
+        for name, controller in self._hosts.items():
+            run = controller.run if elector is None else elector.while_held(controller.run)
+            services[f"{name} controller"] = self._after_sync(run)
+        if elector is not None:
+            # A replica that cannot read what it needs would only keep others from working.
+            services["leader election"] = self._after_sync(elector.run)
         services["compatibilityrule informer"] = self._rule_informer.run
         services["release collection"] = self._after_sync(self._collect_releases)
         services["provider informers"] = self._run_provider_informers
@@ -143,11 +157,19 @@ class Operator:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._pool.close)
             stack.push_async_callback(self._client.close)
+            stack.push_async_callback(self._webhook_client.close)
             stack.push_async_callback(self._workloads.close)
             stack.push_async_callback(self._renderer.close)
             stack.push_async_callback(self._supplies.close)
             if self._webhooks is not None:
                 stack.push_async_callback(self._webhooks.close)
+
+    def _build_elector(self, connection: Connection) -> Elector | None:
+        settings = self._settings.election
+        self._metrics.leader.set(settings is None)
+        if settings is None:
+            return None
+        return build_elector(settings, connection, self._pool, COMPONENT, self._metrics.leader.set)
 
     def _informer(
         self, group: str, kind: str, indexes: Mapping[str, Callable[[Manifest], list[str]]] | None = None
@@ -284,10 +306,10 @@ class Operator:
             return None
         return Webhooks(
             settings,
-            client=self._client,
+            client=self._webhook_client,
             informers=self._informers,
             supplies=self._supplies,
-            events=self._events,
+            events=EventRecorder(self._webhook_client, COMPONENT),
             rules=self._rules,
         )
 
