@@ -39,10 +39,10 @@ _FALSE = frozenset({"0", "f", "false"})
 
 @dataclass(frozen=True, slots=True)
 class ElectionSettings:
-    """Which lease, as whom, for how long."""
+    """Which lease, under which identity (empty: a random one), for how long."""
 
     namespace: str
-    identity: str
+    identity: str = ""
     terms: Terms = field(default_factory=Terms)
 
 
@@ -60,7 +60,8 @@ def build_elector(
         patience=Patience(attempts=1),
     )
     lease = ObjectKey(settings.namespace, LEASE_NAME)
-    return Elector(client, lease, settings.identity, terms=settings.terms, report=report)
+    identity = settings.identity or f"{socket.gethostname()}_{uuid4()}"
+    return Elector(client, lease, identity, terms=settings.terms, report=report)
 
 
 def add_election_options(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +97,7 @@ def election_settings(found: argparse.Namespace, environ: Mapping[str, str]) -> 
     if not found.leader_elect:
         return None
     namespace = found.leader_elect_namespace or own_namespace(environ)
-    return ElectionSettings(namespace, found.leader_elect_identity or f"{socket.gethostname()}_{uuid4()}")
+    return ElectionSettings(namespace, found.leader_elect_identity)
 
 
 def own_namespace(environ: Mapping[str, str], file: Path = NAMESPACE_FILE) -> str:

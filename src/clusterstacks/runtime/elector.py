@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.kube.errors import AlreadyExists, Conflict
@@ -106,7 +106,7 @@ class Elector:
             return ""
         return self._complaint or f"Lease {self._lease} was not read yet"
 
-    def while_held(self, service: Service) -> Service:
+    def while_held(self, service: Service) -> Callable[[], Coroutine[Any, Any, None]]:
         """Have a service begin when the lease is held; the lease is not released before the service ended."""
 
         async def run() -> None:
