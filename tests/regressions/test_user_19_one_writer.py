@@ -94,7 +94,9 @@ class Arena:
         await eventually(look, seconds=SECONDS, about=f"{name} holds the lease")
 
     def writes(self) -> list[Write]:
-        return read_audit(self.server.settings.directory / "audit.log")
+        """What was written in this namespace so far."""
+        found = read_audit(self.server.settings.directory / "audit.log")
+        return [write for write in found if f"/{self.namespace}/" in write.about]
 
     async def writes_of(self, user: str) -> None:
         """Wait until a user has written something more than its lease."""
