@@ -108,7 +108,7 @@ class Arena:
         await eventually(look, seconds=SECONDS, about=f"a write of {user}")
 
     def _done_by(self, user: str) -> list[Write]:
-        return [write for write in self.writes() if write.user == user and write.holder is None]
+        return [write for write in self.writes() if write.user == user and not write.lease]
 
     async def work(self) -> None:
         """Change things again and again: our operator answers by a status, the peer in Go by a ServiceAccount."""

@@ -43,15 +43,16 @@ def audit_flags(directory: Path) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One write that the server did, by its own clock."""
+    """One write that reached the server, by the server's clock; also one that it refused."""
 
     user: str
     verb: str
     about: str
     received: datetime
     done: datetime
+    lease: bool = False
     holder: str | None = None
-    """Of a Lease afterwards; None for everything else."""
+    """Of a Lease after a write that was done; None for everything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +65,14 @@ class Tenure:
 
 
 def read_audit(log: Path) -> list[Write]:
-    """Read the successful writes so far, in the order of their ends."""
-    found = [_write(orjson.loads(line)) for line in log.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
-    return sorted((write for write in found if write is not None), key=lambda write: write.done)
+    """Read the writes so far, in the order of their ends."""
+    lines = [line for line in log.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+    return sorted((_write(orjson.loads(line)) for line in lines), key=lambda write: write.done)
 
 
-def _write(event: Mapping[str, Any]) -> Write | None:
-    if event["responseStatus"].get("code", 500) >= 300:
-        return None
+def _write(event: Mapping[str, Any]) -> Write:
     target = event.get("objectRef") or {}
+    done = (event.get("responseStatus") or {}).get("code", 500) < 300
     lease = target.get("resource") == "leases"
     spec = (event.get("responseObject") or {}).get("spec") or {}
     return Write(
@@ -81,13 +81,14 @@ def _write(event: Mapping[str, Any]) -> Write | None:
         about="/".join(target.get(part, "") for part in ("resource", "namespace", "name")),
         received=datetime.fromisoformat(event["requestReceivedTimestamp"]),
         done=datetime.fromisoformat(event["stageTimestamp"]),
-        holder=spec.get("holderIdentity", "") if lease else None,
+        lease=lease,
+        holder=spec.get("holderIdentity", "") if lease and done else None,
     )
 
 
 def tenures(writes: Sequence[Write], lease: str) -> list[Tenure]:
     """Who held the lease (``leases/NAMESPACE/NAME``) when."""
-    return list(_tenures([write for write in writes if write.about == lease]))
+    return list(_tenures([write for write in writes if write.about == lease and write.holder is not None]))
 
 
 def _tenures(writes: Sequence[Write]) -> Iterator[Tenure]:
@@ -110,7 +111,7 @@ def outside(writes: Sequence[Write], lease: str, users: Collection[str]) -> list
     return [
         f"{write.user}: {write.verb} {write.about} at {write.received:%H:%M:%S.%f}"
         for write in writes
-        if write.user in users and write.holder is None
+        if write.user in users and not write.lease
         if not any(
             tenure.user == write.user
             and tenure.begins <= write.received

@@ -81,7 +81,7 @@ def add_election_options(parser: argparse.ArgumentParser) -> None:
         "--leader-elect-namespace",
         default="",
         metavar="NAMESPACE",
-        help="of that Lease; default: POD_NAMESPACE, the pod's service account, default",
+        help="namespace of that Lease; default: POD_NAMESPACE, then that of the pod's service account, then default",
     )
     add(
         "--leader-elect-identity",
