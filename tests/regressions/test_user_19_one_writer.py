@@ -6,6 +6,7 @@ The peer in Go is kube-controller-manager with the Go operator's lock: both are 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import signal
 import subprocess
 import sys
@@ -30,7 +31,7 @@ from clusterstacks.kube.transport import Pool
 from clusterstacks.operator.election import LEASE_NAME, ElectionSettings
 from clusterstacks.runtime.elector import LEASES
 from clusterstacks.runtime.leases import Terms
-from tests.support.audit import Write, audit_flags, outside, read_audit, tenures
+from tests.support.audit import AuditLog, Write, audit_flags, outside, tenures
 from tests.support.guarding import guarded
 from tests.support.operating import attempts, foreign_crds, install, is_ready
 from tests.support.waiting import eventually
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from clusterstacks.devcluster.etcd import Etcd
     from clusterstacks.domain.objects import Manifest
     from tests.support.operating import World
+
+pytestmark = pytest.mark.timeout(300)  # they start several operators and wait for leases to run out
 
 ROOT = Path(__file__).parents[2]
 BRIEF = Terms(6, 4.0, 0.5)
@@ -75,7 +78,10 @@ class Arena:
     client: Client
     namespace: str
     directory: Path
-    edits: int = field(default=0)
+    log: AuditLog = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.log = AuditLog(self.server.settings.directory / "audit.log")
 
     @property
     def lease(self) -> str:
@@ -95,8 +101,7 @@ class Arena:
 
     def writes(self) -> list[Write]:
         """What was written in this namespace so far."""
-        found = read_audit(self.server.settings.directory / "audit.log")
-        return [write for write in found if f"/{self.namespace}/" in write.about]
+        return [write for write in self.log.writes() if f"/{self.namespace}/" in write.about]
 
     async def writes_of(self, user: str) -> None:
         """Wait until a user has written something more than its lease."""
@@ -114,13 +119,12 @@ class Arena:
         """Change things again and again: our operator answers by a status, the peer in Go by a ServiceAccount."""
         stacks = await self.client.resource(GROUP, Kind.CLUSTER_STACK)
         accounts = await self.client.resource("", "ServiceAccount")
-        while True:
-            self.edits += 1
-            versions = [f"v{self.edits}"]
-            await self.client.merge_patch(stacks, "work", {"spec": {"versions": versions}}, self.namespace)
+        for number in itertools.count():
+            versions = {"spec": {"versions": [f"v{number % 2}"]}}
+            await self.client.merge_patch(stacks, "work", versions, self.namespace)
             if await self.client.find(accounts, "default", self.namespace) is not None:
                 await self.client.delete(accounts, "default", self.namespace)
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
 
     def kubeconfig(self, user: str) -> Path:
         document = yaml.safe_load(self.server.kubeconfig_path.read_text())

@@ -64,10 +64,24 @@ class Tenure:
     ends: datetime | None = None
 
 
-def read_audit(log: Path) -> list[Write]:
-    """Read the writes so far, in the order of their ends."""
-    lines = [line for line in log.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
-    return sorted((_write(orjson.loads(line)) for line in lines), key=lambda write: write.done)
+class AuditLog:
+    """Reads what an API server has noted, each line once."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._offset = 0
+        self._writes: list[Write] = []
+
+    def writes(self) -> list[Write]:
+        """The writes so far, in the order of their ends."""
+        with self._file.open("rb") as log:
+            log.seek(self._offset)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    break  # it is being written
+                self._offset += len(line)
+                self._writes.append(_write(orjson.loads(line)))
+        return sorted(self._writes, key=lambda write: write.done)
 
 
 def _write(event: Mapping[str, Any]) -> Write:
