@@ -57,6 +57,8 @@ class Bench:
             f"--release-dir={self.releases}",
             f"--cache-dir={self.root / 'cache'}",
             f"--class-kinds={KINDS}",
+            "--leader-elect-namespace=default",
+            "--leader-elect-identity=benchmark",
             "--metrics-bind-address=0",
             "--health-probe-bind-address=0",
         ]

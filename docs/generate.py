@@ -126,6 +126,8 @@ def _starred(text: str) -> str:
 def _default(value: object) -> str:
     if isinstance(value, tuple):
         return f"`{value[0]}:{value[1]}`"
+    if value is True:
+        return "`true`"
     return f"`{value}`" if value not in ("", None, False) else ""
 
 

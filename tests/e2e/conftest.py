@@ -47,6 +47,9 @@ class Local:
             f"--cache-dir={self.scratch / 'cache'}",
             f"--namespace={namespace}",
             f"--class-kinds={CLASS_KINDS}",
+            # One operator at a time: a killed one's successor need not wait until the Lease runs out.
+            "--leader-elect-namespace=default",
+            "--leader-elect-identity=e2e",
             "--metrics-bind-address=0",
             "--health-probe-bind-address=0",
         ]

@@ -38,6 +38,7 @@ ELSEWHERE = {
     **{("bootstrap.cluster.x-k8s.io", "*", verb): TEMPLATES_TOO for verb in ("get", "create", "patch", "delete")},
     **{(CONTROL_PLANES, "*", verb): TEMPLATES_TOO for verb in ("create", "patch", "delete")},
     **{("openstack.k-orc.cloud", "images", verb): TEMPLATES_TOO for verb in ("get", "create", "patch", "delete")},
+    **{("coordination.k8s.io", "leases", verb): "with leader election" for verb in ("get", "create", "patch")},
     ("", "secrets", "patch"): "when the certificate of the webhooks is renewed",
 }
 """Rights that this story does not use, and when they are used."""

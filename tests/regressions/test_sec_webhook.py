@@ -216,13 +216,13 @@ def test_sec_23_the_namespace_of_the_key_is_never_guessed(tmp_path: Path) -> Non
     pod.mkdir()
     (pod / "namespace").write_text("from-the-pod\n")
 
-    assert webhook_namespace(parse_settings(url), pod) == "from-the-pod"
-    assert webhook_namespace(parse_settings(url, {"POD_NAMESPACE": "from-env"}), pod) == "from-env"
+    assert webhook_namespace(parse_settings(url, {}, pod)) == "from-the-pod"
+    assert webhook_namespace(parse_settings(url, {"POD_NAMESPACE": "from-env"}, pod)) == "from-env"
     flag = [*url, "--operator-namespace=from-flag"]
-    assert webhook_namespace(parse_settings(flag, {"POD_NAMESPACE": "from-env"}), pod) == "from-flag"
-    assert webhook_namespace(parse_settings(["--webhook-service=beside/it"]), pod) == "beside"
+    assert webhook_namespace(parse_settings(flag, {"POD_NAMESPACE": "from-env"}, pod)) == "from-flag"
+    assert webhook_namespace(parse_settings(["--webhook-service=beside/it"], {}, pod)) == "beside"
     with pytest.raises(SpecError, match=r"--webhook-url needs a namespace .* set --operator-namespace NAMESPACE"):
-        webhook_namespace(parse_settings(url), tmp_path / "nothing")
+        webhook_namespace(parse_settings(url, {}, tmp_path / "nothing"))
 
 
 def test_sec_23_an_operator_that_does_not_know_its_namespace_does_not_start(world: World) -> None:

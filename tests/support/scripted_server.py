@@ -63,7 +63,7 @@ class ScriptedServer:
         server = cls()
         application = web.Application(client_max_size=16 * 1024 * 1024)
         application.router.add_route("*", "/{path:.*}", server.answer)
-        runner = web.AppRunner(application, shutdown_timeout=0)
+        runner = web.AppRunner(application, shutdown_timeout=0, handler_cancellation=True)
         await runner.setup()
         try:
             await web.TCPSite(runner, "127.0.0.1", 0).start()

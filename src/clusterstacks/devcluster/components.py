@@ -159,6 +159,9 @@ def operator(bench: Workbench, server: ApiServer, port: int, releases: Path) -> 
                 f"--release-dir={releases}",
                 f"--cache-dir={private_directory(bench.state.root / 'operator-cache')}",
                 f"--class-kinds={kinds}",
+                # The environment runs one operator at a time: the next one need not wait until the Lease runs out.
+                "--leader-elect-namespace=default",
+                "--leader-elect-identity=csctl-dev",
                 f"--webhook-port={webhooks}",
                 f"--webhook-url=https://{LOOPBACK}:{webhooks}",
                 "--operator-namespace=kube-system",

@@ -75,7 +75,7 @@ class Target:
             about=about,
             method=METHODS[verb],
             path=f"{path}?{query}" if query else path,
-            body=_encoded(about, body) if body else None,
+            body=_encoded(about, body) if body else b"",
             content_type=body.type if body else JSON,
             accept=accept,
             repeatable=repeatable,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.bounds import BusyTime
     from clusterstacks.kube.connection import Connection
+    from clusterstacks.kube.gate import WriteGate
 
 STREAM_SHARE = 6 / 7
 """How long a watch's stream is asked to last, as a share of the silence that breaks it: 60 of 70 seconds."""
@@ -55,6 +56,7 @@ class Client:
         budget: Most requests at a time, watches aside.
         deadline: Of every request with its retries; a watch has it for its beginning.
         bounds: How much of the server's answers is read.
+        gate: What writes must pass at the moment of sending; None lets all pass.
     """
 
     def __init__(  # noqa: PLR0913  # all but two have defaults
@@ -67,8 +69,10 @@ class Client:
         user_agent: str = "cluster-stacks",
         patience: Patience = Patience(),  # noqa: B008  # an immutable value
         bounds: Bounds = Bounds(),  # noqa: B008  # an immutable value
+        gate: WriteGate | None = None,
     ) -> None:
         self._transport = Transport(connection, pool, budget, deadline, patience, bounds)
+        self._transport.gate = gate
         self._transport.user_agent = user_agent
         self._bounds = bounds
         self._silence = patience.silence

@@ -10,6 +10,7 @@
     │   └── TooMany       429 after bounded retries
     ├── Unreachable       no connection, no TLS, no answer in time, or 5xx after bounded retries
     ├── KindNotServed     the server does not know the kind (yet)
+    ├── WriteRefused      this process may not write at the moment
     └── CredentialsFailed a token file or credential plugin gave nothing usable
     SpecError
     └── Unreadable        an object that is nested too deep or has too many values to be read
@@ -130,3 +131,10 @@ class CredentialsFailed(DependencyError):
 
     def __init__(self, message: str) -> None:
         super().__init__("CredentialsFailed", message)
+
+
+class WriteRefused(DependencyError):
+    """This process may not write at the moment, because another one may: the write was not sent, or was broken off."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("WriteRefused", message)

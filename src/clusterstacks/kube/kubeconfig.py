@@ -72,6 +72,18 @@ def parse_secret_kubeconfig(data: bytes, *, origin: str) -> Connection:
     return _connection([_Document(fields, None)], "", restricted=True)
 
 
+def pod_namespace(root: Path = SERVICE_ACCOUNT) -> str:
+    """Return the namespace of this pod; empty outside of one.
+
+    Args:
+        root: Directory where Kubernetes puts the service account of a pod.
+    """
+    try:
+        return (root / "namespace").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
 def in_cluster(root: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] | None = None) -> Connection:
     """Use the service account of the pod this runs in; token and CA are read again as Kubernetes renews them.
 

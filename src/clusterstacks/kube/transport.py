@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -16,6 +15,7 @@ from yarl import URL
 from clusterstacks.kube.bounds import BusyTime
 from clusterstacks.kube.credentials import Credentials, Identity
 from clusterstacks.kube.errors import AnswerTooLarge, TooMany, Unauthorized, Unreachable
+from clusterstacks.kube.gate import GuardedBody
 from clusterstacks.kube.status import bounded_wait, failure, status_of
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.errors import ClusterStacksError
     from clusterstacks.kube.bounds import Bounds
     from clusterstacks.kube.connection import Connection
+    from clusterstacks.kube.gate import WriteGate
 
 T = TypeVar("T")
 
@@ -32,9 +33,6 @@ JSON = "application/json"
 
 MAX_FAILURE_BYTES = 1024 * 1024
 """Largest failure answer read (arbitrary)."""
-
-LARGE_BODY_BYTES = 1024 * 1024
-"""From here on aiohttp warns of a body given as bytes (payload.TOO_LARGE_BYTES_BODY)."""
 
 IDLE_SECONDS = 60.0
 """How long an unused connection stays open: as long as the drift interval, so that a sweep opens none."""
@@ -128,11 +126,16 @@ class Call:
     about: str
     method: str
     path: str
-    body: bytes | None = field(default=None, repr=False)
+    body: bytes = field(default=b"", repr=False)
     content_type: str = JSON
     accept: str = JSON
     repeatable: bool = True
     confidential: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change something; also what only asks by a POST counts, and a dry run."""
+        return self.method != "GET"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +149,9 @@ class _Failure:
 
 class Transport:
     """Requests to one server: ``send`` for an answer in memory, ``open`` for a stream."""
+
+    gate: WriteGate | None = None
+    """What writes must pass at the moment of sending; None lets all pass."""
 
     def __init__(
         self,
@@ -241,6 +247,7 @@ class Transport:
     ) -> T | _Failure:
         if self._closed:
             return _Failure(Unreachable(f"{call.about}: the client for {self.host} is closed"), again=False)
+        self._check_gate(call)  # saves a connection; the check that counts is the one in the body
         try:
             response = await self._request(call, identity)
             try:
@@ -258,26 +265,37 @@ class Transport:
             # Nothing was sent.
             return _Failure(self.broken(call, error), again=True)
         except (aiohttp.ClientError, OSError) as error:
+            self._check_gate(call)
             return _Failure(self.broken(call, error), again=call.repeatable)
+
+    def _check_gate(self, call: Call) -> None:
+        if self.gate is not None and call.writes:
+            self.gate.check(call.about)
 
     async def _request(self, call: Call, identity: Identity) -> aiohttp.ClientResponse:
         headers = CIMultiDict(identity.headers)
         headers["Accept"] = call.accept
         headers["Accept-Encoding"] = "identity"
         headers["User-Agent"] = self.user_agent
-        if call.body is not None:
+        body = None
+        if call.writes:
             headers["Content-Type"] = call.content_type
-        return await self._pool.session.request(
-            call.method,
-            URL(f"{self._connection.server}{call.path}", encoded=True),
-            data=_payload(call.body),
-            headers=headers,
-            # A redirect would carry the credentials to another host.
-            allow_redirects=False,
-            ssl=identity.context,
-            server_hostname=self._connection.server_name or None,
-            proxy=self._connection.proxy or None,
-        )
+            body = GuardedBody(call.body, call.about, self.gate)
+        try:
+            return await self._pool.session.request(
+                call.method,
+                URL(f"{self._connection.server}{call.path}", encoded=True),
+                data=body,
+                headers=headers,
+                # A redirect would carry the credentials to another host.
+                allow_redirects=False,
+                ssl=identity.context,
+                server_hostname=self._connection.server_name or None,
+                proxy=self._connection.proxy or None,
+            )
+        finally:
+            if body is not None:
+                body.ended()
 
     def _remaining(self, call: Call) -> float:
         """Return the seconds a call may take."""
@@ -307,11 +325,6 @@ async def _refusal(call: Call, response: aiohttp.ClientResponse) -> _Failure:
         wait = bounded_wait(response.headers.get("Retry-After", "")) or error.retry_after.total_seconds()
         return _Failure(error, again=True, wait=wait)
     return _Failure(error, again=isinstance(error, Unreachable) and call.repeatable)
-
-
-def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
-    """Hand a large body over in pieces: aiohttp would write it at once, and warns that it does."""
-    return io.BytesIO(body) if body is not None and len(body) > LARGE_BODY_BYTES else body
 
 
 async def _bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes | None:

@@ -13,6 +13,7 @@ import uvloop
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.operator.settings import Settings, parse_settings
 from clusterstacks.operator.wiring import Operator
+from clusterstacks.runtime.elector import LeaseLostError
 from clusterstacks.runtime.logs import configure_logging
 from clusterstacks.runtime.process import ServiceEndedError, run_until_signal
 
@@ -26,8 +27,11 @@ def main() -> None:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(settings))
-    except ServiceEndedError:
-        log.exception("A part of the operator ended")
+    except ServiceEndedError as error:
+        if isinstance(error.__cause__, LeaseLostError):
+            log.error("%s", error.__cause__)  # noqa: TRY400 - the message says it all, a trace would hide it
+        else:
+            log.exception("A part of the operator ended")
         sys.exit(1)
     except ClusterStacksError as error:
         log.error("%s", error)  # noqa: TRY400 - the message says it all, a trace would hide it

@@ -14,6 +14,7 @@ from clusterstacks.admission.configuration import NAME as CONFIGURATION_NAME
 from clusterstacks.admission.keeping import SECRET_NAME
 from clusterstacks.api.names import CLUSTER_API_GROUP, GROUP
 from clusterstacks.domain.classobjects import IMAGE_KIND, TEMPLATE_GROUPS
+from clusterstacks.operator.election import LEASE_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -164,6 +165,21 @@ RIGHTS: Final = (
         verbs=("create",),
         scope=Scope.OWN,
         why="create that Secret; RBAC cannot name an object that is created",
+    ),
+    Right(
+        group="coordination.k8s.io",
+        resources=("leases",),
+        verbs=("get", "patch"),
+        scope=Scope.OWN,
+        names=(LEASE_NAME,),
+        why="leader election; not needed with --leader-elect=false",
+    ),
+    Right(
+        group="coordination.k8s.io",
+        resources=("leases",),
+        verbs=("create",),
+        scope=Scope.OWN,
+        why="create that Lease; RBAC cannot name an object that is created",
     ),
 )
 

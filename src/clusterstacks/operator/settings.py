@@ -19,14 +19,14 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.providerrefs import DEFAULT_KINDS, KindPattern
 from clusterstacks.fleet.sources.choosing import NOTHING_ALLOWED
+from clusterstacks.kube.kubeconfig import SERVICE_ACCOUNT, pod_namespace
+from clusterstacks.operator.election import ElectionSettings, add_election_options, election_settings
 from clusterstacks.operator.sources import add_source_options, read_text, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 DEPRECATED = {
-    "leader-elect": "this version runs as one replica; start exactly one",
-    "leader-elect-namespace": "this version runs as one replica; start exactly one",
     "qps": "requests are bounded by the number of concurrent reconciles, not by a rate",
     "burst": "requests are bounded by the number of concurrent reconciles, not by a rate",
     "hook-port": "this version serves no runtime hooks",
@@ -61,22 +61,34 @@ class Settings:
     webhook_url: str = ""
     class_kinds: frozenset[str] = frozenset()
     provider_kinds: frozenset[KindPattern] = frozenset(DEFAULT_KINDS)
+    election: ElectionSettings | None = None
     workers: dict[str, int] = field(default_factory=dict)
     log_level: str = "info"
     notices: tuple[str, ...] = ()
 
 
-def parse_settings(arguments: Sequence[str], environ: Mapping[str, str] = MappingProxyType({})) -> Settings:
-    """Read the command line and the environment; exits with status 2 and a usage message when they are wrong."""
+def parse_settings(
+    arguments: Sequence[str],
+    environ: Mapping[str, str] = MappingProxyType({}),
+    service_account: Path = SERVICE_ACCOUNT,
+) -> Settings:
+    """Read the command line and the environment; exits with status 2 and a usage message when they are wrong.
+
+    Args:
+        arguments: The command line.
+        environ: The environment.
+        service_account: Directory where Kubernetes puts the service account of a pod.
+    """
     parser = option_parser()
     found = parser.parse_args(arguments)
     try:
-        return _settings(found, environ)
+        return _settings(found, environ, service_account)
     except SpecError as error:
         parser.error(error.message)
 
 
-def _settings(found: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
+def _settings(found: argparse.Namespace, environ: Mapping[str, str], service_account: Path) -> Settings:
+    own = found.operator_namespace or environ.get("POD_NAMESPACE", "") or pod_namespace(service_account)
     return Settings(
         kubeconfig=found.kubeconfig,
         source=source_of(found, environ),
@@ -87,7 +99,7 @@ def _settings(found: argparse.Namespace, environ: Mapping[str, str]) -> Settings
         release_dir=found.release_dir,
         cache_dir=found.cache_dir,
         namespace=found.namespace,
-        operator_namespace=found.operator_namespace or environ.get("POD_NAMESPACE", ""),
+        operator_namespace=own,
         watch_filter=found.watch_filter,
         metrics_address=found.metrics_bind_address,
         probe_address=found.health_probe_bind_address,
@@ -96,6 +108,7 @@ def _settings(found: argparse.Namespace, environ: Mapping[str, str]) -> Settings
         webhook_url=found.webhook_url,
         class_kinds=frozenset(kind for kind in found.class_kinds.split(",") if kind),
         provider_kinds=_provider_kinds(found.provider_kinds or ()),
+        election=election_settings(found, own),
         workers={
             "clusterstack": found.clusterstack_concurrency,
             "clusterstackrelease": found.clusterstackrelease_concurrency,
@@ -132,8 +145,8 @@ def option_parser() -> argparse.ArgumentParser:
         "--operator-namespace",
         default="",
         metavar="NAMESPACE",
-        help="the operator's own namespace, where the Secret of the webhooks is kept; default: POD_NAMESPACE, then the "
-        "pod's service account",
+        help="the operator's own namespace, for its Lease and the Secret of the webhooks; default: "
+        "POD_NAMESPACE, then the pod's service account",
     )
     add(
         "--watch-filter",
@@ -169,6 +182,7 @@ def option_parser() -> argparse.ArgumentParser:
         help="kinds of providers that spec.providerRef may name, templates and the kinds made from them; * stands for "
         f"any beginning; may be repeated; without it {' and '.join(map(str, DEFAULT_KINDS))}",
     )
+    add_election_options(parser)
     _add_concurrency(parser)
     add("--log-level", choices=["debug", "info", "warning", "error"], default="info", help="least level logged")
     for name in DEPRECATED:

@@ -26,7 +26,6 @@ from clusterstacks.runtime.errands import Allowance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from clusterstacks.admission.rules import ProviderRules
     from clusterstacks.kube.client import Client
@@ -111,14 +110,10 @@ class Webhooks:
         await self.server.run()
 
 
-def webhook_namespace(settings: Settings, service_account: Path) -> str:
+def webhook_namespace(settings: Settings) -> str:
     """Return where the Secret of the webhooks is kept: beside their Service, or in the operator's own namespace.
 
     Whoever may write that Secret chooses whom the API server trusts, so it is never a namespace that users write to.
-
-    Args:
-        settings: The command line.
-        service_account: Directory where Kubernetes puts the service account of a pod.
 
     Raises:
         SpecError: The operator's namespace is not known.
@@ -127,14 +122,11 @@ def webhook_namespace(settings: Settings, service_account: Path) -> str:
         return settings.webhook_service.namespace
     if settings.operator_namespace:
         return settings.operator_namespace
-    try:
-        return (service_account / "namespace").read_text(encoding="ascii").strip()
-    except OSError:
-        raise SpecError(
-            "NoOperatorNamespace",
-            "--webhook-url needs a namespace for the Secret of the webhooks' key: this is not a pod with a service "
-            "account; set --operator-namespace NAMESPACE, where only administrators write Secrets",
-        ) from None
+    raise SpecError(
+        "NoOperatorNamespace",
+        "--webhook-url needs a namespace for the Secret of the webhooks' key: this is not a pod with a service "
+        "account; set --operator-namespace NAMESPACE, where only administrators write Secrets",
+    )
 
 
 def _wake_nobody(_: ObjectKey) -> None:

@@ -34,8 +34,9 @@ from clusterstacks.controllers.providers import ProviderObjects
 from clusterstacks.domain.classobjects import GroupKind
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import SERVICE_ACCOUNT, named_connection
+from clusterstacks.kube.kubeconfig import named_connection
 from clusterstacks.kube.transport import Pool
+from clusterstacks.operator.election import build_elector
 from clusterstacks.operator.enqueuing import Wakers
 from clusterstacks.operator.informing import build_informers, keeps_remnants, sync_problem, trim_of
 from clusterstacks.operator.probes_server import ProbesServer
@@ -59,7 +60,9 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.domain.outcomes import Outcome
+    from clusterstacks.kube.connection import Connection
     from clusterstacks.operator.settings import Settings
+    from clusterstacks.runtime.elector import Elector
     from clusterstacks.runtime.store import Change
 
 COMPONENT = "cluster-stack-operator"
@@ -94,15 +97,18 @@ class Operator:
         self._pool = Pool(on_answer=self._metrics.count_request)
         connection, origin = named_connection(environ, settings.kubeconfig)
         self.management = f"{connection.server}, found by {origin}"
-        self._client = Client(connection, self._pool, budget=MANAGEMENT_BUDGET, user_agent=COMPONENT)
-        # Whoever reaches the port of the webhooks can make them read: that must not take the reconcilers' budget.
-        self._admission_client = Client(connection, self._pool, user_agent=COMPONENT)
+        self._elector = self._build_elector(connection)
+        gate = self._elector.gate if self._elector else None
+        self._client = Client(connection, self._pool, budget=MANAGEMENT_BUDGET, user_agent=COMPONENT, gate=gate)
+        # Webhooks serve on every replica, and keep their certificate by optimistic locking: no gate for them. Whoever
+        # reaches their port can make them read: that must not take the reconcilers' budget.
+        self._webhook_client = Client(connection, self._pool, user_agent=COMPONENT)
         self._events = EventRecorder(self._client, COMPONENT)
         self._unreadable = UnreadableObjects(self._events, self._metrics)
         self._renderer = Renderer(on_failure=self._metrics.count_render_failure)
         self._metrics.watch_renders(self._renderer.waiting, self._renderer.oldest_wait)
         self._probes.add_ready("render workers", self._renderer.problem)
-        self._workloads = Workloads(self._client, self._pool)
+        self._workloads = Workloads(self._client, self._pool, gate)
         self._informers = build_informers(self._informer)
         self._rules = ProviderRules(self._clock)
         # Nobody waits for it: where rules cannot be read, clusters come up all the same.
@@ -130,6 +136,8 @@ class Operator:
         listings = self._supplies.listings
         self._probes.add_ready("releases", partial(listings.problem, self._supplies.choice.default.address))
         self._metrics.watch_failing_sources(listings.failing)
+        if self._elector is not None:
+            self._probes.add_ready("leader election", self._elector.problem)
 
     @property
     def source(self) -> str:
@@ -141,9 +149,17 @@ class Operator:
         services: dict[str, Callable[[], Awaitable[None]]] = {
             f"{name} informer": informer.run for name, informer in self._informers.items()
         }
-        services |= {f"{name} controller": self._after_sync(host.run) for name, host in self._hosts.items()}
-        services["unreadable objects"] = self._unreadable.run
+        elector = self._elector
+        writers = {f"{name} controller": host.run for name, host in self._hosts.items()}
+        for name, write in writers.items():
+            services[name] = self._after_sync(write if elector is None else elector.while_held(write))
+        services["unreadable objects"] = (
+            self._unreadable.run if elector is None else elector.while_held(self._unreadable.run)
+        )
         services["watchdog"] = Watchdog(self._metrics).run
+        if elector is not None:
+            # A replica that cannot read what it needs would only keep others from working.
+            services["leader election"] = self._after_sync(elector.run)
         services["compatibilityrule informer"] = self._rule_informer.run
         services["release collection"] = self._after_sync(self._collect_releases)
         services["provider informers"] = self._run_provider_informers
@@ -164,12 +180,19 @@ class Operator:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._pool.close)
             stack.push_async_callback(self._client.close)
-            stack.push_async_callback(self._admission_client.close)
+            stack.push_async_callback(self._webhook_client.close)
             stack.push_async_callback(self._workloads.close)
             stack.push_async_callback(self._renderer.close)
             stack.push_async_callback(self._supplies.close)
             if self._webhooks is not None:
                 stack.push_async_callback(self._webhooks.close)
+
+    def _build_elector(self, connection: Connection) -> Elector | None:
+        settings = self._settings.election
+        self._metrics.leader.set(settings is None)
+        if settings is None:
+            return None
+        return build_elector(settings, connection, self._pool, COMPONENT, self._metrics.leader.set)
 
     def _informer(
         self, group: str, kind: str, indexes: Mapping[str, Callable[[Manifest], list[str]]] | None = None
@@ -311,11 +334,11 @@ class Operator:
             return None
         return Webhooks(
             settings,
-            home=webhook_namespace(settings, SERVICE_ACCOUNT),
-            client=self._admission_client,
+            home=webhook_namespace(settings),
+            client=self._webhook_client,
             informers=self._informers,
             supplies=self._supplies,
-            events=self._events,
+            events=EventRecorder(self._webhook_client, COMPONENT),
             rules=self._rules,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
@@ -40,3 +41,13 @@ class SystemClock:
 
 
 SYSTEM_CLOCK: Final[Clock] = SystemClock()
+
+
+def seconds_since_boot() -> float:
+    """Return seconds that also pass while the machine is suspended, unlike those of ``Clock.monotonic``.
+
+    Leases need it: others go on counting. A virtual machine that its host stops may not count at all; no clock inside
+    it can tell.
+    """
+    # macOS has no CLOCK_BOOTTIME; its CLOCK_MONOTONIC counts a suspension.
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

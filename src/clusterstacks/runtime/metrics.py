@@ -65,6 +65,9 @@ class Metrics:
         self.workers_busy = Gauge(
             "clusterstacks_workers_busy", "Workers in a reconcile.", ("controller",), registry=self.registry
         )
+        self.leader = Gauge(
+            "clusterstacks_leader", "1 while this process may write, 0 while another one does.", registry=self.registry
+        )
         self._requests = Counter(
             "clusterstacks_api_requests",
             "Answers of API servers by HTTP method and status code.",

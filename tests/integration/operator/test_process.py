@@ -36,6 +36,8 @@ async def process(world: World, program: tuple[str, ...], **flags: object) -> As
         "release-dir": world.releases,
         "cache-dir": world.cache,
         "namespace": world.namespace,
+        "leader-elect-namespace": world.namespace,
+        "leader-elect-identity": "test",
         "metrics-bind-address": 0,
         "health-probe-bind-address": 0,
     }

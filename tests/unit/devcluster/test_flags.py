@@ -102,4 +102,6 @@ def test_the_operator_accepts_the_flags_it_is_started_with(bench: components.Wor
     process = components.operator(bench, server, 20_005, bench.state.root)
     arguments = process.command.argv[3:]
 
-    assert settings.parse_settings(arguments).probe_address == ("127.0.0.1", 20_005)
+    parsed = settings.parse_settings(arguments)
+    assert parsed.probe_address == ("127.0.0.1", 20_005)
+    assert (parsed.election.namespace, parsed.election.identity) == ("default", "csctl-dev")

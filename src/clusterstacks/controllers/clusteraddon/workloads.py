@@ -18,6 +18,7 @@ from clusterstacks.kube.kubeconfig import parse_secret_kubeconfig
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
+    from clusterstacks.kube.gate import WriteGate
     from clusterstacks.kube.transport import Pool
 
 KUBECONFIG_TYPE = "cluster.x-k8s.io/secret"
@@ -77,12 +78,13 @@ class Workloads:
     """One client per workload cluster, replaced when its kubeconfig changes.
 
     The Secret ``<cluster>-kubeconfig`` is read at every call: certificates in it are renewed by the control plane
-    provider, and a cache of Secrets would need the right to list all of them.
+    provider, and a cache of Secrets would need the right to list all of them. Writes pass the ``gate``.
     """
 
-    def __init__(self, management: Client, pool: Pool) -> None:
+    def __init__(self, management: Client, pool: Pool, gate: WriteGate | None = None) -> None:
         self._management = management
         self._pool = pool
+        self._gate = gate
         self._connected: dict[ObjectKey, _Connected] = {}
         self._rest_until: dict[ObjectKey, float] = {}
 
@@ -114,7 +116,10 @@ class Workloads:
         if known is None or known.revision != revision:
             await self._disconnect(cluster)
             connection = parse_secret_kubeconfig(_kubeconfig(secret, name), origin=f"Secret {name}")
-            known = _Connected(revision, Client(connection, self._pool, budget=BUDGET, bounds=WORKLOAD_BOUNDS))
+            known = _Connected(
+                revision,
+                Client(connection, self._pool, budget=BUDGET, bounds=WORKLOAD_BOUNDS, gate=self._gate),
+            )
             self._connected[cluster] = known
         try:
             async with asyncio.timeout(READY_DEADLINE.total_seconds()):

@@ -1,0 +1,51 @@
+"""The operator as it is, with a lease that lasts as long as a test wants, and that stops itself at the worst moment.
+
+Run as ``python -m tests.support.brief_operator DURATION DEADLINE RETRY FILE <operator's arguments>``. As soon as FILE
+exists, the process removes it and stops itself by SIGSTOP where it has everything to send a write: the connection, the
+headers and the body, one step before the gate is looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.kube.gate import GuardedBody
+from clusterstacks.operator import election, wiring
+from clusterstacks.operator.main import main
+from clusterstacks.runtime.leases import Terms
+
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractStreamWriter
+
+    from clusterstacks.operator.election import ElectionSettings
+    from clusterstacks.runtime.elector import Elector
+
+
+def run(terms: Terms, file: Path) -> None:
+    """Run the operator; nothing but the terms differs until the file exists."""
+    write = GuardedBody.write_with_length
+
+    async def stopping(self: GuardedBody, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        if self._gate is not None and os.path.exists(file):  # noqa: ASYNC240, PTH110 - it takes microseconds
+            os.unlink(file)  # noqa: PTH108 - as above
+            os.kill(os.getpid(), signal.SIGSTOP)
+        await write(self, writer, content_length)
+
+    GuardedBody.write_with_length = stopping  # type: ignore[method-assign]  # the point of this program
+    build = election.build_elector
+
+    def build_brief(settings: ElectionSettings, *rest: Any) -> Elector:
+        return build(replace(settings, terms=terms), *rest)
+
+    wiring.build_elector = build_brief  # type: ignore[attr-defined, assignment]  # the point of this program
+    main()
+
+
+if __name__ == "__main__":
+    duration, deadline, retry, file = (sys.argv.pop(1) for _ in range(4))
+    run(Terms(int(duration), float(deadline), float(retry)), Path(file))

@@ -1,0 +1,99 @@
+"""Who may take a lease, and when a holder gives up: the rules of client-go, case by case."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterstacks.runtime.leases import (
+    Decision,
+    Lost,
+    Record,
+    Renew,
+    Sighting,
+    Take,
+    Terms,
+    Wait,
+    decide,
+    read_record,
+    record_spec,
+    released,
+    sight,
+    taken,
+)
+
+NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+STAMP = "2026-01-31T12:00:00.000000Z"
+EARLIER = "2026-01-31T11:00:00.000000Z"
+OTHERS = Record("other", 15, EARLIER, EARLIER, 3)
+OURS = Record("we", 15, EARLIER, EARLIER, 3)
+FREE = Record("", 1, EARLIER, EARLIER, 3)
+
+CASES: dict[str, tuple[Sighting | None, float | None, float, Decision]] = {
+    "there is no lease": (None, None, 0, Take()),
+    "it is free": (Sighting(FREE, 100), None, 100, Take()),
+    "another one holds it": (Sighting(OTHERS, 100), None, 100, Wait("other", 115)),
+    "it has not changed for almost its duration": (Sighting(OTHERS, 100), None, 114.9, Wait("other", 115)),
+    "it has not changed for its duration": (Sighting(OTHERS, 100), None, 115, Take()),
+    "the duration in the record counts": (Sighting(Record("other", 60), 100), None, 115, Wait("other", 160)),
+    "a record without duration does not last": (Sighting(Record("other"), 100), None, 100, Take()),
+    "it is ours from before a restart": (Sighting(OURS, 100), None, 100, Take()),
+    "we hold it": (Sighting(OURS, 100), 110, 100, Renew(110)),
+    "we hold it almost for too long": (Sighting(OURS, 100), 110, 109.9, Renew(110)),
+    "we could not renew it": (Sighting(OURS, 100), 110, 110, Lost("it could not be renewed in time")),
+    "we were stopped for long": (Sighting(OURS, 100), 110, 1000, Lost("it could not be renewed in time")),
+    "another one took it from us": (Sighting(OTHERS, 100), 110, 100, Lost("other took it")),
+    "somebody emptied it": (Sighting(FREE, 100), 110, 100, Lost("it was released by another process")),
+    "somebody deleted it": (None, 110, 100, Renew(110)),
+}
+
+
+@pytest.mark.parametrize(("seen", "held_until", "now", "decision"), CASES.values(), ids=CASES)
+def test_decisions(seen: Sighting | None, held_until: float | None, now: float, decision: Decision) -> None:
+    assert decide(seen, "we", held_until, now) == decision
+
+
+def test_only_a_change_of_the_record_counts_as_renewal() -> None:
+    first = sight(None, OTHERS, 1)
+    assert sight(first, OTHERS, 5) == Sighting(OTHERS, 1)
+    assert sight(first, taken(OTHERS, "other", Terms(), NOW), 5).since == 5
+
+
+def test_a_change_of_the_holder_is_counted_and_a_renewal_is_not() -> None:
+    assert taken(None, "we", Terms(), NOW) == Record("we", 15, STAMP, STAMP, 0)
+    assert taken(FREE, "we", Terms(), NOW) == Record("we", 15, STAMP, STAMP, 4)
+    assert taken(OTHERS, "we", Terms(), NOW) == Record("we", 15, STAMP, STAMP, 4)
+    assert taken(OURS, "we", Terms(), NOW) == Record("we", 15, EARLIER, STAMP, 3)
+
+
+def test_a_released_lease_is_free_and_keeps_its_count() -> None:
+    given_back = released(OURS, NOW)
+    assert given_back == Record("", 1, STAMP, STAMP, 3)
+    assert decide(Sighting(given_back, 0), "other", None, 0) == Take()
+
+
+@pytest.mark.parametrize("lease", [{}, {"spec": None}, {"spec": {}}, {"spec": {"holderIdentity": None}}])
+def test_a_lease_that_says_nothing_is_free(lease: dict[str, object]) -> None:
+    assert read_record(lease) == Record()
+
+
+records = st.builds(Record, st.text(max_size=3), st.integers(0, 60), st.text(), st.text(), st.integers(0))
+
+
+@given(records)
+def test_what_is_written_is_read_back(record: Record) -> None:
+    assert read_record({"spec": record_spec(record)}) == record
+
+
+moments = st.floats(0, 100)
+
+
+@given(st.builds(Sighting, records, moments), st.text(max_size=3), st.none() | moments, moments, moments)
+def test_time_only_takes_away(seen: Sighting, we: str, held: float | None, now: float, later: float) -> None:
+    """A lease that is lost stays lost, and one that may be taken may be taken later, if nothing else happens."""
+    before, after = decide(seen, we, held, min(now, later)), decide(seen, we, held, max(now, later))
+    order = (Renew, Lost) if held is not None else (Wait, Take)
+    assert order.index(type(before)) <= order.index(type(after))
