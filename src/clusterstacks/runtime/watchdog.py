@@ -14,10 +14,14 @@ if TYPE_CHECKING:
 
     from clusterstacks.runtime.metrics import Metrics
 
-BEAT_SECONDS: Final = 0.1
-"""Between two beats. A stall is measured too short by this at most; the beats take less than 0.1 % of a core."""
+BEAT_SECONDS: Final = 0.25
+"""Between two beats. A stall is measured too short by this at most; with ten beats a second an idle operator would need
+five times its CPU time."""
 
-WORTH_A_LINE: Final = 0.25
+LOOK_SECONDS: Final = 0.5
+"""Between two looks of the thread; beats and looks together take some 0.05 % of a core."""
+
+WORTH_A_LINE: Final = 0.5
 """Seconds from which on a stall is logged (arbitrary; probes and webhooks bear with seconds)."""
 
 PACKAGE: Final = "clusterstacks"
@@ -65,7 +69,7 @@ class Watchdog:
             )
 
     def _watch(self, loop: asyncio.AbstractEventLoop, thread: int) -> None:
-        while not self._stopped.wait(BEAT_SECONDS):
+        while not self._stopped.wait(LOOK_SECONDS):
             if time.monotonic() - self._beat > 2 * BEAT_SECONDS and not self._culprit:
                 frame = sys._current_frames().get(thread)  # noqa: SLF001  # documented, in spite of its name
                 task = asyncio.current_task(loop)
