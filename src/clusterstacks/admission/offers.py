@@ -21,7 +21,7 @@ class Offer:
     """What the ClusterStack of a class can serve.
 
     Args:
-        made_for: The Kubernetes version the class's release states in its status.
+        made_for: The Kubernetes version the class's release states in its status; empty where it is not known yet.
         policy: ``spec.compatibility``.
         candidates: Releases of the class's provider and stack whose facts are known, by name.
         listed: Further ones that the source of a ClusterStack has: for advice, nothing is decided by them.
@@ -39,7 +39,9 @@ class Offers(Protocol):
     """Who knows the releases."""
 
     async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> Offer | None:
-        """Return what can be served to a Cluster; None where the release is unknown or nothing is known of it yet.
+        """Return what can be served to a Cluster; None where no ClusterStack has or could have the release.
+
+        A release of the class that is not among the candidates is in ``lacking``: its facts are not known yet.
 
         Args:
             namespace: Of the class.

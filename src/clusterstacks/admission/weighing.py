@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.admission.reviews import Operation
 from clusterstacks.api.clusterapi import cluster_view, topology_variables
@@ -11,6 +11,7 @@ from clusterstacks.domain.admission.answers import ALLOWED, Answer, warned
 from clusterstacks.domain.admission.bundles import judge_bundle, judge_entry, judge_move_between
 from clusterstacks.domain.admission.clusters import Decision, Unservable, Was, Write, decide, kubernetes_of, setup_of
 from clusterstacks.domain.admission.laws import other_stack
+from clusterstacks.domain.admission.policy import ESCAPE_ANNOTATION, Policy
 from clusterstacks.domain.admission.ranged import Before, Setup
 from clusterstacks.domain.decoupling import (
     ADDON_ANNOTATION,
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.domain.verdicts import Upstream
     from clusterstacks.domain.versions import KubernetesVersion
+
+
+RETRY_SECONDS: Final = 10
+"""When to try an update again whose facts are not known yet. Arbitrary: releases are downloaded within seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,7 @@ async def weigh(review: Review, known: Knowledge) -> tuple[Decision, Case | None
         return Decision(Answer(refusal)), None
     offer = await known.offers.offer(new.view.class_namespace, new.release, (wanted | before) - {new.release})
     if offer is None or new.release not in offer.candidates:
-        return Decision(_of_unknown(new, old)), None
+        return Decision(_of_unknown(review, new, old, offer)), None
     if offer.candidates[new.release].is_bundle:
         return Decision(_of_bundle(new, old, offer)), None
     return _of_ranges(new, old, offer, known)
@@ -103,13 +108,23 @@ async def _not_offered(
     return await offers.refused(new.view, fresh) if fresh else ""
 
 
-def _of_unknown(new: Asked, old: Asked | None) -> Answer:
+def _of_unknown(review: Review, new: Asked, old: Asked | None, offer: Offer | None) -> Answer:
+    """Answer where the facts of the class's release are not known yet.
+
+    A new Cluster is let through, as Cluster and ClusterStack are often applied together, and a condition judges it
+    later. An update has to wait: an upgrade that must not be cannot be undone.
+    """
     if old is not None and (refusal := other_stack(old.release, new.release)):
         return Answer(refusal)
-    return warned(
-        f"nothing is known of release {new.release} of class {new.view.class_key} yet, so this Cluster is "
-        "let through without a look at its versions"
-    )
+    why = offer.lacking.get(new.release, "") if offer is not None else ""
+    unknown = f"nothing is known of release {new.release} of class {new.view.class_key} yet"
+    if review.operation is not Operation.UPDATE or offer is None or offer.policy is Policy.PERMISSIVE:
+        return warned(f"{unknown}, so this Cluster is let through without a look at its versions")
+    refusal = f"{unknown}: {why}" if why else unknown
+    if reason := new.view.annotations.get(ESCAPE_ANNOTATION, "").strip():
+        let_through = f"allowed because of annotation {ESCAPE_ANNOTATION} ({reason})"
+        return Answer(warnings=(let_through, refusal), excused=f"{refusal}; {let_through}")
+    return Answer(f"{refusal}; try again in {RETRY_SECONDS} s")
 
 
 def _of_ranges(new: Asked, old: Asked | None, offer: Offer, known: Knowledge) -> tuple[Decision, Case | None]:

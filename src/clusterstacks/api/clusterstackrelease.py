@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool
 
+from clusterstacks.api import releasefacts
 from clusterstacks.api.meta import (
     LIST_LENGTH,
     Condition,
@@ -38,6 +39,11 @@ class ClusterStackReleaseStatus(Model):
         default="", description="Kubernetes version the release is made for, for example v1.35.4."
     )
     digest: Name = Field(default="", description="Digest of the release's files, sha256:<hex>.")
+    facts: Annotated[str, Field(max_length=releasefacts.MAX_BYTES)] = Field(
+        default="",
+        description="Versions in the release's metadata.yaml and compatibility.yaml, as one line of JSON: Clusters are "
+        "judged by them, and 'csctl plan' reads them.",
+    )
     signed_by: tuple[Name, ...] = Field(
         default=(),
         max_length=MAX_SIGNERS,

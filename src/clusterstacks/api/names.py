@@ -92,6 +92,8 @@ class ReleaseCondition(StrEnum):
     """A key its ClusterStack trusts signed the release; absent where no keys are named (ours)."""
     DEPENDENCIES_RESOLVED = "ChartDependenciesResolved"
     """The charts that its charts depend on are there; absent where the release holds them itself (ours)."""
+    FACTS_KEPT = "FactsKept"
+    """The status holds what the release states about versions; absent where it does (ours)."""
 
 
 class AddonCondition(StrEnum):
@@ -154,6 +156,8 @@ class EventReason(StrEnum):
     """Every condition of an object holds (ours)."""
     OBJECTS_KEPT = "ObjectsKept"
     """Objects that were to go stay in the cluster, with the reason (ours)."""
+    STATUS_PRUNED = "StatusFieldsPruned"
+    """The CustomResourceDefinition does not have fields of the status, so the API server drops them (ours)."""
     INCOMPATIBLE_ALLOWED = "IncompatibleAllowed"
     """An annotation of a Cluster let through what the ranges forbid (ours)."""
 

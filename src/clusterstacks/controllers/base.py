@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import logging
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.names import PAUSED_ANNOTATION
+from clusterstacks.api.names import PAUSED_ANNOTATION, EventReason
 from clusterstacks.controllers.announcing import announce
 from clusterstacks.domain.conditions import Condition, Severity, from_documents, ready_summary, to_documents, updated
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, outcome_of
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder
 
+
+log = logging.getLogger(__name__)
 
 STALLED_RECHECK = timedelta(minutes=5)
 """A change wakes the reconciler; this is for what no event tells of, e.g. a right that was granted meanwhile. As the Go
@@ -120,7 +123,7 @@ class StatusReconciler:
 
     Where the work ends with None the object is to be left alone for now, and nothing is written to it. ``advisory``
     names the conditions that do not count for Ready. A patch that changed nothing, because the CRD prunes its fields
-    (as the Go operator's does with ours), is not sent again.
+    (as the Go operator's does with ours), is not sent again, and the fields are reported once.
     """
 
     group: str
@@ -132,6 +135,8 @@ class StatusReconciler:
     advisory: frozenset[str] = frozenset()
     _pruned: dict[ObjectKey, Manifest] = field(default_factory=dict, init=False)
     """By object, the last patch of its status that changed nothing."""
+    _reported: set[str] = field(default_factory=set, init=False)
+    """Fields that are known to be dropped."""
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:
         """Reconcile one object.
@@ -171,12 +176,27 @@ class StatusReconciler:
         if after is None:
             draft.released = True  # it went meanwhile: nobody is left to be told
             return
-        if after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]:
+        unchanged = after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+        if unchanged:
             self._pruned[draft.key] = patch
         else:
             self._pruned.pop(draft.key, None)
         draft.manifest = after
         await announce(self.events, before, after)
+        await self._report_pruned(after, set(patch) if unchanged else pruned_fields(patch, after))
+
+    async def _report_pruned(self, manifest: Manifest, fields: set[str]) -> None:
+        """Name fields that the API server drops, once each: what they say is lost until the CRD has them."""
+        if not fields - self._reported:
+            return
+        self._reported.update(fields)
+        names = ", ".join(f"status.{name}" for name in sorted(fields))
+        message = (
+            f"the CustomResourceDefinition of {self.kind} does not have all fields of {names}, so the API server drops "
+            "them: run 'csctl crds | kubectl apply --server-side --force-conflicts -f -'"
+        )
+        log.warning("%s", message)
+        await self.events.record(manifest, "Warning", EventReason.STATUS_PRUNED, message)
 
     async def _patch_status(self, manifest: Manifest, patch: Manifest) -> Manifest | None:
         """Write to this very object; None when it went, also when another one has taken its name."""
@@ -196,6 +216,12 @@ class StatusReconciler:
             if live is None or live["metadata"]["uid"] != metadata["uid"]:
                 return None
             return await self._patch_status(live, patch)
+
+
+def pruned_fields(patch: Manifest, after: Manifest) -> set[str]:
+    """Return the fields of a status that were sent and are not in the object that the API server returned."""
+    kept = after.get("status") or {}
+    return {name for name, value in patch.items() if value is not None and name not in kept}
 
 
 def requeue_of(outcome: Outcome) -> timedelta | None:

@@ -14,6 +14,8 @@ from clusterstacks.domain.semver import SemVer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from clusterstacks.domain.objects import Manifest
+
 FILE = "compatibility.yaml"
 API_VERSION = "compatibility.clusterstack.x-k8s.io/v1alpha1"
 
@@ -187,6 +189,68 @@ def parse_rule(document: object, *, file: str) -> Rule:
         SpecError: A field is missing, unknown or wrong; the message names it.
     """
     return _rule(Node(document, file))
+
+
+def write_compatibility(stated: Compatibility) -> Manifest:
+    """Return the document that :func:`parse_compatibility` reads as ``stated``; what has its default is left out."""
+    document = {
+        "apiVersion": API_VERSION,
+        "kubernetes": stated.kubernetes.text,
+        "components": [_component_document(one) for one in stated.components],
+        "rules": [_rule_document(one) for one in stated.rules],
+    }
+    return _set(document)
+
+
+def _component_document(component: Component) -> Manifest:
+    upgrade = component.upgrade
+    return _set(
+        {
+            "name": component.name,
+            "addon": component.addon,
+            "version": component.text,
+            "kubernetes": component.kubernetes.text if component.kubernetes is not None else None,
+            "kind": component.kind,
+            "requires": _range_texts(component.requires),
+            # A step of 0 minors is a rule of its own.
+            "upgrade": {
+                **({} if upgrade.max_minor_step is None else {"maxMinorStep": upgrade.max_minor_step}),
+                **({"downgrade": True} if upgrade.downgrade else {}),
+            },
+            "source": component.source,
+        }
+    )
+
+
+def _rule_document(rule: Rule) -> Manifest:
+    when = rule.when
+    circumstances = {
+        "kubernetes": when.kubernetes.text if when.kubernetes is not None else None,
+        "components": _range_texts(when.components),
+        "provider": when.provider,
+        "clusterLabels": dict(when.labels),
+        "variables": dict(when.variables),
+    }
+    return _set(
+        {
+            "id": rule.id,
+            "when": _set(circumstances),
+            "severity": rule.severity.value,
+            "message": rule.message,
+            "way": rule.way,
+            "overrides": list(rule.overrides),
+            "source": rule.source,
+        }
+    )
+
+
+def _range_texts(ranges: Mapping[str, Range]) -> dict[str, str]:
+    return {name: one.text for name, one in ranges.items()}
+
+
+def _set(document: Manifest) -> Manifest:
+    """Leave out fields without a value."""
+    return {key: value for key, value in document.items() if value not in (None, "", [], {})}
 
 
 def _component(node: Node) -> Component:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.admission.offers import Offer
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.api.names import GROUP, Kind
+from clusterstacks.api.names import DIGEST_ANNOTATION, GROUP, Kind
 from clusterstacks.api.reading import mapping, mappings, text
+from clusterstacks.api.releasefacts import facts_text, read_facts
 from clusterstacks.controllers.clusterstack.reconciler import subscription_of
 from clusterstacks.controllers.sources.pins import Pins
 from clusterstacks.domain.admission.policy import Policy
@@ -20,6 +21,7 @@ from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.planning.world import Candidate
 from clusterstacks.fleet.owners import leading_stack
+from clusterstacks.runtime.store import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -33,12 +35,15 @@ if TYPE_CHECKING:
     from clusterstacks.releases.release import Release
     from clusterstacks.runtime.store import Store
 
+MOST_STATED: Final = 1024
+"""ClusterStackReleases whose facts stay in memory as they were read. Arbitrary: more than there are releases in use."""
+
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseOffers:
-    """Answers admission from what the informers and the disk have; a source is asked for what nobody has only.
+    """Answers admission from the status of ClusterStackReleases, then from the disk; last, a source is asked.
 
     Args:
         client: The management cluster: classes may come from a namespace nobody watches here.
@@ -58,13 +63,14 @@ class ReleaseOffers:
     listings: Listings
     statements: Statements
     _known: dict[tuple[ReleaseName, str], Candidate] = field(default_factory=dict)
+    _stated: dict[ObjectKey, tuple[str, Candidate | None]] = field(default_factory=dict)
+    """By ClusterStackRelease, the facts of its status as text and as they were read."""
 
     async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> Offer | None:
         """Return what can be served; see :class:`~clusterstacks.admission.offers.Offers`."""
         own = await self._find(ObjectKey(namespace, release.release))
-        made_for = text(own, "status", "kubernetesVersion") if own is not None else ""
-        if own is None or not made_for:
-            return None
+        if own is None:
+            return self._not_created(namespace, release)
         manifests = {release: own, **self._siblings(namespace, release)}
         candidates: dict[ReleaseName, Candidate] = {}
         for name, manifest in manifests.items():
@@ -72,12 +78,17 @@ class ReleaseOffers:
             if found is not None:
                 candidates[name] = found
         lacking: dict[ReleaseName, str] = {}
-        for name in sorted(set(wanted) - candidates.keys()):
+        if release not in candidates and not mapping(own, "metadata", "annotations").get(DIGEST_ANNOTATION):
+            lacking[release] = "it has not been downloaded yet"
+        for name in sorted({release, *wanted} - candidates.keys() - lacking.keys()):
             brought = await self._bring(name, namespace)
             if isinstance(brought, Candidate):
                 candidates[name] = brought
             else:
                 lacking[name] = brought
+        made_for = text(own, "status", "kubernetesVersion")
+        if not made_for and release in candidates:
+            made_for = candidates[release].kubernetes.text
         return Offer(made_for, await self._policy(own), candidates, self._advised(namespace, release), lacking)
 
     async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:
@@ -105,6 +116,17 @@ class ReleaseOffers:
                 found[name] = manifest
         return found
 
+    def _not_created(self, namespace: str, release: ReleaseName) -> Offer | None:
+        """Name the ClusterStack that could create a release which is not there; None where there is none."""
+        for stack in self._stacks(namespace, release):
+            if stack.spec.kubernetes_version == str(release.kubernetes):
+                why = (
+                    f"ClusterStack {stack.key} has not created its ClusterStackRelease; correct the class, or add "
+                    f"{release.version} to spec.versions"
+                )
+                return Offer("", stack.spec.compatibility, lacking={release: why})
+        return None
+
     async def _find(self, key: ObjectKey) -> Manifest | None:
         known = self.releases.get(key)
         if known is not None:
@@ -112,7 +134,10 @@ class ReleaseOffers:
         return await self.client.find(await self.client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE), *reversed(key))
 
     async def _candidate(self, name: ReleaseName, manifest: Manifest) -> Candidate | None:
-        """Return what is known of a ClusterStackRelease; None until this process has it on disk."""
+        """Return what is known of a ClusterStackRelease, by its status or the disk; None where neither has it."""
+        stated = self._of_status(manifest)
+        if stated is not None:
+            return stated
         try:
             pins = Pins.of(manifest)
             if not pins.digest:
@@ -127,6 +152,19 @@ class ReleaseOffers:
             log.debug("Release %s says nothing to admission: %s", name, error)
             return None
         return self._known[key]
+
+    def _of_status(self, manifest: Manifest) -> Candidate | None:
+        """Return the facts in the status; they are read again only where they changed."""
+        key, written = key_of(manifest), facts_text(manifest)
+        if not written:
+            self._stated.pop(key, None)
+            return None
+        known = self._stated.get(key)
+        if known is None or known[0] != written:
+            if len(self._stated) >= MOST_STATED:
+                self._stated.clear()
+            known = self._stated[key] = (written, read_facts(manifest))
+        return known[1]
 
     async def _bring(self, name: ReleaseName, namespace: str) -> Candidate | str:
         """Return what is known of a release that is not on disk; a text says why it cannot be served, or not yet."""

@@ -28,6 +28,7 @@ from clusterstacks.controllers.clusteraddon.rolling import Rolling
 from clusterstacks.controllers.clusteraddon.workloads import Workloads
 from clusterstacks.controllers.clusterstack.reconciler import StackReconciler
 from clusterstacks.controllers.clusterstack.releases import OwnedReleases
+from clusterstacks.controllers.clusterstackrelease.facts import FactsInStatus
 from clusterstacks.controllers.clusterstackrelease.reconciler import ReleaseReconciler
 from clusterstacks.controllers.clusterstackrelease.vigilance import ADVISORY, Vigilance
 from clusterstacks.controllers.providers import ProviderObjects
@@ -248,6 +249,7 @@ class Operator:
             client=self._client,
             supply=self._release_supply,
             vigilance=self._vigilance,
+            facts=FactsInStatus(supply=self._release_supply),
             renderer=self._renderer,
             applier=Applier(self._client, extra_kinds=[GroupKind.parse(kind) for kind in self._settings.class_kinds]),
             providers=ProviderObjects(

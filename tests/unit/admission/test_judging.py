@@ -18,11 +18,13 @@ from clusterstacks.admission.ours import OwnKinds
 from clusterstacks.admission.reviews import Operation, Review
 from clusterstacks.admission.rules import ProviderRules
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
+from clusterstacks.domain.admission.policy import Policy
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.planning.facts import kubernetes_fact
 from clusterstacks.domain.providerrefs import DEFAULT_KINDS
 from clusterstacks.domain.verdicts import NOTHING_KNOWN
+from clusterstacks.domain.versions import StackVersion
 from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.runtime.store import Change, Store, key_of
@@ -180,6 +182,41 @@ async def test_an_unknown_release_is_let_through_with_a_warning(adviser: Adviser
 
     assert answer.allowed
     assert "nothing is known of release p-s-1-35-v77" in answer.warnings[0]
+
+
+@dataclass
+class Unread(Given):
+    """A namespace whose release v77 is there, and is not on disk."""
+
+    policy: Policy = Policy.RANGE
+
+    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> Offer | None:
+        if release.version != StackVersion(77):
+            return await super().offer(namespace, release, wanted)
+        return Offer("", self.policy, lacking={release: "it is being fetched for the first time"})
+
+
+async def test_live_h1_an_update_to_facts_that_are_not_known_yet_is_to_be_tried_again(adviser: Adviser) -> None:
+    unread = Unread()
+
+    moved = await judged(adviser, cluster("p-s-1-35-v77"), cluster(), given=unread)
+    created = await judged(adviser, cluster("p-s-1-35-v77"), given=unread)
+    same = await judged(adviser, cluster("p-s-1-35-v77"), cluster("p-s-1-35-v77"), given=unread)
+    excused = await judged(adviser, cluster("p-s-1-35-v77", **{"allow-incompatible": "tried"}), cluster(), given=unread)
+    permissive = await judged(adviser, cluster("p-s-1-35-v77"), cluster(), given=Unread(policy=Policy.PERMISSIVE))
+
+    assert moved.refusal == (
+        "nothing is known of release p-s-1-35-v77 of class stacks/p-s-1-35-v77 yet: it is being fetched for the first "
+        "time; try again in 10 s"
+    )
+    assert created.allowed
+    assert "nothing is known of release p-s-1-35-v77" in created.warnings[0]
+    assert same.allowed
+    assert not same.warnings
+    assert excused.allowed
+    assert "nothing is known" in excused.excused
+    assert permissive.allowed
+    assert permissive.warnings
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from tests.support.fake_api import FakeApi
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    import pytest
+
 ADDONS = Resource(GROUP, "v1alpha1", Kind.CLUSTER_ADDON.value, "clusteraddons", namespaced=True)
 KEY = ObjectKey("team", "cluster-addon-one")
 
@@ -114,7 +116,9 @@ async def test_another_object_of_the_name_gets_nothing_of_the_first_ones_status(
     assert "status" not in api.objects(ADDONS)[KEY]
 
 
-async def test_sec_5_a_patch_that_a_server_prunes_is_sent_once() -> None:
+async def test_sec_5_a_patch_that_a_server_prunes_is_sent_once_and_reported_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """As the CRDs of the Go operator do with the fields they do not have."""
     api, looks = FakeApi(ADDONS), 0
     await api.create(ADDONS, addon())
@@ -142,6 +146,9 @@ async def test_sec_5_a_patch_that_a_server_prunes_is_sent_once() -> None:
     # The first one writes the condition Ready, the second finds that the rest is not kept; the fifth has other news.
     assert writes == [1, 1, 0, 0, 1, 0]
     assert "admitted" not in api.objects(ADDONS)[KEY]["status"]
+    reports = [record.message for record in caplog.records if "csctl crds" in record.message]
+    assert len(reports) == 1
+    assert "CustomResourceDefinition of ClusterAddon does not have all fields of status.admitted" in reports[0]
     await api.delete(ADDONS, KEY.name, KEY.namespace)
     await frame_.reconcile(KEY)
     assert not frame_._pruned

@@ -9,8 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.api import yaml
-from clusterstacks.domain.compatibility import Severity, UpgradeRule, parse_compatibility
+from clusterstacks.domain.compatibility import (
+    Compatibility,
+    Component,
+    Severity,
+    UpgradeRule,
+    parse_compatibility,
+    write_compatibility,
+)
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.ranges import Range
 from clusterstacks.domain.semver import SemVer
 
 WHOLE = """
@@ -50,6 +58,21 @@ rules:
 
 def document(**changes: Any) -> dict[str, Any]:
     return {**yaml.load(WHOLE, name="compatibility.yaml"), **changes}
+
+
+def test_what_is_written_is_read_as_the_same() -> None:
+    found = parse_compatibility(document())
+
+    assert parse_compatibility(write_compatibility(found)) == found
+
+
+@pytest.mark.parametrize("step", [None, 0, 2])
+@pytest.mark.parametrize("downgrade", [False, True])
+def test_the_way_to_move_is_written_in_full(step: int | None, *, downgrade: bool) -> None:
+    component = Component("cni", SemVer.parse("1.2.3"), "1.2.3", upgrade=UpgradeRule(step, downgrade))
+    stated = Compatibility(Range.parse(">=1.34"), (component,))
+
+    assert parse_compatibility(write_compatibility(stated)) == stated
 
 
 def test_the_whole_file_is_read() -> None:

@@ -27,6 +27,7 @@ from clusterstacks.releases.signing.errors import SignaturesUnclear
 if TYPE_CHECKING:
     from clusterstacks.apply.engine import Applier
     from clusterstacks.controllers.base import Draft
+    from clusterstacks.controllers.clusterstackrelease.facts import FactsInStatus
     from clusterstacks.controllers.clusterstackrelease.vigilance import Vigilance
     from clusterstacks.controllers.providers import ProviderObjects
     from clusterstacks.controllers.sources.supply import Obtained, Supply
@@ -51,7 +52,8 @@ class ReleaseReconciler:
     """Download, verify, wait for the provider, apply the class, wait until Cluster API accepts it.
 
     A release whose objects are all applied is not opened again, so a restart downloads and renders nothing (D56); only
-    provider and class are looked at, and ``ready`` follows them both ways (D19).
+    provider and class are looked at, and ``ready`` follows them both ways (D19). The one exception is a release whose
+    facts the status does not hold.
     """
 
     client: Client
@@ -61,10 +63,12 @@ class ReleaseReconciler:
     applier: Applier
     providers: ProviderObjects
     events: EventRecorder
+    facts: FactsInStatus
 
     async def work(self, draft: Draft) -> Outcome:
         """Do what is next for one release."""
         if draft.deleting:
+            self.facts.forget(draft.key)
             return await delete_release(draft, self.client, self.applier, self.events)
         draft.drop(ReleaseCondition.ASSETS_CLIENT_AVAILABLE)  # left by the Go operator, nobody else would mend it
         with draft.blaming(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
@@ -80,6 +84,8 @@ class ReleaseReconciler:
             release = await self._open(draft, name)
             if release is None:
                 return Waiting(Reason.RELEASE_NOT_DOWNLOADED_YET, f"release {name} is being downloaded", None)
+        else:
+            await self.facts.restore(draft, name)
         refused = await self.vigilance.look(draft, name)
         if refused is not None:
             return refused
@@ -115,6 +121,7 @@ class ReleaseReconciler:
             draft.drop(ReleaseCondition.DEPENDENCIES_RESOLVED)
         draft.status["digest"] = release.digest
         draft.status["kubernetesVersion"] = release.metadata.kubernetes.text
+        self.facts.write(draft, release)
         return release
 
     async def _obtain(self, draft: Draft, name: ReleaseName) -> Obtained | None:

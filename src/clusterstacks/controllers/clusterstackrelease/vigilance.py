@@ -36,8 +36,10 @@ INTERVAL = timedelta(minutes=10)
 SOON = timedelta(minutes=1)
 """How soon to look again for a release that only waits for its signatures. Arbitrary."""
 
-ADVISORY = frozenset({ReleaseCondition.SOURCE_UNCHANGED, ReleaseCondition.SIGNATURE_VERIFIED})
-"""Conditions that tell of the source and not of the release: they do not count for Ready."""
+ADVISORY = frozenset(
+    {ReleaseCondition.SOURCE_UNCHANGED, ReleaseCondition.SIGNATURE_VERIFIED, ReleaseCondition.FACTS_KEPT}
+)
+"""Conditions about the source and about what admission knows: they do not count for Ready."""
 
 _chance = SystemRandom()
 log = logging.getLogger(__name__)

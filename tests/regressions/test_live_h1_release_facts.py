@@ -1,0 +1,133 @@
+"""LIVE-H1: admission decides right after a start with an empty cache, from the status of the ClusterStackReleases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.names import CLUSTER_KIND, Kind
+from tests.support.guarding import guarded, ranged, refusal
+from tests.support.operating import is_ready
+from tests.support.stacks import KUBERNETES
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest
+    from tests.support.operating import World
+
+OLD, NEW = "v1.35.4", "v1.36.1"
+
+
+async def ranged_release(world: World) -> ReleaseName:
+    """A ready release whose class works with 1.36, and whose addon does not."""
+    name, files = ranged(world.stack, "v1", OLD, ">=1.34 <1.37", cilium=("1.17.2", ">=1.30 <1.36"))
+    world.publish(name, files)
+    await world.create(world.stack.manifest(world.namespace, "v1"))
+    await world.release_ready(name)
+    return name
+
+
+async def asked_for(world: World, version: str) -> str:
+    """Ask for a Kubernetes version; the answer, empty when it is accepted."""
+    cluster = await world.get(CLUSTER_KIND, "one")
+    return await refusal(world.patch(cluster, {"spec": {"topology": {"version": version}}}))
+
+
+def elsewhere(world: World) -> None:
+    """Take the source away: nothing but the management cluster can say what a release states."""
+    world.releases.rename(world.releases.with_name("elsewhere"))
+    world.releases.mkdir()
+
+
+def has_facts(manifest: Manifest) -> bool:
+    return is_ready(manifest) and bool(manifest["status"].get("facts"))
+
+
+async def test_live_h1_an_update_outside_the_ranges_is_refused_after_a_start_with_an_empty_cache(world: World) -> None:
+    async with guarded(world):
+        name = await ranged_release(world)
+        await world.cluster("one", name.class_name, version=OLD)
+        before = await asked_for(world, NEW)
+    elsewhere(world)
+
+    async with guarded(world, cache_dir=world.cache.with_name("empty")):
+        after = await asked_for(world, NEW)
+
+    assert "cilium 1.17.2" in before
+    assert "cilium 1.17.2" in after, after
+
+
+async def test_live_h1_a_bundle_is_judged_by_its_status_after_a_start_with_an_empty_cache(world: World) -> None:
+    name = world.stack.release("v1")
+    world.publish(name, world.stack.files("v1", {}))
+    async with guarded(world):
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+        await world.release_ready(name)
+        await world.cluster("one", name.class_name)
+    elsewhere(world)
+
+    async with guarded(world, cache_dir=world.cache.with_name("empty")):
+        told = await asked_for(world, NEW)
+
+    assert f"is for Kubernetes {KUBERNETES} exactly" in told, told
+
+
+async def test_live_h1_missing_facts_are_written_once_and_nothing_else_changes(world: World) -> None:
+    """As after an upgrade from a version that did not keep them."""
+    async with world.operator():
+        name = await ranged_release(world)
+        await world.cluster("one", name.class_name, version=OLD)
+        addon = await world.addons_ready("one", name.class_name)
+    settled = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
+    older = await world.patch(settled, {"status": {"facts": None}}, "status")
+    elsewhere(world)
+
+    async with world.operator() as operator:
+        filled = await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, has_facts)
+        await world.look_again(operator, "clusterstackrelease", filled)
+        after = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
+
+    assert "facts" not in older["status"]
+    assert after["status"] == settled["status"]
+    assert (await world.addon("one"))["metadata"]["resourceVersion"] == addon["metadata"]["resourceVersion"]
+
+
+async def test_live_h1_without_facts_an_update_is_to_be_tried_again_and_a_new_cluster_is_warned_about(
+    world: World,
+) -> None:
+    async with world.operator():
+        name = await ranged_release(world)
+        await world.cluster("one", name.class_name, version=OLD)
+    release = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
+    await world.patch(release, {"status": {"facts": None}}, "status")
+    elsewhere(world)
+
+    async with guarded(world, cache_dir=world.cache.with_name("empty")):
+        told = await asked_for(world, NEW)
+        cluster = await world.get(CLUSTER_KIND, "one")
+        labelled = await refusal(world.patch(cluster, {"metadata": {"labels": {"tier": "prod"}}}))
+        await world.cluster("two", name.class_name, version=OLD)
+        # The release comes back: the refusal ends by itself.
+        world.releases.rmdir()
+        world.releases.with_name("elsewhere").rename(world.releases)
+
+        async def decided() -> bool:
+            return "cilium 1.17.2" in await asked_for(world, NEW)
+
+        await eventually(decided, seconds=20, about="a decision by facts")
+
+    assert f"nothing is known of release {name} of class {world.namespace}/{name.class_name} yet: " in told
+    assert "try again in 10 s" in told
+    assert labelled == ""
+
+
+async def test_live_h1_an_update_to_a_release_that_is_not_created_yet_is_to_be_tried_again(world: World) -> None:
+    async with guarded(world):
+        name = await ranged_release(world)
+        await world.cluster("one", name.class_name, version=OLD)
+        cluster = await world.get(CLUSTER_KIND, "one")
+        later = world.stack.release("v7").class_name
+
+        told = await refusal(world.patch(cluster, {"spec": {"topology": {"classRef": {"name": later}}}}))
+
+    assert "has not created its ClusterStackRelease; correct the class, or add v7 to spec.versions" in told
