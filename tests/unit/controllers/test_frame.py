@@ -121,7 +121,9 @@ async def test_sec_5_a_patch_that_a_server_prunes_is_sent_once() -> None:
     real = api.merge_patch
 
     async def pruning(resource: Resource, name: str, patch: Manifest, namespace: str = "", **how: str) -> Manifest:
-        kept = {key: value for key, value in patch["status"].items() if key not in {"admitted", "observedClusterGeneration"}}
+        kept = {
+            key: value for key, value in patch["status"].items() if key not in {"admitted", "observedClusterGeneration"}
+        }
         return await real(resource, name, {**patch, "status": kept}, namespace, subresource=how["subresource"])
 
     async def admit(draft: Draft) -> Outcome:
