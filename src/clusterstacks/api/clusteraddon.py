@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from pydantic import ConfigDict, Field, JsonValue, StrictBool
+from pydantic import ConfigDict, Field, JsonValue, StrictBool, StrictInt
 
 from clusterstacks.api.meta import (
     LIST_LENGTH,
@@ -105,6 +105,23 @@ class ClusterAddonStatus(Model):
         description="What the Cluster was found to be allowed to use: its class is offered to its namespace, and the "
         "releases are signed where signatures are required. What was admitted stays so; where this is absent, it is "
         "decided anew.",
+    )
+    observed_cluster_generation: StrictInt | None = Field(
+        default=None,
+        ge=0,
+        description="metadata.generation of the Cluster that the conditions are about. Changes of annotations do not "
+        "change it.",
+        json_schema_extra={"format": "int64"},
+    )
+    observed_addon_annotations: Name = Field(
+        default="",
+        description="Digest of the Cluster's annotations about addons that the conditions are about; csctl plan knows "
+        "it in advance.",
+    )
+    observed_kubernetes_version: Name = Field(
+        default="",
+        description="Oldest Kubernetes version that the control plane reported when the conditions were written; the "
+        "version of the Cluster while it reports none.",
     )
     observed_inputs: Name = Field(
         default="", description="Digest of everything the last complete delivery was made from."

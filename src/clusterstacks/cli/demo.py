@@ -85,7 +85,7 @@ async def _planned(
 ) -> Sequence[Manifest]:
     """Print the plan as ``csctl plan`` does, and give its steps."""
     from clusterstacks.cli.management import Management, outlook_of
-    from clusterstacks.cli.plans import answered_live, patch_command, print_steps, print_warnings
+    from clusterstacks.cli.plans import answered_live, live_commands, print_steps, print_warnings
     from clusterstacks.devcluster.demo.ranges import CLUSTER
     from clusterstacks.domain.errors import DependencyError
 
@@ -95,7 +95,7 @@ async def _planned(
     document = found[1]
     with picture.aside():
         print_warnings(document["warnings"])
-        print_steps(document["steps"], lambda patch: patch_command(Management(), CLUSTER, patch))
+        print_steps(document["steps"], live_commands(Management(), CLUSTER))
     steps: Sequence[Manifest] = document["steps"]
     return steps
 

@@ -120,11 +120,24 @@ def status(state: StateDirectory, form: str) -> int:
     header = ("COMPONENT", "VERSION", "PORT", "PID", "MEMORY", "CPU", "STATE")
     output.print_table(header, [_row(component) for component in seen.components])
     memory = output.megabytes(sum(component.memory_bytes for component in seen.components))
-    output.say(f"\n{seen.phase}, {memory} in all, state in {state.root}")
+    output.say(f"\n{seen.phase}: {seen.message}" if seen.message else f"\n{seen.phase}")
+    output.say(f"{memory} in all, state in {state.root}")
     output.say(inspection.WEBHOOK_NOTE)
-    if seen.message:
-        output.say(seen.message)
     return 0 if seen.healthy else output.FAILED
+
+
+@dev.command(short_help="Restart a component.")
+@environment_options
+@click.argument("component", metavar="[COMPONENT]", default="operator")
+@click.option("--fresh-cache", is_flag=True, help="Empty the operator's cache directory, as a new pod finds it.")
+def restart(state: StateDirectory, component: str, *, fresh_cache: bool) -> None:
+    """Restart a component, whether it runs or not, and return once it is ready; the default is the operator."""
+    from clusterstacks.devcluster import restarting
+
+    if state.read() is None:
+        raise _no_environment(state)
+    restarting.ask(state, restarting.Request(component, fresh_cache))
+    output.say(f"{component} was restarted{' with an empty cache' if fresh_cache else ''}")
 
 
 @dev.command(short_help="Print a kubeconfig.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +16,19 @@ from clusterstacks.cli.plans import (
     UNDECIDED,
     answered,
     answered_live,
-    patch_command,
+    live_commands,
     print_document,
     print_refusal,
     print_steps,
     print_warnings,
+    step_commands,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from clusterstacks.domain.objects import Manifest, ObjectKey
+    from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.domain.planning.compiling import Target
     from clusterstacks.domain.planning.world import State
     from clusterstacks.fleet.world import Outlook
@@ -53,6 +53,8 @@ def plan(
     NAMESPACE/CLUSTER is a Cluster of the management cluster, which is asked as kubectl asks it. Every release counts
     that the sources of its ClusterStacks list; their Secrets are read by your own rights. With --from nothing is asked,
     and --releases says which releases there are. Of each release only metadata.yaml and compatibility.yaml are read.
+
+    Each step is printed with its patch and with what to wait for before the next one, as commands of kubectl.
 
     A release as target means its class and exactly its addons; a version means that Kubernetes version, with class and
     addons moved only where needed.
@@ -80,8 +82,7 @@ def _live(outlook: Outlook, management: Management, goal: Target, form: str) -> 
     found = answered_live(outlook, goal)
     if found is None:
         return UNDECIDED
-    key = outlook.cluster.view.key
-    return _print(found[1], form, lambda patch: patch_command(management, key, patch))
+    return _print(found[1], form, live_commands(management, outlook.cluster.view.key))
 
 
 def _offline(file: Path, releases: Path, goal: Target, form: str) -> int:
@@ -95,11 +96,11 @@ def _offline(file: Path, releases: Path, goal: Target, form: str) -> int:
     answer = answered(world, state, goal)
     if answer is None:
         return UNDECIDED
-    return _print(plan_document(world, state, goal, answer), form, _offline_command)
+    return _print(plan_document(world, state, goal, answer), form, _offline_commands)
 
 
-def _offline_command(patch: Manifest) -> str:
-    return f"kubectl patch cluster NAME --type merge --patch {shlex.quote(json.dumps(patch, separators=(',', ':')))}"
+def _offline_commands(step: dict[str, Any]) -> list[str]:
+    return step_commands(step, "NAME", lambda *arguments: shlex.join(["kubectl", *arguments]))
 
 
 def _read_state(path: Path) -> State:
@@ -109,7 +110,7 @@ def _read_state(path: Path) -> State:
     return parse_state(yaml.load(path.read_bytes(), name=path.name), file=path.name)
 
 
-def _print(document: dict[str, Any], form: str, command: Callable[[Manifest], str]) -> int:
+def _print(document: dict[str, Any], form: str, commands: Callable[[dict[str, Any]], list[str]]) -> int:
     refused = document["refused"]
     if form != "text":
         print_document(document, form)
@@ -121,6 +122,6 @@ def _print(document: dict[str, Any], form: str, command: Callable[[Manifest], st
     if not document["steps"]:
         output.say("Nothing is to be done: the cluster is there.")
         return 0
-    print_steps(document["steps"], command)
+    print_steps(document["steps"], commands)
     output.say(f"Cost {document['cost']}: 10 for each step that rolls nodes, 1 for each addon.")
     return 0

@@ -11,7 +11,7 @@ from clusterstacks.cli import output
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from clusterstacks.cli.management import Management
     from clusterstacks.domain.objects import Manifest, ObjectKey
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from clusterstacks.domain.planning.planner import NoWay, Plan
     from clusterstacks.domain.planning.world import State, World
     from clusterstacks.fleet.world import Outlook
+
+NODES_TIMEOUT = "2h"
+ADDONS_TIMEOUT = "15m"
+"""How long printed commands wait; arbitrary, far above what a rollout takes that gets on."""
 
 NO_WAY = 3
 UNDECIDED = 4
@@ -72,6 +76,36 @@ def patch_command(management: Management, cluster: ObjectKey, patch: Manifest) -
     return management.kubectl("patch", *place, "--type", "merge", "--patch", written)
 
 
+def step_commands(
+    step: dict[str, Any], cluster: str, kubectl: Callable[..., str], namespace: Sequence[str] = ()
+) -> list[str]:
+    """Write the commands of a step: its patch, and what to wait for before the next one.
+
+    Args:
+        step: Of the document of a plan.
+        cluster: Name of the Cluster.
+        kubectl: Makes a command of arguments.
+        namespace: The option that names its namespace.
+    """
+    from clusterstacks.api.clusteraddon import addon_name
+
+    commands = []
+    if step["patch"] is not None:
+        written = json.dumps(step["patch"], separators=(",", ":"))
+        commands.append(kubectl("patch", "cluster", *namespace, cluster, "--type", "merge", "--patch", written))
+    for wait in step["waits"]:
+        kind = wait["kind"].lower()
+        name = cluster if kind == "cluster" else addon_name(cluster)
+        timeout = NODES_TIMEOUT if wait["replacesNodes"] else ADDONS_TIMEOUT
+        commands.append(kubectl("wait", kind, *namespace, name, f"--for={wait['for']}", f"--timeout={timeout}"))
+    return commands
+
+
+def live_commands(management: Management, cluster: ObjectKey) -> Callable[[dict[str, Any]], list[str]]:
+    """Return what writes the commands of a step for a live Cluster."""
+    return lambda step: step_commands(step, cluster.name, management.kubectl, ("-n", cluster.namespace))
+
+
 def print_document(document: dict[str, Any], form: str) -> None:
     """Print a document as JSON or YAML."""
     if form == "json":
@@ -88,13 +122,13 @@ def print_warnings(warnings: list[str]) -> None:
         click.echo(f"{click.style('Warning:', fg='yellow')} {output.printable(warning)}", err=True)
 
 
-def print_steps(steps: list[dict[str, Any]], command: Callable[[Manifest], str]) -> None:
-    """Print steps, each with its reason and command."""
+def print_steps(steps: list[dict[str, Any]], commands: Callable[[dict[str, Any]], list[str]]) -> None:
+    """Print steps, each with its reason and commands."""
     for number, step in enumerate(steps, start=1):
         output.say(f"{number}. {_told(step)}")
         output.say(f"     {step['reason']}")
-        if step["patch"] is not None:
-            output.say(f"     {command(step['patch'])}")
+        for command in commands(step):
+            output.say(f"     {command}")
 
 
 def print_refusal(refused: dict[str, Any]) -> None:

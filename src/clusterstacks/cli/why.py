@@ -14,6 +14,7 @@ from clusterstacks.cli.plans import (
     NO_WAY,
     UNDECIDED,
     answered_live,
+    live_commands,
     patch_command,
     print_document,
     print_refusal,
@@ -147,6 +148,6 @@ def _print_text(document: dict[str, Any], management: Management, cluster: Objec
         return
     steps = document["steps"]
     output.say("What to do instead:")
-    print_steps(steps[:SHOWN_STEPS], lambda patch: patch_command(management, cluster, patch))
+    print_steps(steps[:SHOWN_STEPS], live_commands(management, cluster))
     if len(steps) > SHOWN_STEPS:
         output.say(f"'{output.program()} plan {cluster} --to {goal}' shows all {len(steps)} steps.")

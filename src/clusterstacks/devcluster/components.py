@@ -157,7 +157,7 @@ def operator(bench: Workbench, server: ApiServer, port: int, releases: Path) -> 
                 f"--kubeconfig={server.kubeconfig_path}",
                 "--source=directory",
                 f"--release-dir={releases}",
-                f"--cache-dir={private_directory(bench.state.root / 'operator-cache')}",
+                f"--cache-dir={private_directory(bench.state.operator_cache)}",
                 f"--class-kinds={kinds}",
                 # The environment runs one operator at a time: the next one need not wait until the Lease runs out.
                 "--leader-elect-namespace=default",

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.crds import all_crds
-from clusterstacks.devcluster import binaries, clusterapi, components, installing, records
+from clusterstacks.devcluster import binaries, clusterapi, components, installing, records, restarting
 from clusterstacks.devcluster.apiserver import ApiServer, ApiServerSettings
 from clusterstacks.devcluster.etcd import Etcd
 from clusterstacks.devcluster.files import private_directory
@@ -21,7 +21,7 @@ from clusterstacks.devcluster.foreign.reading import read_definitions
 from clusterstacks.devcluster.managers import start_manager
 from clusterstacks.devcluster.processes import Process, describe_exit, start_on_free_port
 from clusterstacks.devcluster.provider.kinds import definitions
-from clusterstacks.domain.errors import ClusterStacksError
+from clusterstacks.domain.errors import ClusterStacksError, SpecError
 
 if TYPE_CHECKING:
     import threading
@@ -88,15 +88,42 @@ class Environment:
             raise
 
     def watch(self, stop: threading.Event) -> None:
-        """Say when a process ends by itself, until ``stop`` is set; nothing is started again."""
+        """Say when a process ends by itself, until ``stop`` is set; it is started again only on request."""
         told: set[str] = set()
+
+        def restart(request: restarting.Request) -> None:
+            told.discard(request.component)
+            self._restart(request)
+
         while not stop.wait(WATCH_SECONDS):
+            restarting.serve(self._state, restart)
             for process in self._processes:
                 if process.exit_code is not None and process.name not in told:
                     told.add(process.name)
                     how = f"{describe_exit(process.exit_code)} at {time.strftime('%H:%M:%S')}"
                     self._note_end(process, how)
-                    self._report(f"{process.name} {how}; see 'csctl dev logs {process.name}'")
+                    self._report(
+                        f"{process.name} {how}; see 'csctl dev logs {process.name}'; "
+                        f"'csctl dev restart{self._state.options} {process.name}' starts it again"
+                    )
+
+    def _restart(self, request: restarting.Request) -> None:
+        """End a component where it still runs, and start it with the same arguments.
+
+        Raises:
+            ProcessError: It does not start.
+            SpecError: There is none of the name.
+        """
+        process = next((one for one in self._processes if one.name == request.component), None)
+        if process is None:
+            raise SpecError("ComponentUnknown", f"there is no component {request.component}")
+        before = records.read(self._state.records, process.name)
+        process.stop(CLIENT_GRACE)
+        if request.fresh_cache:
+            restarting.emptied(self._state.operator_cache)
+        process.launch()
+        self._record(process, before.version if before else "", before.port if before else 0)
+        self._report(f"{process.name} was restarted")
 
     def stop(self) -> None:
         """End every process: those that use the API server first, in order, then the rest at once."""
@@ -179,6 +206,11 @@ class Environment:
 
     def _started(self, process: Process, version: str, port: int) -> None:
         self._processes.append(process)
+        self._record(process, version, port)
+        where = f" on port {port}" if port else ""
+        self._report(f"{process.name} {version}".rstrip() + f" is ready{where}")
+
+    def _record(self, process: Process, version: str, port: int) -> None:
         record = records.Record(
             name=process.name,
             pid=process.pid,
@@ -188,8 +220,6 @@ class Environment:
             log=str(process.command.log),
         )
         records.write(self._state.records, record)
-        where = f" on port {port}" if port else ""
-        self._report(f"{process.name} {version}".rstrip() + f" is ready{where}")
 
     def _note_end(self, process: Process, how: str) -> None:
         record = records.read(self._state.records, process.name)

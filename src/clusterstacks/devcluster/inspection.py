@@ -11,6 +11,9 @@ from clusterstacks.devcluster.state import Phase
 if TYPE_CHECKING:
     from clusterstacks.devcluster.state import StateDirectory
 
+DEGRADED = "Degraded"
+"""What an environment is whose supervisor runs, or should, while a component does not."""
+
 WEBHOOK_NOTE = (
     "Cluster API's webhook ports listen on all interfaces (they have no address flag); the others on 127.0.0.1"
 )
@@ -56,13 +59,21 @@ def inspect(state: StateDirectory) -> EnvironmentState | None:
         return None
     supervisor = records.Record(name="supervisor", pid=summary.pid, identity=summary.identity)
     found = [_component(record) for record in (supervisor, *records.read_all(state.records))]
-    message = summary.message
+    phase, message = str(summary.phase), summary.message
     if not supervisor.alive and summary.phase is not Phase.FAILED:
+        phase = DEGRADED
         message = "the supervisor is gone, so nothing watches the rest; 'csctl dev down' ends and removes it"
     elif summary.phase is Phase.RUNNING and not all(component.running for component in found):
-        gone = ", ".join(f"{component.name} {component.state}" for component in found if not component.running)
-        message = f"{gone}; 'csctl dev logs COMPONENT' says why, 'csctl dev down' and 'up' start afresh"
-    return EnvironmentState(summary.phase, message, tuple(found))
+        phase, message = DEGRADED, _gone([one for one in found if not one.running], state.options)
+    return EnvironmentState(phase, message, tuple(found))
+
+
+def _gone(components: list[ComponentState], options: str) -> str:
+    told = ", ".join(f"{one.name} {one.state}" for one in components)
+    name = components[0].name
+    logs = f"'csctl dev logs{options} {name}' shows why"
+    # The API servers of workload clusters belong to the provider, which starts them again itself.
+    return f"{told}; {logs}" if "/" in name else f"{told}; {logs}; run 'csctl dev restart{options} {name}'"
 
 
 def _component(record: records.Record) -> ComponentState:

@@ -67,6 +67,21 @@ class StateDirectory:
         return self.root / "run"
 
     @property
+    def operator_cache(self) -> Path:
+        """The operator's cache directory."""
+        return self.root / "operator-cache"
+
+    @property
+    def restart_request(self) -> Path:
+        """What ``csctl dev restart`` asks of the supervisor; gone once it was read."""
+        return self.root / "restart-request.json"
+
+    @property
+    def restart_answer(self) -> Path:
+        """What the supervisor answered."""
+        return self.root / "restart-answer.json"
+
+    @property
     def etcd(self) -> Path:
         """Keys and data of etcd."""
         return self.root / "etcd"

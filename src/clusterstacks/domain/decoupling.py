@@ -6,6 +6,8 @@ one; the latter beats the former, the former beats the class.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -126,6 +128,15 @@ def releases_named(annotations: Mapping[str, str], own: ReleaseName) -> tuple[Re
         if len(named) > MOST_RELEASES:
             break
     return tuple(sorted(named))
+
+
+def annotations_digest(annotations: Mapping[str, str]) -> str:
+    """Return a short digest of a Cluster's annotations about addons: all other annotations leave it as it is.
+
+    It has 64 bits, because people copy it in commands; it compares two states of one Cluster and protects nothing.
+    """
+    text = json.dumps(sorted(_about_addons(annotations)), separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _about_addons(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.devcluster import binaries, following, inspection, records, supervisor, teardown
+from clusterstacks.devcluster import binaries, following, inspection, records, restarting, supervisor, teardown
 from clusterstacks.devcluster.environment import EnvironmentSettings
 from clusterstacks.devcluster.state import Phase, StateDirectory
 from clusterstacks.domain.errors import DependencyError, SpecError
@@ -162,6 +162,35 @@ def test_what_is_killed_is_said_and_down_leaves_nothing(running: Running) -> Non
     assert [name for name, pid in processes.items() if records.identity_of(pid)] == []
     assert not running.state.root.parent.exists()
     assert not teardown.down(running.state, binaries.silent)
+
+
+def test_live_l10_a_killed_operator_is_degraded_and_restarts_with_an_empty_cache(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path / "state" / "default")
+    try:
+        supervisor.detach(EnvironmentSettings(state=state), binaries.silent)
+        here = Running(state)
+        first = here.component("operator")
+        os.kill(first.pid, signal.SIGKILL)
+        eventually(lambda: here.component("operator").state.startswith("was ended by SIGKILL at "))
+        seen = inspection.inspect(state)
+        assert seen is not None
+        assert seen.phase == "Degraded"
+        assert seen.message.endswith(f"run 'csctl dev restart{state.options} operator'")
+
+        restarting.ask(state, restarting.Request("operator"))
+        second = here.component("operator")
+        assert (second.running, second.port) == (True, first.port)
+        (state.operator_cache / "rest").mkdir()
+        (state.operator_cache / "rest" / "file").write_text("x")
+        restarting.ask(state, restarting.Request("operator", fresh_cache=True))
+        third = here.component("operator")
+        assert len({first.pid, second.pid, third.pid}) == 3
+        assert not (state.operator_cache / "rest").exists()
+        seen = inspection.inspect(state)
+        assert seen is not None
+        assert (seen.healthy, seen.phase) == (True, "Running")
+    finally:
+        teardown.down(state, binaries.silent)
 
 
 def test_an_interrupted_start_leaves_nothing(tmp_path: Path) -> None:

@@ -8,19 +8,21 @@ import json
 import os
 import shlex
 import sys
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import CLUSTER_KIND, Kind
+from clusterstacks.kube.errors import Conflict
 from tests.support.guarding import guarded, of_minor, ranged
 from tests.support.kubectl import Kubectl
-from tests.support.operating import is_ready
+from tests.support.operating import finished_status, is_ready
 from tests.support.remote import repository
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 OLD, NEW = "v1.35.4", "v1.36.1"
 CILIUM = ">=1.30 <1.36"
+ROLL_SECONDS = 0.5
+"""How long the played Cluster API takes for a new specification; longer than the operator, whose waits must not end."""
 
 
 async def csctl(
@@ -135,6 +139,67 @@ async def test_the_printed_commands_of_a_plan_lead_to_its_target_one_by_one(
         assert not [key for key in cluster["metadata"].get("annotations", {}) if "clusterstack" in key]
         assert (await document(world, "plan", "--to", second.release))["steps"] == []
         assert "asks for v1.36.1 already" in (await csctl(world, "why", key, NEW))[1]
+
+
+async def test_live_h5_a_plan_is_followed_by_executing_exactly_what_was_printed(
+    world: World, registry: RegistryServer
+) -> None:
+    """Each printed command at once, in its order, and nothing else: none fails."""
+    async with repository(world, registry) as remote, guarded(world, allowed_sources=remote.allowed):
+        first, second = await offered(world, remote)
+        await world.cluster("one", first.class_name)
+        await world.addons_ready("one", first.class_name)
+        async with nodes_roll(world, "one"):
+            code, text, err = await csctl(world, "plan", f"{world.namespace}/one", "--to", second.release)
+            assert (code, err) == (0, "")
+            commands = [line.strip() for line in text.splitlines() if line.strip().startswith("kubectl ")]
+            for command in commands:
+                tried = await asyncio.to_thread(
+                    Kubectl(world.management_kubeconfig, world.namespace).tried, *shlex.split(command)[1:]
+                )
+                assert tried.returncode == 0, f"{command}\n{tried.stderr}\nof:\n{text}"
+        addon = await world.addon("one")
+        cluster = await world.get(CLUSTER_KIND, "one")
+        assert is_ready(addon)
+        assert {one["name"]: one["version"] for one in addon["status"]["addons"]} == {
+            "cilium": "1.18.0",
+            "dns": "1.1.0",
+        }
+        assert addon["status"]["observedClusterGeneration"] == cluster["metadata"]["generation"]
+        assert addon["status"]["observedKubernetesVersion"] == NEW
+        assert (await document(world, "plan", "--to", second.release))["steps"] == []
+
+
+@asynccontextmanager
+async def nodes_roll(world: World, name: str) -> AsyncIterator[None]:
+    """Play Cluster API beside the test: a new version or class is first refused to be reconciled, then it is there."""
+
+    async def play() -> None:
+        done = 0
+        while True:
+            cluster = await world.get(CLUSTER_KIND, name)
+            generation, version = cluster["metadata"]["generation"], cluster["spec"]["topology"]["version"]
+            if generation != done:
+                await asyncio.sleep(ROLL_SECONDS)
+                status = finished_status(version)
+                conditions = (cluster.get("status") or {}).get("conditions") or []
+                ours = [one for one in conditions if one["type"].startswith("ClusterStack")]
+                mine = [{**one, "observedGeneration": generation} for one in status["conditions"]]
+                guard = {"metadata": {"resourceVersion": cluster["metadata"]["resourceVersion"]}}
+                try:
+                    await world.patch(cluster, {**guard, "status": {**status, "conditions": [*mine, *ours]}}, "status")
+                except Conflict:
+                    continue
+                done = generation
+            await asyncio.sleep(ROLL_SECONDS / 10)
+
+    task = asyncio.create_task(play())
+    try:
+        yield
+        assert not task.done(), task.exception()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def kubectl(world: World, *arguments: str) -> str:

@@ -90,7 +90,7 @@ def test_each_choice_of_with_has_its_managers() -> None:
 
 
 @pytest.mark.usefixtures("state")
-@pytest.mark.parametrize("verb", [["status"], ["kubeconfig"], ["kubectl", "get", "pods"]])
+@pytest.mark.parametrize("verb", [["status"], ["kubeconfig"], ["restart"], ["kubectl", "get", "pods"]])
 def test_without_an_environment_the_way_out_is_said(verb: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run("dev", *verb) == 2
     assert "there is no environment in " in (shown := capsys.readouterr().err)
@@ -126,7 +126,8 @@ def test_status_fails_when_something_does_not_run(running: StateDirectory, capsy
     records.write(running.records, records.Record(name="provider", pid=1, identity="x:1", ended="exited with code 1"))
 
     assert run("dev", "status") == 1
-    assert "provider exited with code 1; 'csctl dev logs COMPONENT' says why" in capsys.readouterr().out
+    assert "Degraded: provider exited with code 1; 'csctl dev logs" in (shown := capsys.readouterr().out)
+    assert "run 'csctl dev restart" in shown
 
 
 def test_kubeconfig_is_printed_for_the_management_or_a_workload_cluster(

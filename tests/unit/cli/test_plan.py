@@ -50,9 +50,19 @@ def test_the_text_is_a_list_of_steps_with_their_commands(world: Path, capsys: py
             "     kubectl patch cluster NAME --type merge --patch "
             '\'{"metadata":{"annotations":{"clusterstack.x-k8s.io/addon.cni":"p-s-1-36-v1"}}}\''
         ),
+        (
+            "     kubectl wait clusteraddon cluster-addon-NAME "
+            "'--for=jsonpath={.status.addons[?(@.name==\"cni\")].release}=p-s-1-36-v1' --timeout=15m"
+        ),
         "2. move kubernetes from v1.35.1 to v1.36.1",
         "     the version asked for",
         '     kubectl patch cluster NAME --type merge --patch \'{"spec":{"topology":{"version":"v1.36.1"}}}\'',
+        "     kubectl wait cluster NAME --for=condition=TopologyReconciled --timeout=2h",
+        (
+            "     kubectl wait clusteraddon cluster-addon-NAME "
+            "'--for=jsonpath={.status.observedKubernetesVersion}=v1.36.1' --timeout=15m"
+        ),
+        "     kubectl wait cluster NAME --for=condition=ClusterStackAddonsReady --timeout=15m",
         "Cost 11: 10 for each step that rolls nodes, 1 for each addon.",
     ]
 

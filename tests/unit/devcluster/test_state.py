@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from clusterstacks.devcluster import following, inspection, records, supervisor, teardown
+from clusterstacks.devcluster import following, inspection, records, restarting, supervisor, teardown
 from clusterstacks.devcluster.binaries import silent
 from clusterstacks.devcluster.environment import EnvironmentSettings
 from clusterstacks.devcluster.installing import read_manifests
 from clusterstacks.devcluster.state import Phase, StateDirectory, Summary, state_directory
-from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.errors import DependencyError, SpecError
 
 
 def test_state_lies_below_the_home_of_states() -> None:
@@ -86,8 +86,43 @@ def test_a_component_that_ended_is_said(tmp_path: Path) -> None:
 
     assert seen is not None
     assert not seen.healthy
+    assert seen.phase == "Degraded"
     assert seen.message.startswith("etcd was ended by SIGKILL at 12:00:00; 'csctl dev logs")
+    assert seen.message.endswith(f"run 'csctl dev restart{state.options} etcd'")
     assert [component.running for component in seen.components] == [True, False]
+
+
+def test_live_l10_what_cannot_be_restarted_is_refused_at_once(tmp_path: Path) -> None:
+    state = environment(tmp_path, supervised=True)
+    records.write(state.records, records.Record(name="etcd", pid=0, identity="x:1"))
+    records.write(state.records, records.Record(name="default/prod", pid=0, identity="x:2"))
+
+    with pytest.raises(SpecError, match="component default/prod cannot be restarted: choose one of etcd"):
+        restarting.ask(state, restarting.Request("default/prod"))
+    with pytest.raises(SpecError, match="etcd has no cache directory"):
+        restarting.ask(state, restarting.Request("etcd", fresh_cache=True))
+    with pytest.raises(SpecError, match="no environment is running in"):
+        restarting.ask(environment(tmp_path / "two", supervised=False), restarting.Request("etcd"))
+
+
+def test_live_l10_a_component_that_does_not_start_is_the_answer(tmp_path: Path) -> None:
+    state = environment(tmp_path, supervised=True)
+    asked: list[restarting.Request] = []
+
+    def restart(request: restarting.Request) -> None:
+        asked.append(request)
+        raise DependencyError("ProcessFailed", "operator exited with code 1 while starting")
+
+    restarting.serve(state, restart)
+    state.restart_request.write_text("garbage")
+    restarting.serve(state, restart)
+    assert not asked
+    state.restart_request.write_text('{"component": "operator", "fresh_cache": true}')
+    restarting.serve(state, restart)
+
+    assert asked == [restarting.Request("operator", fresh_cache=True)]
+    assert not state.restart_request.exists()
+    assert "exited with code 1" in state.restart_answer.read_text()
 
 
 def test_a_supervisor_that_is_gone_is_said(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from clusterstacks.controllers.clusteraddon.observing import Seen, observe
 from clusterstacks.controllers.clusteraddon.offers import CLASS_NOT_OFFERED
 from clusterstacks.controllers.finalizers import hold, let_go
 from clusterstacks.domain.conditions import Severity
+from clusterstacks.domain.decoupling import annotations_digest
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError, outcome_of
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
@@ -99,12 +100,14 @@ class AddonReconciler:
         try:
             outcome = await self._deliver(draft, addon, seen)
         except ClusterStacksError as error:
+            _observed(draft, seen)
             await self._mirror(draft, seen, outcome_of(error))
             draft.status["ready"] = False
             raise
         draft.status["ready"] = isinstance(outcome, Settled)
         if isinstance(outcome, Settled):
             await self.live.look(draft, seen)
+        _observed(draft, seen)
         await self._mirror(draft, seen, outcome)
         return outcome
 
@@ -201,6 +204,17 @@ def _admitted(seen: Seen) -> Admitted:
     digest = "sha256:" + hashlib.sha256(f"{seen.cluster.uid} {seen.digest}".encode()).hexdigest()
     name, namespace = seen.cluster.class_name, seen.cluster.class_namespace
     return Admitted.model_validate({"class": name, "classNamespace": namespace, "digest": digest})
+
+
+def _observed(draft: Draft, seen: Seen) -> None:
+    """Note which Cluster the conditions are about, at the end of the work: a checkpoint keeps what was noted before.
+
+    The Cluster's conditions are written between this and the status. So who waits for one of these fields finds both
+    objects' conditions to be about at least that Cluster.
+    """
+    draft.status["observedClusterGeneration"] = seen.cluster.raw["metadata"].get("generation", 0)
+    draft.status["observedAddonAnnotations"] = annotations_digest(seen.cluster.annotations)
+    draft.status["observedKubernetesVersion"] = seen.running.text
 
 
 def _missing(cluster: ClusterView) -> str:

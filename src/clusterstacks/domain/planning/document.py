@@ -8,14 +8,16 @@ from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.planning.compiling import compile_model
 from clusterstacks.domain.planning.facts import Judges
-from clusterstacks.domain.planning.patches import annotated, patches, taken_from
+from clusterstacks.domain.planning.patches import annotated, annotations_of, assumed, patches, taken_from
 from clusterstacks.domain.planning.planner import NoWay, Plan
 from clusterstacks.domain.planning.steps import Kind
+from clusterstacks.domain.planning.waits import waits
 from clusterstacks.domain.planning.wording import reasons, refusal, warnings
 
 if TYPE_CHECKING:
     from clusterstacks.domain.planning.compiling import Target
     from clusterstacks.domain.planning.steps import Situation, Step
+    from clusterstacks.domain.planning.waits import Wait
     from clusterstacks.domain.planning.world import State, World
 
 Document = dict[str, Any]
@@ -45,16 +47,25 @@ def plan_document(world: World, state: State, target: Target, answer: Plan | NoW
             "warnings": warnings(answer.start, (), judges),
             "refused": {"message": worded.message, "facts": facts, "nearest": worded.nearest or None},
         }
-    written = patches(answer.start, answer.steps, annotated(world, state))
-    told = zip(answer.steps, written, reasons(answer.steps, target, judges), strict=True)
+    written = list(patches(answer.start, answer.steps, annotated(world, state)))
+    annotations = annotations_of(assumed(answer.start)) if state.annotations is None else state.annotations
+    awaited = waits(zip(answer.steps, written, strict=True), annotations)
+    told = zip(answer.steps, written, reasons(answer.steps, target, judges), awaited, strict=True)
     return {
         "from": _place(answer.start),
         "to": _place(answer.end),
         "cost": answer.cost,
-        "steps": [_step(step, state) | {"patch": patch, "reason": reason} for step, patch, reason in told],
+        "steps": [
+            _step(step, state) | {"patch": patch, "reason": reason, "waits": [_wait(one) for one in after]}
+            for step, patch, reason, after in told
+        ],
         "warnings": warnings(answer.start, answer.steps, judges),
         "refused": None,
     }
+
+
+def _wait(wait: Wait) -> Document:
+    return {"kind": wait.kind, "for": wait.until, "replacesNodes": wait.nodes}
 
 
 def _place(situation: Situation) -> Document:

@@ -52,6 +52,12 @@ def annotated(world: World, state: State) -> Annotated | None:
     return Annotated(home, offered, named)
 
 
+def assumed(start: Situation) -> Annotated:
+    """Return what the annotations of a cluster say when they say just what its addons need."""
+    own = start.candidate
+    return Annotated(addons=_needed(start, own.name, own.addons, {}))
+
+
 def patches(start: Situation, steps: Iterable[Step], written: Annotated | None = None) -> Iterator[Manifest | None]:
     """Yield for each step its patch; None for a step that only waits.
 
@@ -60,12 +66,17 @@ def patches(start: Situation, steps: Iterable[Step], written: Annotated | None =
         steps: In order.
         written: What its annotations say; None when they are what its addons need.
     """
-    own = start.candidate
-    here = written if written is not None else Annotated(addons=_needed(start, own.name, own.addons, {}))
+    here = written if written is not None else assumed(start)
     for step in steps:
         there = _annotated_after(step, here)
         yield _patch(step, _difference(here, there))
         here = there
+
+
+def annotations_of(written: Annotated) -> dict[str, str]:
+    """Return annotations as a Cluster has them."""
+    home = {RELEASE_ANNOTATION: written.home.release} if written.home is not None else {}
+    return {**home, **{f"{ADDON_ANNOTATION}{addon}": value for addon, value in written.addons.items()}}
 
 
 def taken_from(step: Step) -> ReleaseName | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from clusterstacks.domain.decoupling import annotations_digest
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.planning.document import plan_document
 from clusterstacks.domain.planning.planner import NoWay, Plan, find_plan
@@ -48,6 +49,31 @@ def document(*releases: Candidate, state: dict[str, Any], to: str) -> dict[str, 
     return plan_document(world, start, target, answer)
 
 
+def observed(field: str, value: str) -> dict[str, Any]:
+    return {"kind": "ClusterAddon", "for": f"jsonpath={{.status.{field}}}={value}", "replacesNodes": False}
+
+
+def delivered(addon: str, name: str) -> dict[str, Any]:
+    return observed(f'addons[?(@.name=="{addon}")].release', name)
+
+
+ADDONS_READY = {"kind": "Cluster", "for": "condition=ClusterStackAddonsReady", "replacesNodes": False}
+
+
+def test_live_h5_the_end_of_a_removed_addon_is_awaited_by_the_annotations_it_leaves() -> None:
+    fewer = release("p-s-1-35-v2", "v1.35.1", ">=1.34 <1.37", component("cni", "1.17.0", ">=1.30 <1.36"))
+    found = document(OLD, fewer, state={"kubernetes": "v1.35.1", "class": "p-s-1-35-v1"}, to="p-s-1-35-v2")
+    cluster: dict[str, Any] = {"example.org/other": "y"}
+    awaited = []
+    for step in found["steps"]:
+        changed = (step["patch"].get("metadata") or {}).get("annotations") or {}
+        cluster = {key: value for key, value in {**cluster, **changed}.items() if value is not None}
+        if step["kind"] == "addon" and step["to"] is None:
+            awaited.append(step["waits"])
+            assert step["waits"] == [observed("observedAddonAnnotations", annotations_digest(cluster)), ADDONS_READY]
+    assert len(awaited) == 1
+
+
 def test_the_whole_document_of_a_plan() -> None:
     found = document(OLD, NEW, state={"kubernetes": "v1.35.1", "class": "p-s-1-35-v1"}, to="p-s-1-36-v1")
 
@@ -72,6 +98,7 @@ def test_the_whole_document_of_a_plan() -> None:
             "kubernetes": "v1.35.1",
             "patch": {"metadata": {"annotations": {f"{PREFIX}cni": "p-s-1-36-v1"}}},
             "reason": "needed for Kubernetes v1.36.1: cni-software 1.17.0 works with Kubernetes >=1.30 <1.36",
+            "waits": [delivered("cni", "p-s-1-36-v1")],
         },
         {
             "kind": "class",
@@ -86,6 +113,11 @@ def test_the_whole_document_of_a_plan() -> None:
                 "spec": {"topology": {"classRef": {"name": "p-s-1-36-v1"}, "version": "v1.36.1"}},
             },
             "reason": "the release asked for",
+            "waits": [
+                {"kind": "Cluster", "for": "condition=TopologyReconciled", "replacesNodes": True},
+                observed("observedKubernetesVersion", "v1.36.1"),
+                ADDONS_READY,
+            ],
         },
         {
             "kind": "addon",
@@ -96,6 +128,7 @@ def test_the_whole_document_of_a_plan() -> None:
             "kubernetes": "v1.36.1",
             "patch": {"metadata": {"annotations": {f"{PREFIX}dns": None}}},
             "reason": "release p-s-1-36-v1 has it",
+            "waits": [delivered("dns", "p-s-1-36-v1")],
         },
     ]
     assert found["warnings"] == [
