@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.render.examined import Document, Repetition
+    from clusterstacks.render.examined import Document, Hook, Repetition
 
 _PLAIN = re.compile(r"charts/[^/]+/Chart\.yaml")
 _PACKED = re.compile(r"charts/[^/]+\.tgz")
@@ -36,6 +36,7 @@ class Chart:
         rendered: Whether it was rendered without failure.
         documents: What it rendered to.
         repetitions: Keys that stand twice in what it rendered.
+        hooks: The Helm hooks that it rendered.
         failure: Why it does not render.
         values_failure: Why its values do not render.
     """
@@ -51,6 +52,7 @@ class Chart:
     rendered: bool = False
     documents: tuple[Document, ...] = field(default=(), repr=False)
     repetitions: tuple[Repetition, ...] = ()
+    hooks: tuple[Hook, ...] = ()
     failure: str = ""
     values_failure: str = ""
 

@@ -105,7 +105,13 @@ async def _rendered(chart: Chart, renderer: Renderer, request: Callable[[bytes],
         examined = await renderer.examine(replace(request(packed), label=chart.title))
     except ClusterStacksError as error:
         return replace(chart, failure=error.message)
-    return replace(chart, rendered=True, documents=examined.documents, repetitions=examined.repetitions)
+    return replace(
+        chart,
+        rendered=True,
+        documents=examined.documents,
+        repetitions=examined.repetitions,
+        hooks=examined.hooks,
+    )
 
 
 async def _conditions(stack: Stack, renderer: Renderer) -> AsyncIterator[BrokenCondition]:

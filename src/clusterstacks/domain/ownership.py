@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
+from clusterstacks.domain.helmhooks import HOOK_ANNOTATION
+
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
@@ -29,7 +31,6 @@ PRUNE_ANNOTATION: Final = "clusterstack.x-k8s.io/prune"
 RECREATE_ANNOTATION: Final = "clusterstack.x-k8s.io/recreate"
 """``enabled`` in a manifest allows to delete and create the object when a field of it cannot be changed."""
 
-HOOK_ANNOTATION: Final = "helm.sh/hook"
 HOOK_POLICY_ANNOTATION: Final = "helm.sh/hook-delete-policy"
 BEFORE_CREATION: Final = "before-hook-creation"
 """Helm's words, see helm.sh/docs/topics/charts_hooks."""

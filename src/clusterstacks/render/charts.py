@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.api import yaml
 from clusterstacks.render import helm
 from clusterstacks.render.errors import RenderFailed, kind_of
-from clusterstacks.render.manifests import documents, manifests, repetitions
+from clusterstacks.render.manifests import documents, hooks, manifests, repetitions
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
@@ -20,12 +20,13 @@ def render(chart: bytes, request: dict[str, Any]) -> list[Manifest]:
 
 
 def examine(chart: bytes, request: dict[str, Any]) -> dict[str, Any]:
-    """Render, and tell the file of each object and which keys are repeated. Raises RenderFailed."""
+    """Render; also return the file of each object, repeated keys and all hooks. Raises RenderFailed."""
     rendered = _rendered(chart, request)
     found = documents(rendered.templates, rendered.crds if request["include_crds"] else ())
     return {
         "documents": [list(one) for one in found],
         "repetitions": [list(one) for one in repetitions(rendered.templates)],
+        "hooks": [list(one) for one in hooks(rendered.templates)],
     }
 
 

@@ -24,6 +24,16 @@ class Repetition(NamedTuple):
     problem: str
 
 
+class Hook(NamedTuple):
+    """An object with the annotation ``helm.sh/hook``: its file, what it is, the annotation, and a ``HookUse`` value."""
+
+    path: str
+    kind: str
+    name: str
+    hooks: str
+    use: str
+
+
 @dataclass(frozen=True, slots=True)
 class Examined:
     """What a chart rendered to, with the file each object came from.
@@ -31,7 +41,9 @@ class Examined:
     Args:
         documents: The objects, in the order of ``helm template``.
         repetitions: Keys that stand twice in one mapping, at most one of each file.
+        hooks: All Helm hooks, also those that no delivery applies.
     """
 
     documents: tuple[Document, ...] = ()
     repetitions: tuple[Repetition, ...] = ()
+    hooks: tuple[Hook, ...] = ()

@@ -1,17 +1,19 @@
 """From what Helm's engine renders to the objects ``helm template`` would print, in its order.
 
 The engine answers one text per template file and checks nothing; this module does what the command line adds: it
-leaves out notes and partials, reads the YAML, sets hooks behind the rest and sorts by kind.
+leaves out notes and partials, reads the YAML, sets hooks behind the rest and sorts by kind. Unlike the command line it
+leaves out the hooks of deletion, rollback and test.
 """
 
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api import yaml
+from clusterstacks.domain.helmhooks import HOOK_ANNOTATION, HookUse, use_of
 from clusterstacks.render.errors import RenderFailed, kind_of
-from clusterstacks.render.examined import Document, Repetition
+from clusterstacks.render.examined import Document, Hook, Repetition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -68,13 +70,6 @@ INSTALL_ORDER: Final = (
 
 _RANK: Final = {kind: rank for rank, kind in enumerate(INSTALL_ORDER)}
 
-HOOK_ANNOTATION: Final = "helm.sh/hook"
-HOOKS: Final = frozenset(
-    {f"{when}-{what}" for when in ("pre", "post") for what in ("install", "delete", "upgrade", "rollback")}
-    | {"test", "test-success"}
-)
-"""Hooks Helm 4 knows. It prints an object that names any other (such as ``crd-install``) not at all."""
-
 
 def manifests(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ()) -> list[Manifest]:
     """Read what a chart rendered, in the order of ``helm template``; takes and raises what ``documents`` does."""
@@ -83,6 +78,8 @@ def manifests(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ())
 
 def documents(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ()) -> list[Document]:
     """Read what a chart rendered, in the order of ``helm template``, with the file of each object.
+
+    Hooks that a delivery does not apply are left out.
 
     Args:
         rendered: Text by template path.
@@ -94,15 +91,15 @@ def documents(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ())
     if sum(map(len, rendered.values())) > MAX_RENDERED:
         raise RenderFailed(f"renders to more than {MAX_RENDERED} characters")
     first = [document for path, text in crds for document in _documents(path, path, text)]
-    main, hooks = [], []
+    main, applied = [], []
     for path in sorted(filter(_is_output, rendered)):
         for document in _documents(path, f"{path} (rendered)", rendered[path]):
-            hook = _annotations(document.manifest).get(HOOK_ANNOTATION)
+            hook = _hook(document.manifest)
             if hook is None:
                 main.append(document)
-            elif _is_known_hook(hook):
-                hooks.append(document)
-    ordered = [*first, *sorted(main, key=_order), *sorted(hooks, key=_order)]
+            elif use_of(hook) is HookUse.APPLIED:
+                applied.append(document)
+    ordered = [*first, *sorted(main, key=_order), *sorted(applied, key=_order)]
     found = [single for document in ordered for single in _flattened(document)]
     if len(found) > MAX_OBJECTS:
         raise RenderFailed(f"renders to {len(found)} objects; {MAX_OBJECTS} are allowed")
@@ -117,6 +114,18 @@ def repetitions(rendered: Mapping[str, str]) -> list[Repetition]:
             yaml.load_all(rendered[path], name=path)
         except yaml.YamlError as error:
             found.append(Repetition(path, error.problem))
+    return found
+
+
+def hooks(rendered: Mapping[str, str]) -> list[Hook]:
+    """List the objects that are Helm hooks, also those left out; call it on what ``documents`` took."""
+    found = []
+    for path in sorted(filter(_is_output, rendered)):
+        for document in _documents(path, path, rendered[path]):
+            hook = _hook(document.manifest)
+            if hook is not None:
+                kind, name = (_shown(value) for value in (document.manifest.get("kind"), _name(document.manifest)))
+                found.append(Hook(path, kind, name, str(hook), use_of(hook).value))
     return found
 
 
@@ -139,14 +148,20 @@ def _documents(path: str, label: str, text: str) -> Iterator[Document]:
         yield Document(document, path, source)
 
 
-def _annotations(manifest: Manifest) -> dict[str, Any]:
+def _hook(manifest: Manifest) -> object:
+    """Return the value of the hook annotation, None for an object that is not a hook."""
     metadata = manifest.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    return annotations if isinstance(annotations, dict) else {}
+    return annotations.get(HOOK_ANNOTATION) if isinstance(annotations, dict) else None
 
 
-def _is_known_hook(value: object) -> bool:
-    return isinstance(value, str) and all(hook.strip().lower() in HOOKS for hook in value.split(","))
+def _name(manifest: Manifest) -> object:
+    metadata = manifest.get("metadata")
+    return metadata.get("name") if isinstance(metadata, dict) else None
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else "?"
 
 
 def _order(document: Document) -> tuple[int, str]:
@@ -172,12 +187,10 @@ def _flattened(document: Document) -> Iterator[Document]:
 
 
 def _check(manifest: Manifest, source: str) -> None:
-    metadata = manifest.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
     for field, value in (
         ("apiVersion", manifest.get("apiVersion")),
         ("kind", manifest.get("kind")),
-        ("metadata.name", name),
+        ("metadata.name", _name(manifest)),
     ):
         if not isinstance(value, str) or not value:
             raise RenderFailed(f"{source}: has no {field}, which every Kubernetes object needs as a string")

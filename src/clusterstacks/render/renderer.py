@@ -27,7 +27,7 @@ from clusterstacks.render.errors import (
     WorkerDied,
     WorkersBusy,
 )
-from clusterstacks.render.examined import Document, Examined, Repetition
+from clusterstacks.render.examined import Document, Examined, Hook, Repetition
 from clusterstacks.render.failures import Failure, Failures
 from clusterstacks.render.frames import BrokenFrameError
 from clusterstacks.render.processes import WorkerPool, WorkerProcess
@@ -181,6 +181,7 @@ class Renderer:
         return Examined(
             tuple(Document(*document) for document in answer["documents"]),
             tuple(Repetition(*repetition) for repetition in answer["repetitions"]),
+            tuple(Hook(*hook) for hook in answer["hooks"]),
         )
 
     async def template(self, text: str, data: Manifest, *, label: str, file: str) -> str:

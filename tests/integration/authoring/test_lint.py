@@ -34,6 +34,7 @@ NET_CHART = "cluster-addon/net/Chart.yaml"
 MORE = "cluster-addon/net/templates/more.yaml"
 OVERWRITE = "cluster-addon/net/overwrite.yaml"
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {}\n"
+HOOKED = CONFIG.format("more") + "  annotations: {{helm.sh/hook: {}}}\n"
 SLICE = "apiVersion: discovery.k8s.io/{}\nkind: EndpointSlice\nmetadata:\n  name: a\n"
 ATTRIBUTES = """\
 {{- $old := semverCompare ">=1.35-0" .Capabilities.KubeVersion.Version }}
@@ -73,6 +74,8 @@ CASES = (
     Case("chart-renders", "cluster-class/Chart.yaml:1", {"cluster-class/Chart.yaml": "a: b: c\n"}),
     Case("values-render", f"{OVERWRITE}:2", {OVERWRITE: "values: |\n  a: {{ .Cluster.metadata.nothing }}\n"}),
     Case("values-render", f"{OVERWRITE}:1", {OVERWRITE: "- 1\n"}),
+    Case("helm-hook", f"{MORE}:4", {MORE: HOOKED.format("pre-delete")}),
+    Case("helm-hook", f"{MORE}:4", {MORE: HOOKED.format("post-install")}),
     Case("repeated-key", f"{MORE}:7", {MORE: f"{CONFIG.format('more')}data:\n  a: b\n  a: c\n"}),
     Case("condition", "clusteraddon.yaml:9", {"clusteraddon.yaml": STAGES.replace("agent.status", "agnt.status")}),
     Case("condition", "clusteraddon.yaml:9", {"clusteraddon.yaml": STAGES.replace("> 0", ">")}),

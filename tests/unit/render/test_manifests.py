@@ -6,7 +6,7 @@ import pytest
 
 from clusterstacks.render import manifests as module
 from clusterstacks.render.errors import RenderFailed
-from clusterstacks.render.manifests import INSTALL_ORDER, documents, manifests, repetitions
+from clusterstacks.render.manifests import INSTALL_ORDER, documents, hooks, manifests, repetitions
 
 
 def text(kind: str, name: str, hook: str = "") -> str:
@@ -38,15 +38,16 @@ class TestOrder:
 
         assert names(files) == ["one", "again", "third"]
 
-    def test_hooks_and_tests_follow_the_rest(self) -> None:
+    def test_hooks_of_installation_and_upgrade_follow_the_rest(self) -> None:
         files = {
             "c/templates/hook.yaml": text("Job", "hook", "pre-install, post-upgrade")
             + text("ServiceAccount", "account", "pre-install"),
             "c/templates/test.yaml": text("Pod", "test", "test"),
+            "c/templates/end.yaml": text("Job", "end", "pre-delete,post-rollback"),
             "c/templates/z.yaml": text("Zebra", "last"),
         }
 
-        assert names(files) == ["last", "account", "test", "hook"]
+        assert names(files) == ["last", "account", "hook"]
 
     @pytest.mark.parametrize("hook", ["crd-install", "pre-install,nonsense", "test-failure"])
     def test_objects_with_unknown_hooks_are_left_out_as_helm_does(self, hook: str) -> None:
@@ -128,6 +129,24 @@ class TestBounds:
 
 
 class TestExamination:
+    def test_every_hook_is_listed_with_what_becomes_of_it(self) -> None:
+        rendered = {
+            "c/templates/b.yaml": text("Pod", "b", "test") + text("Pod", "plain"),
+            "c/templates/a.yaml": text("Job", "a", "post-install,test") + text("Pod", "c", "crd-install"),
+        }
+
+        assert hooks(rendered) == [
+            ("c/templates/a.yaml", "Job", "a", "post-install,test", "applied"),
+            ("c/templates/a.yaml", "Pod", "c", "crd-install", "unknown"),
+            ("c/templates/b.yaml", "Pod", "b", "test", "left out"),
+        ]
+
+    def test_a_hook_that_is_left_out_need_not_be_an_object(self) -> None:
+        rendered = {"c/a.yaml": "metadata: {annotations: {helm.sh/hook: test}}\n"}
+
+        assert manifests(rendered) == []
+        assert hooks(rendered) == [("c/a.yaml", "?", "?", "test", "left out")]
+
     def test_every_object_knows_its_file(self) -> None:
         found = documents({"c/templates/b.yaml": text("Pod", "b"), "c/templates/a.yaml": text("Service", "a")})
 

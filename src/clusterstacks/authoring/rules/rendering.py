@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.authoring.findings import Fault, Rule, Severity
 from clusterstacks.authoring.lines import line_of_text
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.helmhooks import HOOK_ANNOTATION, HookUse
 from clusterstacks.domain.semver import Constraint, SemVer
 
 if TYPE_CHECKING:
@@ -52,6 +53,32 @@ def repetitions(stack: Stack) -> Iterator[Fault]:
             yield Fault(
                 path, line, f"renders a mapping in which {repetition.problem}", "Helm takes the last: drop the other"
             )
+
+
+_HOOK_ADVICE: Final = {
+    HookUse.APPLIED: (
+        "it is applied in each delivery, in the order of kinds and not before or after the other objects",
+        "check that it works without its weight; drop the annotation if it need not be a hook",
+    ),
+    HookUse.LEFT_OUT: (
+        "it is not applied, as a delivery never deletes, rolls back or tests a Helm release",
+        "drop it, or drop the annotation if clusters need the object",
+    ),
+    HookUse.UNKNOWN: (
+        "it is not applied, as Helm 4 does not know all of these hooks",
+        "drop the annotation if clusters need the object",
+    ),
+}
+
+
+def hooks(stack: Stack) -> Iterator[Fault]:
+    """Name every object that is a Helm hook, and what becomes of it."""
+    for chart in stack.charts:
+        for hook in chart.hooks:
+            path = chart.place(hook.path)
+            line = line_of_text(stack.content(path), f"name: {hook.name}", f"kind: {hook.kind}", HOOK_ANNOTATION)
+            becomes, way_out = _HOOK_ADVICE[HookUse(hook.use)]
+            yield Fault(path, line, f"{hook.kind} {hook.name} is a Helm hook ({hook.hooks}): {becomes}", way_out)
 
 
 def kubernetes(stack: Stack) -> Iterator[Fault]:
@@ -111,4 +138,10 @@ RULES = (
     ),
     Rule("values-render", Severity.ERROR, "overwrite.yaml and cluster-addon-values.yaml render.", values),
     Rule("repeated-key", Severity.WARNING, "No rendered mapping has one key twice.", repetitions),
+    Rule(
+        "helm-hook",
+        Severity.WARNING,
+        "No object is a Helm hook: those of install and upgrade are applied like other objects, others are not.",
+        hooks,
+    ),
 )
