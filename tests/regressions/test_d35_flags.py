@@ -31,6 +31,7 @@ ARGUMENTS = {
     "source-location": "mirror/kaas",
     "source-interval": "10m",
     "source-plain-http": "",
+    "plain-http-credentials": "registry.example.org",
     "source-ca": __file__,
     "verification-keys": __file__,
     "verification-policy": "Warn",

@@ -71,8 +71,7 @@ async def test_sec_1_a_cluster_that_cannot_be_read_keeps_no_other_cluster_from_i
         await until_named(operator, CLUSTER_KIND, f"{tenant}/odd", caplog)
     caplog.clear()
     async with world.operator(namespace="") as operator:
-        await world.cluster("two", name.class_name)
-        await world.addons_ready("two", name.class_name)
+        await world.another_is_ready()
         await until_named(operator, CLUSTER_KIND, f"{tenant}/odd", caplog)
 
         assert operator._probes.ready().passed

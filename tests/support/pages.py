@@ -76,7 +76,7 @@ class Page:
         """Take some of the blocks, for tests that have work of their own between them."""
         return replace(self, blocks=tuple(blocks))
 
-    def run(self, directory: Path, environ: Mapping[str, str], *, seconds: float = 60) -> tuple[str, ...]:
+    def run(self, directory: Path, environ: Mapping[str, str], *, seconds: float = 100) -> tuple[str, ...]:
         """Run all commands in one shell, as a reader does who stops at the first one that fails.
 
         Returns:

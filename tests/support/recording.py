@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     import aiohttp
 
+    from clusterstacks.kube.client import Client
     from clusterstacks.kube.transport import Call
     from clusterstacks.operator.wiring import Operator
 
@@ -33,8 +34,14 @@ class Request:
 
 def record(operator: Operator) -> set[Request]:
     """Note every request from now on, once for each object."""
-    transport = operator._client._transport
     noted: set[Request] = set()
+    for client in (operator._client, operator._webhook_client):
+        _note(client, noted)
+    return noted
+
+
+def _note(client: Client, noted: set[Request]) -> None:
+    transport = client._transport
     send, open_ = transport.send, transport.open
 
     async def noting_send(call: Call) -> bytes:
@@ -47,7 +54,6 @@ def record(operator: Operator) -> set[Request]:
 
     transport.send = noting_send  # type: ignore[method-assign]
     transport.open = noting_open  # type: ignore[method-assign]
-    return noted
 
 
 def requests_of(call: Call) -> list[Request]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import CLUSTER_KIND, Kind
+from clusterstacks.api.names import CLUSTER_KIND, SOURCE_CREDENTIALS_LABEL, Kind
 from clusterstacks.kube.errors import Conflict
 from tests.support.guarding import guarded, of_minor, ranged
 from tests.support.kubectl import Kubectl
@@ -210,7 +210,8 @@ async def kubectl(world: World, *arguments: str) -> str:
 
 async def secret(world: World, name: str, values: Mapping[str, str]) -> None:
     data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
-    metadata = {"name": name, "namespace": world.namespace}
+    labels = {SOURCE_CREDENTIALS_LABEL: "true"}
+    metadata = {"name": name, "namespace": world.namespace, "labels": labels}
     await world.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
 
 
