@@ -107,6 +107,7 @@ async def test_live_h1_without_facts_an_update_is_to_be_tried_again_and_a_new_cl
         cluster = await world.get(CLUSTER_KIND, "one")
         labelled = await refusal(world.patch(cluster, {"metadata": {"labels": {"tier": "prod"}}}))
         await world.cluster("two", name.class_name, version=OLD)
+        unread = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
         # The release comes back: the refusal ends by itself.
         world.releases.rmdir()
         world.releases.with_name("elsewhere").rename(world.releases)
@@ -118,6 +119,7 @@ async def test_live_h1_without_facts_an_update_is_to_be_tried_again_and_a_new_cl
 
     assert f"nothing is known of release {name} of class {world.namespace}/{name.class_name} yet: " in told
     assert "try again in 10 s" in told
+    assert is_ready(unread), "it was applied, and goes on"
     assert labelled == ""
 
 
@@ -131,3 +133,16 @@ async def test_live_h1_an_update_to_a_release_that_is_not_created_yet_is_to_be_t
         told = await refusal(world.patch(cluster, {"spec": {"topology": {"classRef": {"name": later}}}}))
 
     assert "has not created its ClusterStackRelease; correct the class, or add v7 to spec.versions" in told
+
+
+async def test_live_h1_facts_come_back_after_a_move_that_lost_the_status(world: World) -> None:
+    """As ``clusterctl move`` and backups do, which keep annotations."""
+    async with world.operator():
+        name = await ranged_release(world)
+    release = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
+    await world.patch(release, {"status": dict.fromkeys(release["status"])}, "status")
+
+    async with world.operator(cache_dir=world.cache.with_name("empty")):
+        moved = await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, has_facts)
+
+    assert moved["status"]["facts"] == release["status"]["facts"]

@@ -133,8 +133,9 @@ class Management:
         listed = [{"objects": 1, **addon} for addon in addons]
         await self.has("ClusterAddon", f"cluster-addon-{KEY.name}", {"status": {"addons": listed}})
 
-    async def outlook(self) -> Outlook:
-        around = Surroundings(opener=self.opener, upstream=facts(), given=self.given, now=NOW)
+    async def outlook(self, *, sources: bool = True) -> Outlook:
+        opener = self.opener if sources else None
+        around = Surroundings(opener=opener, upstream=facts(), given=self.given, now=NOW)
         return await read_outlook(self.api, KEY, around)
 
 

@@ -56,6 +56,7 @@ class CertificateKeeper:
         times: Times | None = None,
     ) -> None:
         self.served = asyncio.Event()
+        self.registered = asyncio.Event()
         self._client = client
         self._secret = secret
         self._endpoint = endpoint
@@ -69,7 +70,10 @@ class CertificateKeeper:
         self._serve_at = 0.0
 
     async def run(self) -> None:
-        """Keep it until cancelled; ``served`` is set once the server has a certificate."""
+        """Keep it until cancelled; ``served`` is set once the server has a certificate.
+
+        ``registered`` is set once the API server was told where the webhooks are.
+        """
         while True:
             try:
                 await self.look()
@@ -132,6 +136,7 @@ class CertificateKeeper:
         manifest = configuration(self._endpoint, self._scope, serving.authorities)
         resource = await self._client.resource("admissionregistration.k8s.io", manifest["kind"], "v1")
         await self._client.apply(resource, manifest, manager=MANAGER, force=True)
+        self.registered.set()
 
     def _manifest(self, serving: Serving) -> Manifest:
         metadata = {"name": self._secret.name, "namespace": self._secret.namespace}

@@ -89,7 +89,7 @@ async def _planned(
     from clusterstacks.devcluster.demo.ranges import CLUSTER
     from clusterstacks.domain.errors import DependencyError
 
-    found = answered_live(await outlook_of(client, CLUSTER, state.releases), goal)
+    found = answered_live(await outlook_of(client, CLUSTER, state.releases, goal), goal)
     if found is None or not found[1]["steps"]:
         raise DependencyError("NoPlan", f"there had to be a plan to {goal}")
     document = found[1]

@@ -12,6 +12,7 @@ from clusterstacks.cli import output
 VERBS = {
     "compat": ("clusterstacks.cli.compat", "Say which versions work together."),
     "copy": ("clusterstacks.cli.copy", "Copy a release into another repository."),
+    "crds": ("clusterstacks.cli.crds", "Print the CustomResourceDefinitions."),
     "create": ("clusterstacks.cli.create", "Build releases of stacks, and publish them."),
     "demo": ("clusterstacks.cli.demo", "Run the main job on this machine."),
     "dev": ("clusterstacks.cli.dev", "Run Cluster API and the operator on this machine."),

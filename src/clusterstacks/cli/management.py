@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from clusterstacks.domain.objects import ObjectKey
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from clusterstacks.domain.planning.compiling import Target
     from clusterstacks.fleet.world import Outlook
     from clusterstacks.kube.client import Client
 
@@ -79,7 +80,11 @@ def management_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(management=Management(kubeconfig, context), **rest)
 
     for option in (
-        click.option("--releases", type=DIRECTORY, help="Directory with releases, for those that no source gives."),
+        click.option(
+            "--releases",
+            type=DIRECTORY,
+            help="Directory with releases, for those that neither the management cluster nor a source gives.",
+        ),
         click.option("--context", default="", help="Context of the kubeconfig.  [default: its current one]"),
         click.option("--kubeconfig", type=FILE, help="Of the management cluster.  [default: as kubectl]"),
     ):
@@ -87,8 +92,11 @@ def management_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-async def outlook_of(client: Client, cluster: ObjectKey, releases: Path | None) -> Outlook:
+async def outlook_of(client: Client, cluster: ObjectKey, releases: Path | None, goal: Target) -> Outlook:
     """Read a Cluster and what it could become, as the user of this program sees it.
+
+    The facts in the status of ClusterStackReleases come first. Sources are asked only where these show no plan for the
+    goal: it may need releases that the management cluster does not have yet.
 
     Raises:
         ClusterStacksError: As :func:`~clusterstacks.fleet.world.read_outlook`; or a file below ``releases`` is broken.
@@ -98,6 +106,7 @@ async def outlook_of(client: Client, cluster: ObjectKey, releases: Path | None) 
     from clusterstacks.cli.upstream import facts_in_force
     from clusterstacks.fleet.sources.opening import SourceOpener
     from clusterstacks.fleet.sources.secrets import SecretReader
+    from clusterstacks.fleet.states import ReleasesUnknown
     from clusterstacks.fleet.world import Surroundings, read_outlook
     from clusterstacks.releases.statements import read_candidates
 
@@ -108,4 +117,21 @@ async def outlook_of(client: Client, cluster: ObjectKey, releases: Path | None) 
         given=read_candidates(releases) if releases is not None else (),
         now=datetime.now(UTC),
     )
+    with suppress(ReleasesUnknown):
+        outlook = await read_outlook(client, cluster, replace(around, opener=None))
+        if _shows_a_plan(outlook, goal):
+            return outlook
     return await read_outlook(client, cluster, around)
+
+
+def _shows_a_plan(outlook: Outlook, goal: Target) -> bool:
+    from clusterstacks.domain.errors import SpecError
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.planning.planner import Plan, find_plan
+
+    if isinstance(goal, ReleaseName) and goal not in {one.name for one in outlook.world.candidates}:
+        return False
+    try:
+        return isinstance(find_plan(outlook.world, outlook.state, goal), Plan)
+    except SpecError:
+        return False

@@ -50,9 +50,10 @@ def plan(
 ) -> int:
     """Plan an upgrade: single changes, each allowed by what the releases state about versions.
 
-    NAMESPACE/CLUSTER is a Cluster of the management cluster, which is asked as kubectl asks it. Every release counts
-    that the sources of its ClusterStacks list; their Secrets are read by your own rights. With --from nothing is asked,
-    and --releases says which releases there are. Of each release only metadata.yaml and compatibility.yaml are read.
+    NAMESPACE/CLUSTER is a Cluster of the management cluster, which is asked as kubectl asks it. What releases state is
+    read from the status of their ClusterStackReleases. Only where these show no plan, the sources of the ClusterStacks
+    are asked for further releases; their Secrets are read by your own rights. With --from nothing is asked, and
+    --releases says which releases there are. Of those only metadata.yaml and compatibility.yaml are read.
 
     Each step is printed with its patch and with what to wait for before the next one, as commands of kubectl.
 
@@ -65,7 +66,7 @@ def plan(
 
     goal = parse_target(target)
     if cluster is not None and state is None:
-        return _live(asyncio.run(_read_live(management, cluster, releases)), management, goal, form)
+        return _live(asyncio.run(_read_live(management, cluster, releases, goal)), management, goal, form)
     if cluster is not None or state is None:
         raise click.UsageError("name either NAMESPACE/CLUSTER or a file with --from")
     if releases is None or management != Management():
@@ -73,9 +74,9 @@ def plan(
     return _offline(state, releases, goal, form)
 
 
-async def _read_live(management: Management, cluster: ObjectKey, releases: Path | None) -> Outlook:
+async def _read_live(management: Management, cluster: ObjectKey, releases: Path | None, goal: Target) -> Outlook:
     async with management.connected() as client:
-        return await outlook_of(client, cluster, releases)
+        return await outlook_of(client, cluster, releases, goal)
 
 
 def _live(outlook: Outlook, management: Management, goal: Target, form: str) -> int:

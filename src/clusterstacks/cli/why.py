@@ -103,7 +103,7 @@ async def _asked(
     from clusterstacks.fleet.writes import moved_to
 
     async with management.connected() as client:
-        outlook = await outlook_of(client, cluster, releases)
+        outlook = await outlook_of(client, cluster, releases, goal)
     rules, old = outlook.world.rules, outlook.cluster.view.raw
     new = moved_to(outlook, goal)
     review = Review("", Operation.UPDATE, CLUSTER_API_GROUP, CLUSTER_KIND, new, old, dry_run=True)

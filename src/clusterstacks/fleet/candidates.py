@@ -14,7 +14,7 @@ from clusterstacks.releases.errors import ReleaseNotFound
 from clusterstacks.releases.statements import ask_candidate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Iterable, Mapping
 
     from clusterstacks.api.clusterstack import ClusterStack
     from clusterstacks.domain.planning.world import Candidate
@@ -28,6 +28,8 @@ AT_ONCE: Final = 8
 DEADLINE: Final = 120.0
 """Seconds one source may take for everything. Arbitrary: somebody waits."""
 
+NOTHING: Final[Mapping[ReleaseName, Candidate]] = {}
+
 INSTEAD: Final = "give its releases with --releases DIR"
 
 
@@ -37,6 +39,7 @@ async def published(
     opener: SourceOpener,
     notices: list[str],
     *,
+    known: Mapping[ReleaseName, Candidate] = NOTHING,
     others_given: bool = False,
 ) -> dict[ReleaseName, Candidate]:
     """Read what the releases of a stack state, in every source its ClusterStacks name.
@@ -48,9 +51,10 @@ async def published(
         release: Any of the stack.
         opener: Opens sources.
         notices: Gets which sources and releases could not be read.
+        known: Releases that are not asked for; they are returned, too.
         others_given: Whether releases come from elsewhere, too: then no word on sources that only the operator knows.
     """
-    found: dict[ReleaseName, Candidate] = {}
+    found = dict(known)
     unknown: list[str] = []
     sources = _terms(stacks, notices, unknown)
     notices += () if others_given else unknown

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.compatibilityrule import CompatibilityRule
 from clusterstacks.api.names import GROUP, Kind
 from clusterstacks.api.reading import at, mappings, text
+from clusterstacks.api.releasefacts import read_facts
 from clusterstacks.domain.admission.policy import Policy
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName, release_named
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from clusterstacks.domain.compatibility import Rule
+    from clusterstacks.domain.planning.world import Candidate
     from clusterstacks.domain.versions import KubernetesMinor
     from clusterstacks.kube.client import Client
 
@@ -32,11 +34,13 @@ class Offered:
         namespace: Of the classes.
         stacks: Its ClusterStacks of that provider and name, by name.
         ready: Releases that have a ClusterStackRelease which is ready, with the name of the ClusterStack that leads.
+        facts: What releases of that provider and name state, by the status of their ClusterStackReleases.
     """
 
     namespace: str
     stacks: tuple[ClusterStack, ...]
     ready: Mapping[ReleaseName, str]
+    facts: Mapping[ReleaseName, Candidate] = field(default_factory=dict)
 
     def policy(self, release: ReleaseName) -> Policy:
         """Return how strict the ClusterStack of a release is; as by default where there is none yet."""
@@ -100,12 +104,16 @@ async def read_offered(client: Client, namespace: str, release: ReleaseName, not
         listed(client, GROUP, Kind.CLUSTER_STACK_RELEASE, namespace), [], "nobody knows which are there", notices
     )
     ready: dict[ReleaseName, str] = {}
+    facts: dict[ReleaseName, Candidate] = {}
     for manifest in releases:
         name = release_named(text(manifest, "metadata", "name"))
+        stated = read_facts(manifest)
+        if stated is not None and (stated.name.provider, stated.name.stack) == (release.provider, release.stack):
+            facts[stated.name] = stated
         if name is not None and at(manifest, "status", "ready") is True:
             owners = [text(one, "name") for one in mappings(manifest, "metadata", "ownerReferences") if is_stack(one)]
             ready[name] = next(iter(owners), "")
-    return Offered(namespace, tuple(sorted(stacks, key=lambda one: one.metadata.name)), ready)
+    return Offered(namespace, tuple(sorted(stacks, key=lambda one: one.metadata.name)), ready, facts)
 
 
 async def read_rules(

@@ -97,13 +97,13 @@ class Surroundings:
     """What is asked besides the management cluster.
 
     Args:
-        opener: Opens the sources that ClusterStacks name.
+        opener: Opens the sources that ClusterStacks name; None asks none of them.
         upstream: What upstream projects state.
         given: Releases for where no source gives them.
         now: The time.
     """
 
-    opener: SourceOpener
+    opener: SourceOpener | None
     upstream: UpstreamFacts
     given: tuple[Candidate, ...] = ()
     now: datetime
@@ -126,7 +126,12 @@ async def read_outlook(client: Client, key: ObjectKey, around: Surroundings) -> 
     notices: list[str] = []
     cluster = await read_cluster(client, key, notices)
     offered = await read_offered(client, cluster.view.class_namespace, cluster.release, notices)
-    found = await published(offered.stacks, cluster.release, around.opener, notices, others_given=bool(around.given))
+    found = dict(offered.facts)
+    if around.opener is not None:
+        others = bool(around.given or found)
+        found = await published(
+            offered.stacks, cluster.release, around.opener, notices, known=offered.facts, others_given=others
+        )
     for candidate in around.given:
         if (candidate.name.provider, candidate.name.stack) == (cluster.release.provider, cluster.release.stack):
             found.setdefault(candidate.name, candidate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from datetime import timedelta
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -37,6 +38,13 @@ if TYPE_CHECKING:
 FETCHES, FETCH_INTERVAL = 16, timedelta(seconds=10)
 """How often questions of the API server may make the operator ask a source for a release that it does not have: at
 once, and after which time once more. Arbitrary; whoever reaches the port may ask, and a release has some megabytes."""
+
+
+PATIENCE = timedelta(seconds=10)
+"""How long reconcilers wait for the webhooks at the start. Arbitrary: it takes less than one second, and where it fails
+the reconcilers still have work to do."""
+
+log = logging.getLogger(__name__)
 
 
 class Webhooks:
@@ -99,6 +107,16 @@ class Webhooks:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keeper.run(), name="certificate of the webhooks")
             group.create_task(self._serve(), name="webhook server")
+
+    async def registered(self) -> None:
+        """Wait until the API server calls these webhooks and not those of an earlier process, at most ``PATIENCE``."""
+        try:
+            async with asyncio.timeout(PATIENCE.total_seconds()):
+                await self._keeper.registered.wait()
+        except TimeoutError:
+            log.warning(
+                "The webhooks are not registered after %s s; objects are reconciled all the same", PATIENCE.seconds
+            )
 
     async def close(self) -> None:
         """Give up what is being computed, and end what is being told."""

@@ -151,7 +151,7 @@ class Operator:
             f"{name} informer": informer.run for name, informer in self._informers.items()
         }
         elector = self._elector
-        writers = {f"{name} controller": host.run for name, host in self._hosts.items()}
+        writers = {f"{name} controller": self._after_webhooks(host.run) for name, host in self._hosts.items()}
         for name, write in writers.items():
             services[name] = self._after_sync(write if elector is None else elector.while_held(write))
         services["unreadable objects"] = (
@@ -373,6 +373,16 @@ class Operator:
         async def run() -> None:
             for informer in self._informers.values():
                 await informer.synced()
+            await service()
+
+        return run
+
+    def _after_webhooks(self, service: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        """Until the webhooks serve, the API server would call those of an earlier process, and fail our writes."""
+
+        async def run() -> None:
+            if self._webhooks is not None:
+                await self._webhooks.registered()
             await service()
 
         return run

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from clusterstacks.api.names import DIGEST_ANNOTATION
+from clusterstacks.api.releasefacts import ReleaseFacts
 from clusterstacks.domain.decoupling import AddonReleaseRefused
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.planning.planner import Plan, find_plan
 from clusterstacks.domain.planning.statefile import parse_target
 from clusterstacks.domain.planning.world import Candidate
-from clusterstacks.domain.versions import KubernetesVersion
+from clusterstacks.domain.versions import KubernetesVersion, StackVersion
 from clusterstacks.fleet.states import ReleasesUnknown
 from clusterstacks.fleet.world import TargetUnknown
 from clusterstacks.fleet.writes import moved_to
@@ -61,6 +64,25 @@ async def test_every_release_the_source_lists_counts_and_none_is_fetched() -> No
     assert notice.startswith("a release is left out: release p-s-1-35-v9: metadata.yaml is for Kubernetes v1.36.1")
     assert there.opener.opened == ["kaas/one"], "one source, whoever names it"
     assert not source_of(there).fetched
+
+
+async def test_what_the_management_cluster_knows_of_a_release_is_not_asked_of_its_source() -> None:
+    there = management()
+    await there.has_stack()
+    await there.has_cluster(OLD)
+    stated_there = ReleaseFacts(Metadata(StackVersion(1), KubernetesVersion.parse("v1.35.9"), StackVersion(1))).write()
+    metadata = {"annotations": {DIGEST_ANNOTATION: "sha256:1"}}
+    await there.has(
+        "ClusterStackRelease", OLD, {"metadata": metadata, "status": {"digest": "sha256:1", "facts": stated_there}}
+    )
+
+    alone = await there.outlook(sources=False)
+    asked = await there.outlook()
+
+    assert [(one.name.release, str(one.kubernetes)) for one in alone.world.candidates] == [(OLD, "v1.35.9")]
+    assert (alone.notices, there.opener.opened) == ((), ["kaas/one"])
+    found = {one.name.release: str(one.kubernetes) for one in asked.world.candidates}
+    assert found == {OLD: "v1.35.9", NEW: "v1.36.1"}
 
 
 def source_of(there: Management) -> Any:

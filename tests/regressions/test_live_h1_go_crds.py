@@ -1,0 +1,111 @@
+"""LIVE-H1 on the Go operator's CRDs, which drop the facts: nothing is written in a loop, and the cure is reported."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.api.crds import all_crds
+from clusterstacks.api.names import CLUSTER_KIND, GROUP, Kind
+from clusterstacks.controllers.base import StatusReconciler
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.kube.transport import Pool
+from tests.support import operating
+from tests.support.api_servers import started_api_server
+from tests.support.guarding import guarded, ranged, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clusterstacks.devcluster.apiserver import ApiServer
+    from clusterstacks.devcluster.etcd import Etcd
+    from clusterstacks.domain.objects import Manifest
+    from tests.support.operating import World
+
+OLD, NEW = "v1.35.4", "v1.36.1"
+
+GO_STATUS = {"conditions", "kubernetesVersion", "ready", "resources"}
+"""Fields of a ClusterStackRelease's status in the CRD of the Go operator 0.1.0-alpha.8."""
+GO_RESOURCE = {"error", "group", "kind", "name", "namespace", "status", "version"}
+
+
+def go_crds() -> list[Manifest]:
+    """Our CRDs, with no more in the status of a ClusterStackRelease than the Go operator's has."""
+    crds = copy.deepcopy(all_crds())
+    (release,) = (one for one in crds if one["spec"]["names"]["kind"] == Kind.CLUSTER_STACK_RELEASE)
+    schema = release["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    status = schema["properties"]["status"]["properties"]
+    for name in status.keys() - GO_STATUS:
+        del status[name]
+    resource = status["resources"]["items"]["properties"]
+    for name in resource.keys() - GO_RESOURCE:
+        del resource[name]
+    return crds
+
+
+@pytest.fixture(scope="module")
+def api_server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """Play a management cluster whose CRDs are the Go operator's."""
+    yield from started_api_server("go-crds", etcd, tmp_path_factory)
+
+
+@pytest.fixture(autouse=True)
+async def installed(api_server: ApiServer) -> None:
+    if api_server.url in operating._installed:
+        return
+    async with Pool() as pool:
+        client = Client(parse_kubeconfig(api_server.kubeconfig, base=None), pool)
+        await operating.install(client, [*go_crds(), *operating.foreign_crds()])
+    operating._installed.add(api_server.url)
+
+
+def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note each write of the status of a ClusterStackRelease."""
+    writes: list[str] = []
+    patch_status = StatusReconciler._patch_status
+
+    async def noted(self: StatusReconciler, manifest: Manifest, patch: Manifest) -> Manifest | None:
+        if self.kind == Kind.CLUSTER_STACK_RELEASE:
+            writes.append(", ".join(sorted(patch)))
+        return await patch_status(self, manifest, patch)
+
+    monkeypatch.setattr(StatusReconciler, "_patch_status", noted)
+    return writes
+
+
+world = operating.world
+
+
+async def test_live_h1_on_the_crds_of_the_go_operator_nothing_is_written_in_a_loop(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, files = ranged(world.stack, "v1", OLD, ">=1.34 <1.37", cilium=("1.17.2", ">=1.30 <1.36"))
+    world.publish(name, files)
+    async with world.operator():
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+        release = await world.release_ready(name)
+        await world.cluster("one", name.class_name, version=OLD)
+    caplog.clear()
+    writes = counting(monkeypatch)
+
+    async with guarded(world, cache_dir=world.cache.with_name("empty")) as operator:
+        for _ in range(3):
+            await world.look_again(operator, "clusterstackrelease", release)
+        first = len(writes)
+        for _ in range(3):
+            await world.look_again(operator, "clusterstackrelease", release)
+        cluster = await world.get(CLUSTER_KIND, "one")
+        told = await refusal(world.patch(cluster, {"spec": {"topology": {"version": NEW}}}))
+    events = await world.events(await world.get(Kind.CLUSTER_STACK_RELEASE, name.release))
+
+    assert "facts" not in (await world.get(Kind.CLUSTER_STACK_RELEASE, name.release))["status"]
+    assert first <= 1, writes
+    assert len(writes) == first, writes
+    reports = [one.message for one in caplog.records if "csctl crds" in one.message and GROUP not in one.message]
+    assert len(reports) == 1, reports
+    assert "of ClusterStackRelease does not have all fields of status.digest, status.facts" in reports[0]
+    assert [one["reason"] for one in events].count("StatusFieldsPruned") >= 1
+    assert "cilium 1.17.2" in told, told
