@@ -103,7 +103,7 @@ async def test_one_write_with_everything_is_refused_while_the_old_addon_is_there
 
         assert "cilium 1.17.2 works with Kubernetes >=1.30 <1.36" in told
         assert await annotate(world, addon__cilium=second.release) == ""
-        assert "wait until cilium 1.18.0 is delivered" in await set_version(world, NEW) or await has(world, second)
+        assert "Wait until cilium 1.18.0 is delivered" in await set_version(world, NEW) or await has(world, second)
         await delivered(world, "cilium", second)
         assert await refusal(world.patch(cluster, {"spec": {"topology": everything}})) == ""
 
