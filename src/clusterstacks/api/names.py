@@ -154,6 +154,8 @@ class EventReason(StrEnum):
     """Every condition of an object holds (ours)."""
     OBJECTS_KEPT = "ObjectsKept"
     """Objects that were to go stay in the cluster, with the reason (ours)."""
+    ADDONS_DELIVERED = "AddonsDelivered"
+    """A cluster has all addons of its class; of the Cluster, as all that fails with them (ours)."""
     INCOMPATIBLE_ALLOWED = "IncompatibleAllowed"
     """An annotation of a Cluster let through what the ranges forbid (ours)."""
 
