@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.domain.admission.wayout import Wish, classes_for, releases_with, way_to
+from clusterstacks.domain.admission.wayout import Wish, classes_for, releases_with, retried, waited, way_to
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.planning.waits import ADDONS_READY, addon_delivered, control_plane_runs
 from clusterstacks.domain.planning.world import State, World
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class Adviser:
             return classes_for(after, offer.candidates.values(), judges)
         if all(one.under_way for one in decision.against):
             return _wait_for(cluster, decision, write)
+        if all(one.arriving for one in decision.against):
+            return _wait_for_control_plane(cluster, write)
         target = _target(write, before)
         if target is None:
             addon = next((one.addon for one in decision.against if one.addon), "")
@@ -60,7 +63,7 @@ class Adviser:
             found = await asyncio.wait_for(asked, PATIENCE.total_seconds())
         except (TimeoutError, SpecError) as error:
             log.debug("No way out for %s: %r", wish.cluster, error)
-        return found or f"'csctl plan {wish.cluster} --to {wish.target}' looks for a way"
+        return found or f"Look for a way:\n  csctl plan {wish.cluster} --to {wish.target}"
 
 
 def _target(write: Write, before: Before) -> Target | None:
@@ -88,8 +91,18 @@ def _state(write: Write, before: Before, judges: Judges) -> State:
 
 
 def _wait_for(cluster: ObjectKey, decision: Decision, write: Write) -> str:
-    awaited = [
-        f"{addon} {write.after.version(addon)}" if addon in write.after.addons else f"the removal of {addon}"
-        for addon in dict.fromkeys(one.addon for one in decision.against)
+    addons = list(dict.fromkeys(one.addon for one in decision.against))
+    versions = {addon: write.after.version(addon) for addon in addons}
+    awaited = [f"{addon} {versions[addon]}" if versions[addon] else f"the removal of {addon}" for addon in addons]
+    commands = [
+        waited(cluster, addon_delivered(addon, version) if version else ADDONS_READY)
+        for addon, version in versions.items()
     ]
-    return f"wait until {', '.join(awaited)} is delivered to Cluster {cluster}, then try again"
+    return retried(f"{', '.join(awaited)} is delivered to Cluster {cluster}", *commands)
+
+
+def _wait_for_control_plane(cluster: ObjectKey, write: Write) -> str:
+    version = write.after.kubernetes.text
+    return retried(
+        f"the control plane of Cluster {cluster} runs {version}", waited(cluster, control_plane_runs(version))
+    )

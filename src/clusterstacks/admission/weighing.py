@@ -228,7 +228,7 @@ def _named(asked: Asked) -> frozenset[ReleaseName]:
 
 
 def _of_bundle(new: Asked, old: Asked | None, offer: Offer) -> Answer:
-    answer = judge_bundle(new.release, new.view.version, offer.made_for, new.view.annotations)
+    answer = judge_bundle(new.release, new.view.version, offer.made_for, new.view.annotations, new.view.class_namespace)
     if not answer.allowed or old is None:
         return answer
     before = offer.candidates.get(old.release)

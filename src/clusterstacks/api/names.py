@@ -158,6 +158,8 @@ class EventReason(StrEnum):
     """Objects that were to go stay in the cluster, with the reason (ours)."""
     STATUS_PRUNED = "StatusFieldsPruned"
     """The CustomResourceDefinition does not have fields of the status, so the API server drops them (ours)."""
+    ADDONS_DELIVERED = "AddonsDelivered"
+    """A cluster has all addons of its class; of the Cluster, as all that fails with them (ours)."""
     INCOMPATIBLE_ALLOWED = "IncompatibleAllowed"
     """An annotation of a Cluster let through what the ranges forbid (ours)."""
 

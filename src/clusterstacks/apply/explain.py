@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.ownership import PART_OF_LABEL, RECREATE_ANNOTATION
-from clusterstacks.kube.errors import FieldCause, FieldConflict, Forbidden, Invalid
+from clusterstacks.kube.errors import FieldCause, FieldConflict, Forbidden, Invalid, NotFound
 
 if TYPE_CHECKING:
     from clusterstacks.apply.targets import Target
@@ -69,6 +69,12 @@ def explain(error: ClusterStacksError, target: Target) -> str:
         return (
             f"{error.message}; allow it by a rule with apiGroups [{group!r}], resources [{resource!r}], "
             f"verbs {verbs} in the operator's role"
+        )
+    namespace = target.id.namespace
+    if isinstance(error, NotFound) and namespace and f'namespaces "{namespace}" not found' in error.message:
+        return (
+            f"{error.message}; add an object of kind Namespace with the name {namespace} to the chart, or correct "
+            "metadata.namespace"
         )
     return error.message
 

@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from clusterstacks.domain.planning.world import State, World
     from clusterstacks.fleet.world import Outlook
 
-NODES_TIMEOUT = "2h"
-ADDONS_TIMEOUT = "15m"
-"""How long printed commands wait; arbitrary, far above what a rollout takes that gets on."""
-
 NO_WAY = 3
 UNDECIDED = 4
 """Exit codes of what is no error."""
@@ -96,8 +92,7 @@ def step_commands(
     for wait in step["waits"]:
         kind = wait["kind"].lower()
         name = cluster if kind == "cluster" else addon_name(cluster)
-        timeout = NODES_TIMEOUT if wait["replacesNodes"] else ADDONS_TIMEOUT
-        commands.append(kubectl("wait", kind, *namespace, name, f"--for={wait['for']}", f"--timeout={timeout}"))
+        commands.append(kubectl("wait", kind, *namespace, name, f"--for={wait['for']}", f"--timeout={wait['timeout']}"))
     return commands
 
 

@@ -65,7 +65,7 @@ class SourceAddress:
             case SourceKind.HTTP:
                 return self.place
             case SourceKind.DIRECTORY:
-                return f"directory {self.place or '.'} below the release directory"
+                return f"directory {self.place} below the release directory" if self.place else "the release directory"
 
     def interval(self, wanted: str) -> timedelta:
         """Return how often it is asked: as wanted, else as its kind is asked by default.

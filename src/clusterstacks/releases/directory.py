@@ -174,7 +174,7 @@ class DirectorySource:
                 self._copy(name, directory, into)
         except OSError as error:
             if error.errno in _NO_ROOM:
-                raise StoreUnavailable(name, error) from None
+                raise StoreUnavailable(into, error) from None
             raise _unavailable(self._path / name.release, error) from None
 
     @contextmanager

@@ -8,6 +8,8 @@ from cel_expr_python import cel
 
 from clusterstacks.render.errors import CelFailed, CelUndecided, shortened
 
+_WAIT_OR_CORRECT = "it is evaluated again; if the objects never get this field, correct the condition"
+
 
 def holds(expression: str, variables: dict[str, Any]) -> bool:
     """Tell whether the expression is true; a result that is no bool counts as false (FORMATS 13).
@@ -29,9 +31,9 @@ def holds(expression: str, variables: dict[str, Any]) -> bool:
     except Exception as error:  # noqa: BLE001 - see above
         if "bad_alloc" in str(error):
             raise MemoryError from None
-        raise CelUndecided(_words(error)) from None
+        raise CelUndecided(f"{_words(error)}; {_WAIT_OR_CORRECT}") from None
     if kind == cel.Type.ERROR:
-        raise CelUndecided(_words(value))
+        raise CelUndecided(f"{_words(value)}; {_WAIT_OR_CORRECT}")
     return kind == cel.Type.BOOL and value is True
 
 

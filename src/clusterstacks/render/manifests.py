@@ -187,6 +187,13 @@ def _flattened(document: Document) -> Iterator[Document]:
 
 
 def _check(manifest: Manifest, source: str) -> None:
+    metadata = manifest.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not name and isinstance(metadata, dict) and metadata.get("generateName"):
+        raise RenderFailed(
+            f"{source}: metadata.generateName is not supported, because each delivery would create another object: "
+            "write metadata.name"
+        )
     for field, value in (
         ("apiVersion", manifest.get("apiVersion")),
         ("kind", manifest.get("kind")),

@@ -137,9 +137,15 @@ async def test_the_refusal_of_an_upgrade_says_the_way_out(adviser: Adviser) -> N
     answer = await judged(adviser, cluster(version="v1.36.1"), cluster())
 
     assert answer.refusal == (
-        "class p-s-1-35-v1 with Kubernetes v1.36.1: cluster addon cilium: cilium 1.17.2 works with Kubernetes "
-        ">=1.30 <1.36; upgrade cluster addon cilium to 1.18.0 (release p-s-1-36-v2 has it) before moving to Kubernetes "
-        "v1.36.1: kubectl annotate cluster -n users one --overwrite clusterstack.x-k8s.io/addon.cilium=p-s-1-36-v2"
+        "class p-s-1-35-v1 with Kubernetes v1.36.1 is refused:\n"
+        "  cluster addon cilium: cilium 1.17.2 works with Kubernetes >=1.30 <1.36\n"
+        "Do this instead, one after the other:\n"
+        "  1. upgrade cluster addon cilium to 1.18.0 (release p-s-1-36-v2 has it)\n"
+        "  2. move to Kubernetes v1.36.1\n"
+        "All steps with their commands:\n"
+        "  csctl plan users/one --to v1.36.1\n"
+        "Begin with:\n"
+        "  kubectl annotate cluster -n users one --overwrite clusterstack.x-k8s.io/addon.cilium=p-s-1-36-v2"
     )
 
 
@@ -150,9 +156,36 @@ async def test_an_addon_on_its_way_is_waited_for(adviser: Adviser) -> None:
     under_way = await judged(adviser, new, old, Given(has={"cilium": OLD.name}))
     delivered = await judged(adviser, new, old, Given(has={"cilium": NEW.name}))
 
-    assert under_way.refusal.endswith("wait until cilium 1.18.0 is delivered to Cluster users/one, then try again")
+    assert under_way.refusal.endswith(
+        "Wait until cilium 1.18.0 is delivered to Cluster users/one, then try again:\n"
+        "  kubectl wait clusteraddon -n users cluster-addon-one "
+        """--for='jsonpath={.status.addons[?(@.name=="cilium")].version}=1.18.0' --timeout=15m"""
+    )
     assert delivered.allowed
     assert not delivered.warnings
+
+
+async def test_live_m8_a_version_on_its_way_is_waited_for(adviser: Adviser) -> None:
+    """The class alone was moved first; the addon's new version needs the Kubernetes version that nodes roll to."""
+    stated = {
+        "kubernetes": ">=1.36 <1.38",
+        "components": [{"name": "cilium", "addon": "cilium", "version": "1.19.0", "kubernetes": ">=1.36 <1.39"}],
+    }
+    late = candidate("p-s-1-36-v3", "v1.36.1", stated)
+    old = cluster(version="v1.36.1", addon__cilium="p-s-1-36-v2")
+    new = cluster(version="v1.36.1", addon__cilium="p-s-1-36-v3")
+    for one in (old, new):
+        one["status"] = {"controlPlane": {"versions": [{"version": "v1.35.1"}]}}
+
+    answer = await judged(adviser, new, old, Given((OLD, NEW, late), has={"cilium": NEW.name}))
+
+    assert answer.refusal == (
+        "class p-s-1-35-v1 with Kubernetes v1.36.1 is refused:\n"
+        "  cluster addon cilium: cilium 1.19.0 works with Kubernetes >=1.36 <1.39\n"
+        "Wait until the control plane of Cluster users/one runs v1.36.1, then try again:\n"
+        "  kubectl wait clusteraddon -n users cluster-addon-one "
+        "--for='jsonpath={.status.observedKubernetesVersion}=v1.36.1' --timeout=2h"
+    )
 
 
 @pytest.mark.parametrize(

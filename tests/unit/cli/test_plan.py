@@ -60,7 +60,7 @@ def test_the_text_is_a_list_of_steps_with_their_commands(world: Path, capsys: py
         "     kubectl wait cluster NAME --for=condition=TopologyReconciled --timeout=2h",
         (
             "     kubectl wait clusteraddon cluster-addon-NAME "
-            "'--for=jsonpath={.status.observedKubernetesVersion}=v1.36.1' --timeout=15m"
+            "'--for=jsonpath={.status.observedKubernetesVersion}=v1.36.1' --timeout=2h"
         ),
         "     kubectl wait cluster NAME --for=condition=ClusterStackAddonsReady --timeout=15m",
         "Cost 11: 10 for each step that rolls nodes, 1 for each addon.",

@@ -79,6 +79,7 @@ async def frame(api: FakeApi) -> AsyncIterator[StatusReconciler]:
             workloads=Workloads(api, pool),
             rolling=unused,
             live=unused,
+            events=EventRecorder(api, "test"),
         )
         yield StatusReconciler(
             group=GROUP,

@@ -102,6 +102,10 @@ class TestDocuments:
             ("kind: Pod\nmetadata: {name: a}", "document 2: has no apiVersion"),
             ("apiVersion: v1\nmetadata: {name: a}", "document 2: has no kind"),
             ("apiVersion: v1\nkind: Pod", "document 2: has no metadata.name"),
+            (
+                "apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}",
+                "document 2: metadata.generateName is not supported, .*: write metadata.name",
+            ),
             ("apiVersion: v1\nkind: Pod\nmetadata: {name: 5}", "document 2: has no metadata.name"),
             ("apiVersion: v1\nkind: Pod\nmetadata: []", "document 2: has no metadata.name"),
             ("apiVersion: v1\nkind: List\nitems: [1]", "document 2, item 1: is a number"),

@@ -28,7 +28,7 @@ PatchOf: TypeAlias = "Callable[[Manifest], Manifest | None]"
 
 async def mirror(
     client: Client, cluster: Manifest, outcome: Outcome, now: datetime, within: Condition | None = None
-) -> None:
+) -> bool:
     """Write how the addons are doing into the Cluster's conditions, if that is news.
 
     Args:
@@ -37,8 +37,13 @@ async def mirror(
         outcome: What the reconcile ended with.
         now: When it ended.
         within: Whether the cluster is within its ranges; only what is wrong is told.
+
+    Returns:
+        Whether ``ClusterStackAddonsReady`` has another status or reason now, which is worth an event.
     """
     status, reason, message = _state(outcome)
+    before = next((one for one in mappings(cluster, "status", "conditions") if _is_addons_ready(one)), {})
+    is_news = (before.get("status"), before.get("reason")) != (status, reason)
 
     def patch_of(read: Manifest) -> Manifest | None:
         ready = with_cluster_condition(read, ADDONS_READY_CONDITION, status, reason, message, now)
@@ -48,7 +53,7 @@ async def mirror(
         told = with_cluster_condition(after, WITHIN_RANGES_CONDITION, "False", within.reason, within.message, now)
         return told or ready
 
-    await _write(client, cluster, patch_of)
+    return await _write(client, cluster, patch_of) and is_news
 
 
 async def withdraw(client: Client, cluster: Manifest) -> None:
@@ -65,7 +70,7 @@ async def withdraw_refusal(client: Client, cluster: Manifest) -> None:
 
     def patch_of(read: Manifest) -> Manifest | None:
         refused = any(
-            one.get("type") == ADDONS_READY_CONDITION and one.get("reason") == CLASS_NOT_OFFERED
+            _is_addons_ready(one) and one.get("reason") == CLASS_NOT_OFFERED
             for one in mappings(read, "status", "conditions")
         )
         return _without(read, ADDONS_READY_CONDITION) if refused else None
@@ -73,14 +78,15 @@ async def withdraw_refusal(client: Client, cluster: Manifest) -> None:
     await _write(client, cluster, patch_of)
 
 
-async def _write(client: Client, cluster: Manifest, patch_of: PatchOf) -> None:
+async def _write(client: Client, cluster: Manifest, patch_of: PatchOf) -> bool:
+    """Write what there is to write; returns whether it was written."""
     resource = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
     metadata = cluster["metadata"]
     name, namespace, generation = metadata["name"], metadata["namespace"], metadata.get("generation")
     for attempt in range(1, ATTEMPTS + 1):
         patch = patch_of(cluster)
         if patch is None:
-            return
+            return False
         try:
             await client.merge_patch(resource, name, patch, namespace, subresource="status")
         except Conflict:
@@ -88,10 +94,15 @@ async def _write(client: Client, cluster: Manifest, patch_of: PatchOf) -> None:
                 raise
             changed = await client.find(resource, name, namespace)
             if changed is None or changed["metadata"].get("generation") != generation:
-                return  # what is known is about another specification; the change wakes the reconciler
+                return False  # what is known is about another specification; the change wakes the reconciler
             cluster = changed
         else:
-            return
+            return True
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _is_addons_ready(condition: Manifest) -> bool:
+    return condition.get("type") == ADDONS_READY_CONDITION
 
 
 def _without(cluster: Manifest, *types: str) -> Manifest | None:

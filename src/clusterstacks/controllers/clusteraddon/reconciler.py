@@ -9,7 +9,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusteraddon import Admitted, ClusterAddon, addon_name
-from clusterstacks.api.names import ADDON_FINALIZER, CLUSTER_API_GROUP, CLUSTER_KIND, AddonCondition, Reason
+from clusterstacks.api.names import (
+    ADDON_FINALIZER,
+    CLUSTER_API_GROUP,
+    CLUSTER_KIND,
+    AddonCondition,
+    EventReason,
+    Reason,
+)
 from clusterstacks.api.reading import at, text
 from clusterstacks.controllers.clusteraddon.inputs import seen_digest
 from clusterstacks.controllers.clusteraddon.livecheck import ADVISORY
@@ -34,6 +41,7 @@ if TYPE_CHECKING:
     from clusterstacks.controllers.clusteraddon.workloads import Workloads
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.clock import Clock
+    from clusterstacks.runtime.events import EventRecorder
 
 RESYNC = timedelta(minutes=5)
 """Control plane and infrastructure objects are read again at least this often; as the Go operator's resync."""
@@ -77,6 +85,7 @@ class AddonReconciler:
     workloads: Workloads
     rolling: Rolling
     live: LiveCheck
+    events: EventRecorder
 
     async def work(self, draft: Draft) -> Outcome | None:
         """Do what is next for one cluster's addons; None where they are nobody's or not to be touched."""
@@ -101,14 +110,18 @@ class AddonReconciler:
             outcome = await self._deliver(draft, addon, seen)
         except ClusterStacksError as error:
             _observed(draft, seen)
-            await self._mirror(draft, seen, outcome_of(error))
+            outcome = outcome_of(error)
+            if await self._mirror(draft, seen, outcome) and not isinstance(outcome, Settled):
+                await self.events.record(seen.cluster.raw, "Warning", outcome.reason, outcome.message)
             draft.status["ready"] = False
             raise
         draft.status["ready"] = isinstance(outcome, Settled)
         if isinstance(outcome, Settled):
             await self.live.look(draft, seen)
         _observed(draft, seen)
-        await self._mirror(draft, seen, outcome)
+        if await self._mirror(draft, seen, outcome) and isinstance(outcome, Settled):
+            message = f"the addons of class {seen.cluster.class_name} are delivered"
+            await self.events.record(seen.cluster.raw, "Normal", EventReason.ADDONS_DELIVERED, message)
         return outcome
 
     async def _begin(self, draft: Draft, addon: ClusterAddon, seen: Seen) -> None:
@@ -121,9 +134,9 @@ class AddonReconciler:
         await draft.checkpoint(beginning)
         await self._mirror(draft, seen, beginning)
 
-    async def _mirror(self, draft: Draft, seen: Seen, outcome: Outcome) -> None:
+    async def _mirror(self, draft: Draft, seen: Seen, outcome: Outcome) -> bool:
         within = draft.condition(AddonCondition.WITHIN_RANGES)
-        await mirror(self.client, seen.cluster.raw, outcome, self.clock.now(), within)
+        return await mirror(self.client, seen.cluster.raw, outcome, self.clock.now(), within)
 
     async def _end(self, draft: Draft, cluster: ObjectKey | None) -> Outcome:
         """Let a deleted ClusterAddon go. The cluster keeps its addons; while it exists a new one is created (D21).

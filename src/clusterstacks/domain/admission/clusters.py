@@ -79,7 +79,7 @@ class Decision:
 
     def completed(self, way_out: str) -> Answer:
         """Return the answer with the way out."""
-        return replace(self.answer, refusal=f"{self.answer.refusal}; {way_out}") if way_out else self.answer
+        return replace(self.answer, refusal=f"{self.answer.refusal}\n{way_out}") if way_out else self.answer
 
 
 def setup_of(
@@ -114,12 +114,11 @@ def decide(write: Write, policy: Policy, judges: Judges) -> Decision:
     warnings = (*(one.text for one in judged.findings if one not in against), *judged.warnings)
     if not against:
         return Decision(Answer(warnings=warnings))
-    refusal = told_against(after, against)
     if reason := write.annotations.get(ESCAPE_ANNOTATION, "").strip():
         let_through = f"allowed because of annotation {ESCAPE_ANNOTATION} ({reason})"
         warnings = (let_through, *(one.text for one in against), *warnings)
-        return Decision(Answer(warnings=warnings, excused=f"{refusal}; {let_through}"))
-    return Decision(Answer(refusal, warnings), against)
+        return Decision(Answer(warnings=warnings, excused=f"{told_against(after, against)}; {let_through}"))
+    return Decision(Answer(listed_against(after, against), warnings), against)
 
 
 def _broken(was: Was, after: Setup) -> str:
@@ -157,11 +156,22 @@ def _not_the_one(write: Write) -> Finding | None:
 
 
 def told_against(after: Setup, against: Sequence[Finding]) -> str:
-    """Say what speaks against a combination, for a person."""
-    texts = [_blame(one) for one in against[:SHOWN_FACTS]]
-    more = f"; and {len(against) - SHOWN_FACTS} more" if len(against) > SHOWN_FACTS else ""
-    place = f"class {after.candidate.name.class_name} with Kubernetes {after.kubernetes}"
-    return f"{place}: {'; '.join(texts)}{more}"
+    """Say what speaks against a combination, on one line, for conditions and events."""
+    return f"{_combination(after)}: {'; '.join(_blamed(against))}"
+
+
+def listed_against(after: Setup, against: Sequence[Finding]) -> str:
+    """Say what speaks against a combination, one fact a line, for the answer that a person reads in a terminal."""
+    return "\n  ".join([f"{_combination(after)} is refused:", *_blamed(against)])
+
+
+def _combination(after: Setup) -> str:
+    return f"class {after.candidate.name.class_name} with Kubernetes {after.kubernetes}"
+
+
+def _blamed(against: Sequence[Finding]) -> list[str]:
+    more = [f"and {len(against) - SHOWN_FACTS} more"] if len(against) > SHOWN_FACTS else []
+    return [*(_blame(one) for one in against[:SHOWN_FACTS]), *more]
 
 
 def _blame(finding: Finding) -> str:

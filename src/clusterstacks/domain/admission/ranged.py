@@ -8,7 +8,7 @@ addon that was outside of its range before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.compatibility import leading
@@ -75,6 +75,8 @@ class Finding:
         text: For a person, with its source.
         addon: Whose component it is about; empty for the class and rules.
         under_way: Whether only what is delivered stands in the way, and not what is asked for.
+        arriving: Whether only the version of the control plane stands in the way, which is on its way to the version
+            asked for before.
     """
 
     verdict: Verdict
@@ -82,6 +84,7 @@ class Finding:
     text: str
     addon: str = ""
     under_way: bool = False
+    arriving: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,7 @@ def _while_moving(after: Setup, before: Before, judges: Judges) -> Iterator[Find
     arriving = Setup(after.candidate, before.delivered.kubernetes, after.addons)
     for one in _ranges_of_addons(arriving, judges):
         if one.subject not in outside:
-            yield _against(one)
+            yield replace(_against(one), arriving=after.kubernetes == before.asked.kubernetes)
 
 
 def _forbidden_moves(after: Setup, before: Before) -> Iterator[Finding]:
@@ -147,8 +150,18 @@ def _forbidden_moves(after: Setup, before: Before) -> Iterator[Finding]:
         for one in components:
             old = there.get(one.name)
             if old is not None and not one.upgrade.allows(old.version, one.version):
-                text = f"{one.name} {one.text} may not be moved to from {old.text}"
+                text = _forbidden(one, old)
                 yield Finding(Verdict.INCOMPATIBLE, upgrade_fact(one), _sourced(text, one.source), addon)
+
+
+def _forbidden(new: Component, old: Component) -> str:
+    if new.version < old.version:
+        return f"{new.name} may not be downgraded from {old.text} to {new.text}"
+    steps = new.upgrade.max_minor_step
+    return (
+        f"{new.name} may not be upgraded from {old.text} to {new.text} at once: "
+        f"upgrade.maxMinorStep of {new.text} is {steps}"
+    )
 
 
 def _doubts(after: Setup, before: Before | None, judges: Judges) -> Iterator[Finding]:

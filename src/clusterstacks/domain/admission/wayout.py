@@ -7,21 +7,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.admission.ranged import Setup, judge_setup
-from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.planning.document import plan_document
 from clusterstacks.domain.planning.patches import annotated, patches, taken_from
 from clusterstacks.domain.planning.planner import Plan, Undecided, find_plan
 from clusterstacks.domain.planning.steps import Kind
+from clusterstacks.domain.planning.waits import CLUSTER, TOPOLOGY_RECONCILED, waits
 from clusterstacks.domain.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from clusterstacks.domain.admission.ranged import Before
+    from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.domain.planning.compiling import Target
     from clusterstacks.domain.planning.facts import Judges
     from clusterstacks.domain.planning.steps import Step
+    from clusterstacks.domain.planning.waits import Wait
     from clusterstacks.domain.planning.world import Candidate, State, World
     from clusterstacks.domain.versions import KubernetesVersion
 
@@ -66,12 +68,35 @@ def way_to(wish: Wish) -> str:
     if not answer.steps:
         return ""
     if answer.steps[0].kind is Kind.WORKERS:
-        return "wait until the workers have reached the control plane's version, then try again"
+        return retried("the workers have the version of the control plane", waited(wish.cluster, TOPOLOGY_RECONCILED))
     first = next(patches(answer.start, answer.steps, annotated(wish.world, wish.state)))
     if first is None:
         # The annotations ask for it already.
-        return f"wait until cluster addon {answer.steps[0].addon} is where its annotation wants it, then try again"
-    return f"{_told(answer.steps, wish)}: {command(wish.cluster, first)}"
+        (after, *_) = waits([(answer.steps[0], None)], wish.state.annotations or {})
+        delivered = f"cluster addon {answer.steps[0].addon} is delivered as its annotation asks for"
+        return retried(delivered, *(waited(wish.cluster, one) for one in after))
+    return "\n".join(
+        [
+            *_told(answer.steps, wish),
+            "All steps with their commands:",
+            f"  csctl plan {wish.cluster} --to {wish.target}",
+            "Begin with:",
+            f"  {command(wish.cluster, first)}",
+        ]
+    )
+
+
+def retried(until: str, *commands: str) -> str:
+    """Say what to wait for before the same write is tried again."""
+    return "\n  ".join([f"Wait until {until}, then try again:", *commands])
+
+
+def waited(cluster: ObjectKey, wait: Wait) -> str:
+    """Write the kubectl command that waits for something of a Cluster."""
+    name = cluster.name if wait.kind == CLUSTER else f"cluster-addon-{cluster.name}"
+    return (
+        f"kubectl wait {wait.kind.lower()} -n {cluster.namespace} {name} --for='{wait.until}' --timeout={wait.timeout}"
+    )
 
 
 def releases_with(addon: str, after: Setup, before: Before, candidates: Iterable[Candidate], judges: Judges) -> str:
@@ -88,7 +113,7 @@ def releases_with(addon: str, after: Setup, before: Before, candidates: Iterable
     named = [f"{version} of release {name}" for version, name in list(fitting.items())[:SHOWN_STEPS]]
     if not named:
         return f"no release that is known has a version of {addon} that could be taken instead: keep the one there is"
-    return f"{addon} {' or '.join(named)} can be taken"
+    return f"Choose another version of cluster addon {addon}: {' or '.join(named)}"
 
 
 def classes_for(after: Setup, candidates: Iterable[Candidate], judges: Judges) -> str:
@@ -121,23 +146,13 @@ def _works(candidate: Candidate, kubernetes: KubernetesVersion, judges: Judges) 
     return all(one.verdict is not Verdict.INCOMPATIBLE for one in judge_setup(setup, None, judges).findings)
 
 
-def _told(steps: Sequence[Step], wish: Wish) -> str:
-    texts = [_step(step, wish.ready) for step in steps[:SHOWN_STEPS]]
-    goal = f"moving to {_goal(wish.target)}"
-    # The step that was asked for is what all of this is for, and need not be told.
-    last = steps[-1]
-    if len(steps) <= SHOWN_STEPS and last.kind is not Kind.ADDON:
-        texts = texts[:-1] or texts
-    told = ", then ".join(texts)
-    if len(steps) == 1 and last.kind is not Kind.ADDON:
-        return f"{told} alone"
-    if len(steps) > SHOWN_STEPS:
-        return f"{told}, and so on ('csctl plan {wish.cluster} --to {wish.target}' shows all {len(steps)} steps)"
-    return f"{told} before {goal}"
-
-
-def _goal(target: Target) -> str:
-    return f"class {target.class_name}" if isinstance(target, ReleaseName) else f"Kubernetes {target}"
+def _told(steps: Sequence[Step], wish: Wish) -> list[str]:
+    """Tell the steps in their order, the one that was asked for included: so no step refers to another."""
+    if len(steps) == 1:
+        return [f"Do this instead: {_step(steps[0], wish.ready)}"]
+    shown = [f"  {number}. {_step(step, wish.ready)}" for number, step in enumerate(steps[:SHOWN_STEPS], start=1)]
+    more = [f"  and {len(steps) - SHOWN_STEPS} more"] if len(steps) > SHOWN_STEPS else []
+    return ["Do this instead, one after the other:", *shown, *more]
 
 
 def _step(step: Step, ready: frozenset[ReleaseName] | None) -> str:

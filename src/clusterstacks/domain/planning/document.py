@@ -65,7 +65,7 @@ def plan_document(world: World, state: State, target: Target, answer: Plan | NoW
 
 
 def _wait(wait: Wait) -> Document:
-    return {"kind": wait.kind, "for": wait.until, "replacesNodes": wait.nodes}
+    return {"kind": wait.kind, "for": wait.until, "timeout": wait.timeout}
 
 
 def _place(situation: Situation) -> Document:

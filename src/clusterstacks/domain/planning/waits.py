@@ -7,7 +7,7 @@ conditions. So what is waited for here cannot be true of an earlier step.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.decoupling import annotations_digest
@@ -38,6 +38,11 @@ class Wait:
     until: str
     nodes: bool = False
 
+    @property
+    def timeout(self) -> str:
+        """Value of ``--timeout``; arbitrary, far above what a rollout takes that gets on."""
+        return "2h" if self.nodes else "15m"
+
 
 TOPOLOGY_RECONCILED = Wait(CLUSTER, "condition=TopologyReconciled", nodes=True)
 ADDONS_READY = Wait(CLUSTER, "condition=ClusterStackAddonsReady")
@@ -64,7 +69,7 @@ def _after(step: Step, annotations: Mapping[str, str]) -> tuple[Wait, ...]:
         return _after_addon(step, annotations)
     if step.before.kubernetes == step.after.kubernetes:
         return TOPOLOGY_RECONCILED, ADDONS_READY
-    return TOPOLOGY_RECONCILED, _observed("observedKubernetesVersion", step.after.kubernetes.text), ADDONS_READY
+    return TOPOLOGY_RECONCILED, control_plane_runs(step.after.kubernetes.text), ADDONS_READY
 
 
 def _after_addon(step: Step, annotations: Mapping[str, str]) -> tuple[Wait, ...]:
@@ -72,6 +77,16 @@ def _after_addon(step: Step, annotations: Mapping[str, str]) -> tuple[Wait, ...]
     if release is None:
         return _observed("observedAddonAnnotations", annotations_digest(annotations)), ADDONS_READY
     return (_observed(f"addons[?(@.name=={json.dumps(step.addon)})].release", release.release),)
+
+
+def control_plane_runs(version: str) -> Wait:
+    """Return what to wait for until the control plane runs a version, as the operator sees it."""
+    return replace(_observed("observedKubernetesVersion", version), nodes=True)
+
+
+def addon_delivered(addon: str, version: str) -> Wait:
+    """Return what to wait for until a cluster has a version of an addon."""
+    return _observed(f"addons[?(@.name=={json.dumps(addon)})].version", version)
 
 
 def _observed(field: str, value: str) -> Wait:

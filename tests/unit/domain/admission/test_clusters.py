@@ -175,7 +175,7 @@ def test_a_cluster_outside_its_ranges_is_brought_back_one_addon_at_a_time() -> N
 
     # csi stays outside of its range: that was so before.
     assert judged(moved(cilium="p-s-1-35-v6"), before).answer.allowed
-    assert "csi 0.8.0 may not be moved to from 0.9.0" in judged(moved(csi="p-s-1-35-v6"), before).answer.refusal
+    assert "csi may not be downgraded from 0.9.0 to 0.8.0" in judged(moved(csi="p-s-1-35-v6"), before).answer.refusal
     # A move of Kubernetes must end legal for all, and does not ask the old version of what was outside.
     assert "csi 0.9.0 works with" in judged(setup(SLID, "v1.35.2"), before).answer.refusal
 
@@ -185,7 +185,10 @@ def test_a_fact_of_the_version_moved_to_may_forbid_the_step() -> None:
     wishes = read_wishes({f"{ADDON}csi": "p-s-1-36-v7"}, OLD.name)
     after = setup_of(wishes, OLD.name, KubernetesVersion.parse("v1.35.1"), KNOWN | {jump.name: jump})
 
-    assert "csi 1.9.0 may not be moved to from 1.0.0" in judged(after, AT_35).answer.refusal
+    assert (
+        "csi may not be upgraded from 1.0.0 to 1.9.0 at once: upgrade.maxMinorStep of 1.9.0 is 1"
+        in judged(after, AT_35).answer.refusal
+    )
 
 
 def test_out_of_a_bundle_every_addon_of_the_new_class_must_work_with_both_versions() -> None:
@@ -287,10 +290,15 @@ def wish(to: str, *candidates: Candidate, version: str = "v1.35.1") -> Wish:
     return Wish(CLUSTER, World(candidates), state, target)
 
 
-def test_the_way_out_is_a_sentence_and_a_command() -> None:
+def test_live_m8_the_way_out_is_a_list_of_steps_that_ends_with_a_command() -> None:
     assert way_to(wish("v1.36.1", OLD, NEW)) == (
-        "upgrade cluster addon cilium to 1.18.0 (release p-s-1-36-v2 has it) before moving to Kubernetes v1.36.1: "
-        "kubectl annotate cluster -n users one --overwrite clusterstack.x-k8s.io/addon.cilium=p-s-1-36-v2"
+        "Do this instead, one after the other:\n"
+        "  1. upgrade cluster addon cilium to 1.18.0 (release p-s-1-36-v2 has it)\n"
+        "  2. move to Kubernetes v1.36.1\n"
+        "All steps with their commands:\n"
+        "  csctl plan users/one --to v1.36.1\n"
+        "Begin with:\n"
+        "  kubectl annotate cluster -n users one --overwrite clusterstack.x-k8s.io/addon.cilium=p-s-1-36-v2"
     )
 
 
@@ -300,7 +308,7 @@ def test_the_way_out_through_another_class_is_a_patch() -> None:
 
     told = way_to(Wish(CLUSTER, World((narrow, NEW)), state, KubernetesVersion.parse("v1.36.1")))
 
-    assert told.startswith("move to class p-s-1-36-v2")
+    assert told.startswith("Do this instead: move to class p-s-1-36-v2")
     assert "kubectl patch cluster -n users one --type merge -p '{" in told
     assert '"classRef":{"name":"p-s-1-36-v2"}' in told
 
@@ -311,7 +319,11 @@ def test_what_the_annotations_ask_for_already_is_waited_for() -> None:
 
     told = way_to(replace(asked, state=annotated))
 
-    assert told == "wait until cluster addon cilium is where its annotation wants it, then try again"
+    assert told == (
+        "Wait until cluster addon cilium is delivered as its annotation asks for, then try again:\n"
+        "  kubectl wait clusteraddon -n users cluster-addon-one "
+        """--for='jsonpath={.status.addons[?(@.name=="cilium")].release}=p-s-1-36-v2' --timeout=15m"""
+    )
 
 
 def test_a_class_that_is_not_offered_yet_says_so() -> None:
@@ -329,7 +341,10 @@ def test_workers_are_waited_for() -> None:
     asked = wish("v1.36.1", OLD, NEW)
     lagging = replace(asked.state, workers=KubernetesVersion.parse("v1.34.0"))
 
-    assert way_to(replace(asked, state=lagging)).startswith("wait until the workers have reached")
+    assert way_to(replace(asked, state=lagging)) == (
+        "Wait until the workers have the version of the control plane, then try again:\n"
+        "  kubectl wait cluster -n users one --for='condition=TopologyReconciled' --timeout=2h"
+    )
 
 
 def test_an_addon_without_another_release_that_fits_is_to_be_kept() -> None:
@@ -349,7 +364,9 @@ def test_a_refused_addon_names_releases_that_fit() -> None:
 
     told = releases_with("cilium", after, settled(setup(NEW, "v1.36.1")), KNOWN.values(), Judges())
 
-    assert told == "cilium 1.19.0 of release p-s-1-36-v3 or 1.18.0 of release p-s-1-36-v2 can be taken"
+    assert told == (
+        "Choose another version of cluster addon cilium: 1.19.0 of release p-s-1-36-v3 or 1.18.0 of release p-s-1-36-v2"
+    )
 
 
 def test_a_refused_new_cluster_is_told_another_class_or_version() -> None:

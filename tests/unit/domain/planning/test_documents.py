@@ -49,15 +49,15 @@ def document(*releases: Candidate, state: dict[str, Any], to: str) -> dict[str, 
     return plan_document(world, start, target, answer)
 
 
-def observed(field: str, value: str) -> dict[str, Any]:
-    return {"kind": "ClusterAddon", "for": f"jsonpath={{.status.{field}}}={value}", "replacesNodes": False}
+def observed(field: str, value: str, timeout: str = "15m") -> dict[str, Any]:
+    return {"kind": "ClusterAddon", "for": f"jsonpath={{.status.{field}}}={value}", "timeout": timeout}
 
 
 def delivered(addon: str, name: str) -> dict[str, Any]:
     return observed(f'addons[?(@.name=="{addon}")].release', name)
 
 
-ADDONS_READY = {"kind": "Cluster", "for": "condition=ClusterStackAddonsReady", "replacesNodes": False}
+ADDONS_READY = {"kind": "Cluster", "for": "condition=ClusterStackAddonsReady", "timeout": "15m"}
 
 
 def test_live_h5_the_end_of_a_removed_addon_is_awaited_by_the_annotations_it_leaves() -> None:
@@ -114,8 +114,8 @@ def test_the_whole_document_of_a_plan() -> None:
             },
             "reason": "the release asked for",
             "waits": [
-                {"kind": "Cluster", "for": "condition=TopologyReconciled", "replacesNodes": True},
-                observed("observedKubernetesVersion", "v1.36.1"),
+                {"kind": "Cluster", "for": "condition=TopologyReconciled", "timeout": "2h"},
+                observed("observedKubernetesVersion", "v1.36.1", "2h"),
                 ADDONS_READY,
             ],
         },

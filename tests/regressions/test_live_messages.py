@@ -1,0 +1,65 @@
+"""LIVE-L5, L6: small messages name what a person has to change."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.apply.explain import explain
+from clusterstacks.apply.targets import Target
+from clusterstacks.domain.errors import DependencyError
+from clusterstacks.domain.names import parse_release
+from clusterstacks.domain.objects import ObjectId
+from clusterstacks.domain.sources import SourceAddress, SourceKind
+from clusterstacks.kube.errors import NotFound
+from clusterstacks.kube.status import failure
+from clusterstacks.releases.directory import DirectorySource
+from tests.support.releases import write_release
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clusterstacks.domain.objects import Manifest
+
+OBJECT: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}}
+
+
+def test_live_l5_a_missing_namespace_is_to_be_put_into_the_chart() -> None:
+    target = Target(ObjectId("", "ConfigMap", "shop", "a"), "v1", OBJECT, "", None)
+    body = {
+        "message": 'namespaces "shop" not found',
+        "reason": "NotFound",
+        "details": {"name": "shop", "kind": "namespaces"},
+    }
+
+    error = failure("apply ConfigMap shop/a", 404, body)
+
+    assert isinstance(error, NotFound)
+    assert explain(error, target) == (
+        'apply ConfigMap shop/a: 404 NotFound: namespaces "shop" not found; add an object of kind Namespace with the '
+        "name shop to the chart, or correct metadata.namespace"
+    )
+
+
+async def test_live_l6_a_full_disk_names_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = parse_release("local-mess-1-35-v22")
+    write_release(tmp_path / "releases" / str(name), {"metadata.yaml": b"a"})
+    into = tmp_path / "store"
+    into.mkdir()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(DirectorySource, "_copy", full)
+
+    with pytest.raises(DependencyError) as caught:
+        await DirectorySource(tmp_path / "releases").fetch(name, into)
+
+    assert f"releases cannot be kept in {into}: No space left on device" in caught.value.message
+
+
+def test_live_l6_the_start_line_says_where_releases_come_from() -> None:
+    assert str(SourceAddress(SourceKind.DIRECTORY, "")) == "the release directory"
+    assert str(SourceAddress(SourceKind.DIRECTORY, "team")) == "directory team below the release directory"
