@@ -138,6 +138,10 @@ class Reason(StrEnum):
     """No trusted key signed a release, which is used all the same (ours)."""
     RECORD_OF_ANOTHER_CLUSTER = "RecordOfAnotherCluster"
     """The workload cluster has the addons of another Cluster (ours)."""
+    OBJECT_IN_TWO_ADDONS = "ObjectInTwoAddons"
+    """Two addons of a release render the same object (ours)."""
+    WEBHOOK_FAILED = "WebhookFailed"
+    """An admission webhook of the workload cluster could not be called (ours)."""
     SIGNATURES_UNCLEAR = "SignaturesUnclear"
     """Not all signatures of a release could be looked at, and none of a trusted key is known (ours)."""
 

@@ -1,6 +1,7 @@
 """Turn a server's failure answer into one of the types of ``errors``.
 
-The server's words go into the message, except for Secrets: what a server says about a broken object may quote it.
+The server's words go into the message, except for Secrets: what a server says about a broken object may quote it. Of
+these only the name of an admission webhook is shown that failed or refused.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from clusterstacks.kube.errors import (
     TooMany,
     Unauthorized,
     Unreachable,
+    WebhookFailed,
 )
 
 if TYPE_CHECKING:
@@ -64,6 +66,11 @@ _SIMPLE: dict[int, type[ApiError]] = {
 _QUOTES_THE_OBJECT = frozenset({400, 422, 500})
 _WITHHELD = "(the server's words are withheld, they may quote the Secret)"
 
+# Internal error occurred: failed calling webhook "strict.example.com": failed to call webhook: Post "https://...
+# admission webhook "strict.example.com" denied the request: ...
+_WEBHOOK_FAILED = re.compile(r'failed calling webhook "([^"\s]{1,253})"')
+_WEBHOOK_DENIED = re.compile(r'admission webhook "([^"\s]{1,253})" denied the request')
+
 # failed to create typed patch object (default/x; apps/v1, Kind=Deployment): .spec.foo: field not declared in schema
 # failed to convert new object (default/x; /v1, Kind=Secret) to proper version: ...
 _SCHEMA = re.compile(r"failed to (?:create typed|convert) [a-z ]+\([^)]*\)[^:]*: (.+)", re.DOTALL)
@@ -90,6 +97,8 @@ def failure(
     fallback = "Invalid" if _schema_words(status, body) else REASONS.get(status, "UnexpectedAnswer")
     reason = _text(body.get("reason")) or fallback
     message = f"{about}: {status} {reason}: {_words(status, body, confidential=confidential)}"
+    if status >= 500 and (failing := _WEBHOOK_FAILED.search(_text(body.get("message")))):
+        return WebhookFailed(message, status=status, webhook=failing[1])
     if status >= 500 and not _schema_words(status, body):
         return Unreachable(message, status=status)
     if status == 404 and not _details(body).get("name"):
@@ -143,6 +152,9 @@ def bounded_wait(seconds: object) -> float:
 
 def _words(status: int, body: Mapping[str, Any], *, confidential: bool) -> str:
     if confidential and status in _QUOTES_THE_OBJECT:
+        message = _text(body.get("message"))
+        if webhook := _WEBHOOK_FAILED.search(message) or _WEBHOOK_DENIED.search(message):
+            return f"{webhook[0]} {_WITHHELD}"
         fields = ", ".join(cause.field for cause in _field_causes(body, confidential=True))
         return f"{fields} {_WITHHELD}" if fields else _WITHHELD
     if conflicts := _conflicts(body):

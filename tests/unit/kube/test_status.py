@@ -93,6 +93,30 @@ def test_secrets_are_never_quoted() -> None:
     assert str(misfit).startswith("apply Secret a/b: 500 Invalid: data.key (")
 
 
+FAILED = (
+    'Internal error occurred: failed calling webhook "strict.example.com": failed to call webhook: Post "https://x"'
+)
+DENIED = 'admission webhook "strict.example.com" denied the request: hunter2'
+
+
+@pytest.mark.parametrize("code", [500, 503])
+@pytest.mark.parametrize("confidential", [False, True])
+def test_live_h4_a_webhook_that_fails_is_named_also_for_secrets(code: int, confidential: bool) -> None:  # noqa: FBT001
+    error = failure("apply Secret a/b", code, status("InternalError", FAILED), confidential=confidential)
+
+    assert isinstance(error, errors.WebhookFailed)
+    assert (error.code, error.webhook) == ("WebhookFailed", "strict.example.com")
+    assert 'failed calling webhook "strict.example.com"' in str(error)
+    assert ("https://x" in str(error)) == (not confidential or code == 503)
+
+
+def test_live_h4_a_webhook_that_refuses_a_secret_is_named_without_its_words() -> None:
+    error = failure("apply Secret a/b", 400, status("BadRequest", DENIED), confidential=True)
+
+    assert 'admission webhook "strict.example.com" denied the request (' in str(error)
+    assert "hunter2" not in str(error)
+
+
 def test_long_words_are_cut() -> None:
     assert len(str(failure(ABOUT, 403, status("Forbidden", "x" * 100_000)))) < MAX_WORDS + 100
 
