@@ -40,6 +40,13 @@ MAX_WORDS = 2000
 MAX_RETRY_AFTER = timedelta(hours=1)
 """Longest wait that a server may ask for (arbitrary; Kubernetes' own answers ask for 1 to 60 s)."""
 
+MAX_VALUE_WORDS = 300
+"""Characters of what a server says about one field; in longer words the value it repeats is left out (arbitrary)."""
+
+MATCHED_CHARACTERS = 2048
+"""Characters at each end of a server's words that are matched (arbitrary: a name has 253). A server says why before or
+after it repeats the value, which may be long."""
+
 REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
@@ -75,6 +82,11 @@ _WEBHOOK_DENIED = re.compile(r'admission webhook "([^"\s]{1,253})" denied the re
 # failed to convert new object (default/x; /v1, Kind=Secret) to proper version: ...
 _SCHEMA = re.compile(r"failed to (?:create typed|convert) [a-z ]+\([^)]*\)[^:]*: (.+)", re.DOTALL)
 _SCHEMA_LINE = re.compile(r"\.([^:]+): (.+)")
+
+# Invalid value: "x": field is immutable
+# Invalid value: core.PodTemplateSpec{ObjectMeta:v1.ObjectMeta{Name:"", ...}}: field is immutable
+_VALUE = "Invalid value: "
+_QUOTED_VALUE = re.compile(r'"(?:[^"\\]|\\.)*": ')
 
 # [-]etcd failed: reason withheld
 _FAILING_CHECK = re.compile(r"^\[-\](\S+) failed", re.MULTILINE)
@@ -150,6 +162,29 @@ def bounded_wait(seconds: object) -> float:
             return 0.0
 
 
+def reason_of(words: str) -> str:
+    """Return why a server refuses a value of a field, without the value: ``field is immutable``."""
+    reason = ends(words)
+    if reason.startswith(_VALUE):
+        rest = reason.removeprefix(_VALUE)
+        quoted = _QUOTED_VALUE.match(rest)
+        reason = rest[quoted.end() :] if quoted else rest.rpartition(": ")[2]
+    return reason if len(reason) <= MAX_VALUE_WORDS else f"{reason[:MAX_VALUE_WORDS]}..."
+
+
+def ends(words: str) -> str:
+    """Return the beginning and the end of a server's words, each of ``MATCHED_CHARACTERS``."""
+    if len(words) <= 2 * MATCHED_CHARACTERS:
+        return words
+    return f"{words[:MATCHED_CHARACTERS]}\n{words[-MATCHED_CHARACTERS:]}"
+
+
+def _shown(cause: FieldCause) -> str:
+    dumped = len(cause.message) > MAX_VALUE_WORDS and cause.message.startswith(_VALUE)
+    words = f"{_VALUE}{reason_of(cause.message)}" if dumped else cause.message
+    return f"{cause.field}: {words}" if cause.field else words
+
+
 def _words(status: int, body: Mapping[str, Any], *, confidential: bool) -> str:
     if confidential and status in _QUOTES_THE_OBJECT:
         message = _text(body.get("message"))
@@ -160,7 +195,7 @@ def _words(status: int, body: Mapping[str, Any], *, confidential: bool) -> str:
     if conflicts := _conflicts(body):
         words = ", ".join(f"{one.field} is managed by {one.manager}" for one in conflicts)
     elif status in {422, 500} and (causes := _field_causes(body, confidential=False)):
-        words = "; ".join(f"{one.field}: {one.message}" if one.field else one.message for one in causes)
+        words = "; ".join(_shown(cause) for cause in causes)
     else:
         words = _text(body.get("message")) or "the server gave no reason"
     return words if len(words) <= MAX_WORDS else f"{words[:MAX_WORDS]}..."

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.kube import errors
 from clusterstacks.kube.errors import Conflict, FieldCause, FieldConflict, Invalid
-from clusterstacks.kube.status import MAX_WORDS, failure, status_of
+from clusterstacks.kube.status import MAX_WORDS, failure, reason_of, status_of
 
 ABOUT = "apply Deployment.apps kube-system/x"
 
@@ -67,6 +67,32 @@ def test_broken_fields_are_named() -> None:
     assert isinstance(error, Invalid)
     assert error.causes == (FieldCause("spec.foo", "FieldValueRequired", "Required value"),)
     assert str(error) == f"{ABOUT}: 422 Invalid: spec.foo: Required value"
+
+
+POD = 'core.PodTemplateSpec{ObjectMeta:v1.ObjectMeta{Name:"a: b"}, Spec:core.PodSpec{' + "x:1, " * 200 + "}}"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (f"Invalid value: {POD}: field is immutable", "field is immutable"),
+        ('Invalid value: "a: \\"b": must be one of: x, y', "must be one of: x, y"),
+        ("Forbidden: updates to parameters are forbidden.", "Forbidden: updates to parameters are forbidden."),
+        ("Required value", "Required value"),
+        ("x" * 400, "x" * 300 + "..."),
+        (f"Invalid value: {'x' * 1_000_000}: field is immutable", "field is immutable"),
+    ],
+)
+def test_live_m2_a_reason_is_given_without_the_value(words: str, reason: str) -> None:
+    assert reason_of(words) == reason
+
+
+def test_live_m2_a_long_value_is_left_out_of_the_message() -> None:
+    causes = [{"reason": "FieldValueInvalid", "message": f"Invalid value: {POD}: is wrong", "field": "spec.template"}]
+
+    error = failure(ABOUT, 422, status("Invalid", causes=causes))
+
+    assert str(error) == f"{ABOUT}: 422 Invalid: spec.template: Invalid value: is wrong"
 
 
 def test_schema_mismatches_are_invalid_although_the_server_calls_them_its_own_error() -> None:
