@@ -107,6 +107,9 @@ class AddonCondition(StrEnum):
     CEL_EVALUATED = "EvaluatedCEL"
     WITHIN_RANGES = "WithinRanges"
     """Nothing speaks against the versions the cluster has, nor is about to (ours); it does not count for Ready."""
+    SETTINGS_USED = "AddonSettingsUsed"
+    """False while ``addonValues`` or an annotation of the Cluster names something unknown (ours); does not count for
+    Ready."""
 
 
 class Reason(StrEnum):
@@ -140,6 +143,8 @@ class Reason(StrEnum):
     """The workload cluster has the addons of another Cluster (ours)."""
     OBJECT_IN_TWO_ADDONS = "ObjectInTwoAddons"
     """Two addons of a release render the same object (ours)."""
+    UNKNOWN_SETTINGS = "UnknownAddonSettings"
+    """A Cluster has values for an addon, or an annotation about addons, that are not known (ours)."""
     WEBHOOK_FAILED = "WebhookFailed"
     """An admission webhook of the workload cluster could not be called (ours)."""
     SIGNATURES_UNCLEAR = "SignaturesUnclear"
