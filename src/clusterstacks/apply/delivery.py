@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import ADOPT_ANNOTATION, CLUSTER_API_GROUP, Reason
 from clusterstacks.apply.concurrently import in_pieces
 from clusterstacks.apply.fingerprints import digest_of, mark_of
@@ -158,8 +159,17 @@ class Delivery:
         stored, unreadable = await self._store.read()
         if self._recipient is not None:
             await self._check_owners(self._recipient, stored)
-        self._stored, self._unreadable = stored, unreadable
+        self._stored = stored
+        self._unreadable = {secret: f"{why}{self._look_again()}" for secret, why in unreadable.items()}
         return _records(stored)
+
+    def _look_again(self) -> str:
+        """Say how to have the cluster looked at right after a repair, which nothing else reports."""
+        if self._recipient is None:
+            return ""
+        cluster = self._recipient.cluster
+        addon = f"clusteraddon --namespace {cluster.namespace} {addon_name(cluster.name)}"
+        return f'; afterwards, to deliver at once: kubectl annotate --overwrite {addon} look-again="$(date)"'
 
     async def _check_owners(self, recipient: Recipient, stored: dict[str, Stored]) -> None:
         owners = foreign_owners(_records(stored).values(), str(recipient.cluster))
