@@ -107,6 +107,8 @@ class AddonCondition(StrEnum):
     CEL_EVALUATED = "EvaluatedCEL"
     WITHIN_RANGES = "WithinRanges"
     """Nothing speaks against the versions the cluster has, nor is about to (ours); it does not count for Ready."""
+    PAUSED = "Paused"
+    """True while the Cluster or the ClusterAddon is paused, else absent (ours); it does not count for Ready."""
     SETTINGS_USED = "AddonSettingsUsed"
     """False while ``addonValues`` or an annotation of the Cluster names something unknown (ours); does not count for
     Ready."""
