@@ -109,6 +109,11 @@ class AddonCondition(StrEnum):
     CEL_EVALUATED = "EvaluatedCEL"
     WITHIN_RANGES = "WithinRanges"
     """Nothing speaks against the versions the cluster has, nor is about to (ours); it does not count for Ready."""
+    PAUSED = "Paused"
+    """True while the Cluster or the ClusterAddon is paused, else absent (ours); it does not count for Ready."""
+    SETTINGS_USED = "AddonSettingsUsed"
+    """False while ``addonValues`` or an annotation of the Cluster names something unknown (ours); does not count for
+    Ready."""
 
 
 class Reason(StrEnum):
@@ -140,6 +145,12 @@ class Reason(StrEnum):
     """No trusted key signed a release, which is used all the same (ours)."""
     RECORD_OF_ANOTHER_CLUSTER = "RecordOfAnotherCluster"
     """The workload cluster has the addons of another Cluster (ours)."""
+    OBJECT_IN_TWO_ADDONS = "ObjectInTwoAddons"
+    """Two addons of a release render the same object (ours)."""
+    UNKNOWN_SETTINGS = "UnknownAddonSettings"
+    """A Cluster has values for an addon, or an annotation about addons, that are not known (ours)."""
+    WEBHOOK_FAILED = "WebhookFailed"
+    """An admission webhook of the workload cluster could not be called (ours)."""
     SIGNATURES_UNCLEAR = "SignaturesUnclear"
     """Not all signatures of a release could be looked at, and none of a trusted key is known (ours)."""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import ADOPT_ANNOTATION, CLUSTER_API_GROUP, Reason
 from clusterstacks.apply.concurrently import in_pieces
 from clusterstacks.apply.fingerprints import digest_of, mark_of
@@ -17,6 +19,8 @@ from clusterstacks.apply.rollout import Rollout
 from clusterstacks.apply.single import Step
 from clusterstacks.apply.surveying import survey
 from clusterstacks.apply.targets import Target, resolve
+from clusterstacks.apply.waiting import pauses
+from clusterstacks.apply.webhooks import CONFIGURATIONS, FailingWebhooks
 from clusterstacks.domain.applyset import record_name
 from clusterstacks.domain.delivery import (
     DeliveryRecord,
@@ -34,7 +38,7 @@ from clusterstacks.domain.ownership import PART_OF_LABEL
 from clusterstacks.domain.pruning import Fate, plan_pruning, shared_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
     from clusterstacks.domain.pruning import PrunePlan
@@ -42,6 +46,9 @@ if TYPE_CHECKING:
 
 SHOWN_ADDONS = 3
 """Addons that a message names (arbitrary)."""
+
+SHOWN_OBJECTS = 3
+"""Objects that a message names (arbitrary)."""
 
 RECORD_NAMESPACE = "kube-system"
 """Where delivery records lie, and where objects go that name no namespace (as the Go operator's)."""
@@ -80,6 +87,19 @@ class Recipient:
     adopts: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Siblings:
+    """The addons of the release that is delivered.
+
+    Args:
+        addons: Their names. Webhook configurations of all other addons may be deleted when they block a delivery.
+        is_current: Tells whether a record is that of the addon's revision in the release.
+    """
+
+    addons: Collection[str]
+    is_current: Callable[[DeliveryRecord], Awaitable[bool]]
+
+
 class RecordOfAnotherCluster(SpecError):
     """Another Cluster delivered addons to this cluster."""
 
@@ -91,6 +111,19 @@ class RecordOfAnotherCluster(SpecError):
             f"the workload cluster of Cluster {cluster} has addons of Cluster {owner} ({listed}), which are neither "
             f"changed nor deleted: correct the kubeconfig of Cluster {cluster} or, if it replaces Cluster {owner}, let "
             f"it take over the addons: kubectl annotate --overwrite {name} {ADOPT_ANNOTATION}={owner}",
+        )
+
+
+class ObjectInTwoAddons(SpecError):
+    """Two addons of a release render the same object."""
+
+    def __init__(self, shared: Sequence[ObjectId], addon: str, other: str) -> None:
+        more = f" and {len(shared) - SHOWN_OBJECTS} more objects" if len(shared) > SHOWN_OBJECTS else ""
+        super().__init__(
+            Reason.OBJECT_IN_TWO_ADDONS,
+            f"addon {addon} and addon {other} both render {', '.join(map(str, shared[:SHOWN_OBJECTS]))}{more}: remove "
+            f"each object from one of the two charts; until then addon {addon} is not delivered, and the objects stay "
+            f"as addon {other} delivered them",
         )
 
 
@@ -126,8 +159,17 @@ class Delivery:
         stored, unreadable = await self._store.read()
         if self._recipient is not None:
             await self._check_owners(self._recipient, stored)
-        self._stored, self._unreadable = stored, unreadable
+        self._stored = stored
+        self._unreadable = {secret: f"{why}{self._look_again()}" for secret, why in unreadable.items()}
         return _records(stored)
+
+    def _look_again(self) -> str:
+        """Say how to have the cluster looked at right after a repair, which nothing else reports."""
+        if self._recipient is None:
+            return ""
+        cluster = self._recipient.cluster
+        addon = f"clusteraddon --namespace {cluster.namespace} {addon_name(cluster.name)}"
+        return f'; afterwards, to deliver at once: kubectl annotate --overwrite {addon} look-again="$(date)"'
 
     async def _check_owners(self, recipient: Recipient, stored: dict[str, Stored]) -> None:
         owners = foreign_owners(_records(stored).values(), str(recipient.cluster))
@@ -151,7 +193,12 @@ class Delivery:
             return None
 
     async def deliver(
-        self, name: str, revision: Revision, *, default_namespace: str = RECORD_NAMESPACE
+        self,
+        name: str,
+        revision: Revision,
+        *,
+        default_namespace: str = RECORD_NAMESPACE,
+        siblings: Siblings | None = None,
     ) -> DeliveryReport:
         """Bring one addon to a revision.
 
@@ -162,10 +209,13 @@ class Delivery:
             name: The addon.
             revision: What to deliver.
             default_namespace: For objects of namespaced kinds that name none.
+            siblings: The addons of the release; None for one that has no others.
 
         Raises:
-            SpecError: A document that is no object; the record is unreadable, or has no room for so many objects.
+            SpecError: A document that is no object; the record is unreadable, or has no room for so many objects; an
+                object is rendered by another addon of the release as well.
             DependencyError: The cluster cannot be worked with, or another operator wrote the record meanwhile.
+                WebhookFailed when the record cannot be written because of an admission webhook.
         """
         stored = (await self._known()).get(name)
         if secret := self._unreadable.get(record_name(name)):
@@ -174,7 +224,7 @@ class Delivery:
         if stored and held and not is_taken(name, _records(await self._known())):
             return _report(stored.record, [_in_place(known) for known in stored.record.objects])
         try:
-            return await self._deliver(name, stored, revision, default_namespace)
+            return await self._deliver(name, stored, revision, default_namespace, siblings)
         except ClusterStacksError:
             # The record may be another now than the one read.
             self._stored = None
@@ -206,7 +256,11 @@ class Delivery:
         self, records: Mapping[str, DeliveryRecord], plans: Sequence[PrunePlan], keep: Collection[str]
     ) -> PruneReport:
         stored, self._stored = await self._known(), None
-        removals, self._stored = await Pruner(self._client, self._store, self._deadlines).prune(stored, plans)
+        addons = {self._store.set_id(addon): addon for addon in records}
+        leaving = {plan.record.addon: plan.candidates for plan in plans}
+        webhooks = FailingWebhooks(self._client, leaving, addons, self._deadlines.served)
+        pruner = Pruner(self._client, self._store, self._deadlines, webhooks)
+        removals, self._stored = await pruner.prune(stored, plans)
         complete = not self._unreadable and all(one.departure.fate is not Fate.PENDING for one in removals)
         return PruneReport(removals, shared_objects(records, keep), dict(self._unreadable), complete)
 
@@ -216,10 +270,16 @@ class Delivery:
         return self._stored or {}
 
     async def _deliver(
-        self, name: str, stored: Stored | None, revision: Revision, default_namespace: str
+        self,
+        name: str,
+        stored: Stored | None,
+        revision: Revision,
+        default_namespace: str,
+        siblings: Siblings | None,
     ) -> DeliveryReport:
         set_id = self._store.set_id(name)
         targets = await resolve(self._client, revision.manifests, default_namespace=default_namespace, part_of=set_id)
+        await self._check_shared(name, targets, siblings)
         before = stored.record if stored else None
         seen = await self._seen(before, targets, set_id)
         aim = DeliveryRecord(name, revision.digest, revision.input_digest, DeliveryState.DELIVERING)
@@ -232,13 +292,52 @@ class Delivery:
             for target in targets
             if target.id not in plan.unchanged
         ]
+        webhooks = self._failing_webhooks(plan.record, siblings)
         if steps:
-            stored = await self._write(stored, plan.record, packed)
-        results = await Rollout(self._client, sets=self._sets(name), deadlines=self._deadlines).run(steps)
-        applied = {result.id: result for result in results}
-        finished = finish(plan, {result.id: _known(result) for result in results if result.synced})
-        stored = await self._write(stored, finished, packed)
+            stored = await webhooks.past(partial(self._write, stored, plan.record, packed))
+        # Webhook configurations last: until their own workloads run, they may refuse every write, also of the record.
+        last = [step for step in steps if _is_webhook_configuration(step.target.id)]
+        first = [step for step in steps if not _is_webhook_configuration(step.target.id)]
+        applied = await self._apply(name, first, webhooks)
+        if first and last:
+            noted = finish(plan, _delivered(applied))
+            stored = await webhooks.past(partial(self._write, stored, noted, packed))
+        applied |= await self._apply(name, last, webhooks)
+        stored = await webhooks.past(partial(self._write, stored, finish(plan, _delivered(applied)), packed))
         return _report(stored.record, [applied.get(one.id) or _in_place(one) for one in stored.record.objects])
+
+    async def _apply(self, name: str, steps: Sequence[Step], webhooks: FailingWebhooks) -> dict[ObjectId, ObjectResult]:
+        """Apply objects; those that a webhook refuses whose configuration is to leave, once more without it."""
+        rollout = Rollout(self._client, sets=self._sets(name), deadlines=self._deadlines)
+        results = {result.id: result for result in await rollout.run(steps)}
+        for pause in pauses(self._deadlines.served):
+            blocked = [step for step in steps if results[step.target.id].webhook]
+            again = [step for step in blocked if await webhooks.is_leaving(results[step.target.id].webhook)]
+            if not again:
+                break
+            await asyncio.sleep(pause)
+            results |= {result.id: result for result in await rollout.run(again)}
+        return {identity: await webhooks.explained(result) for identity, result in results.items()}
+
+    def _failing_webhooks(self, planned: DeliveryRecord, siblings: Siblings | None) -> FailingWebhooks:
+        records = _records(self._stored or {})
+        others = records.keys() - {planned.addon, *siblings.addons} if siblings else ()
+        leaving = {planned.addon: planned.stale, **{addon: records[addon].members for addon in others}}
+        addons = {self._store.set_id(addon): addon for addon in {planned.addon, *records}}
+        return FailingWebhooks(self._client, leaving, addons, self._deadlines.served)
+
+    async def _check_shared(self, name: str, targets: Sequence[Target], siblings: Siblings | None) -> None:
+        """Refuse objects that another addon of the release has delivered.
+
+        A record of an earlier revision does not count: the object may move from one addon to the other.
+        """
+        wanted = {target.id for target in targets}
+        for addon, record in sorted(_records(self._stored or {}).items()):
+            if siblings is None or addon == name or addon not in siblings.addons:
+                continue
+            shared = [known.id for known in record.objects if known.id in wanted]
+            if shared and await siblings.is_current(record):
+                raise ObjectInTwoAddons(shared, name, addon)
 
     async def _seen(
         self, record: DeliveryRecord | None, targets: Sequence[Target], set_id: str
@@ -267,6 +366,14 @@ class Delivery:
 
 def _records(stored: Mapping[str, Stored]) -> dict[str, DeliveryRecord]:
     return {addon: one.record for addon, one in stored.items()}
+
+
+def _delivered(applied: Mapping[ObjectId, ObjectResult]) -> dict[ObjectId, Known]:
+    return {identity: _known(result) for identity, result in applied.items() if result.synced}
+
+
+def _is_webhook_configuration(identity: ObjectId) -> bool:
+    return (identity.group, identity.kind) in {(one.group, one.kind) for one in CONFIGURATIONS}
 
 
 def _known(result: ObjectResult) -> Known:

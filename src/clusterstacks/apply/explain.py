@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.ownership import PART_OF_LABEL, RECREATE_ANNOTATION
 from clusterstacks.kube.errors import FieldCause, FieldConflict, Forbidden, Invalid, NotFound
+from clusterstacks.kube.status import ends, reason_of
 
 if TYPE_CHECKING:
     from clusterstacks.apply.targets import Target
 
 SHOWN_FIELDS = 5
 """Fields a message names (arbitrary: enough to find the spot)."""
-
-MATCHED_CHARACTERS = 2048
-"""Characters at each end of a server's words that are matched (arbitrary: a name has 253). A server says why before or
-after it repeats the value, which may be long."""
 
 MATCHED_CAUSES = 100
 """Causes of one refusal that are matched (arbitrary: a server names each wrong field once)."""
@@ -51,18 +48,24 @@ def describe_conflicts(conflicts: tuple[FieldConflict, ...]) -> str:
 
 def fixed_fields(refusal: Invalid, target: Target) -> tuple[str, ...]:
     """Name the fields that the server refuses to change on an existing object; empty when that is not its reason."""
+    return tuple(cause.field or "the object" for cause in _fixed(refusal, target))
+
+
+def _fixed(refusal: Invalid, target: Target) -> list[FieldCause]:
     is_fixed = _is_fixed_in_secret if target.place.confidential else _is_fixed
-    return tuple(cause.field or "the object" for cause in refusal.causes[:MATCHED_CAUSES] if is_fixed(cause))
+    return [cause for cause in refusal.causes[:MATCHED_CAUSES] if is_fixed(cause)]
 
 
 def explain(error: ClusterStacksError, target: Target) -> str:
     """Add the way out to a server's words where there is a definite one."""
-    if isinstance(error, Invalid) and (fields := fixed_fields(error, target)):
+    if isinstance(error, Invalid) and (causes := _fixed(error, target)):
+        # What else is wrong with the object is said once this is settled: the value may be a whole pod template.
+        reasons = "; ".join(_reason(cause, target) for cause in causes[:SHOWN_FIELDS])
         return (
-            f"{error.message}; {', '.join(fields[:SHOWN_FIELDS])} cannot be changed: delete {target.id}, or let it be "
-            f'deleted and created anew by the annotation {RECREATE_ANNOTATION}: "enabled" in the chart'
+            f"{reasons}; delete {target.id}, or let it be deleted and created anew by the annotation "
+            f'{RECREATE_ANNOTATION}: "enabled" in the chart'
         )
-    if isinstance(error, Forbidden) and (rule := _MISSING_RULE.search(_ends(error.message))):
+    if isinstance(error, Forbidden) and (rule := _MISSING_RULE.search(ends(error.message))):
         verb, resource, group = rule.groups()
         # An apply needs both, and the server asks for the second only when it has granted the first.
         verbs = ["create", "patch"] if verb in {"create", "patch"} else [verb]
@@ -79,17 +82,17 @@ def explain(error: ClusterStacksError, target: Target) -> str:
     return error.message
 
 
+def _reason(cause: FieldCause, target: Target) -> str:
+    """Give the field and why it cannot be changed, never the value."""
+    reason = "field is immutable" if target.place.confidential else reason_of(cause.message)
+    return f"{cause.field or 'the object'}: {reason}"
+
+
 def _is_fixed(cause: FieldCause) -> bool:
-    words = _ends(cause.message)
+    words = ends(cause.message)
     # One pattern for "updates to ... forbidden" would look at the rest of the text from each "updates to ".
     _, beginning, rest = words.partition(_FIXED_BEGINNING)
     return _FIXED.search(words) is not None or (bool(beginning) and _FIXED_END in rest)
-
-
-def _ends(words: str) -> str:
-    if len(words) <= 2 * MATCHED_CHARACTERS:
-        return words
-    return f"{words[:MATCHED_CHARACTERS]}\n{words[-MATCHED_CHARACTERS:]}"
 
 
 def _is_fixed_in_secret(cause: FieldCause) -> bool:

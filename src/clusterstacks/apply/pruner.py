@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.apply.concurrently import together
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from clusterstacks.apply.recordstore import RecordStore, Stored
+    from clusterstacks.apply.webhooks import FailingWebhooks
     from clusterstacks.domain.delivery import Known
     from clusterstacks.domain.objects import ObjectId
     from clusterstacks.kube.client import Client
@@ -25,8 +27,9 @@ if TYPE_CHECKING:
 class Pruner:
     """Prunes one cluster."""
 
-    def __init__(self, client: Client, store: RecordStore, deadlines: Deadlines) -> None:
+    def __init__(self, client: Client, store: RecordStore, deadlines: Deadlines, webhooks: FailingWebhooks) -> None:
         self._client = client
+        self._webhooks = webhooks
         self._store = store
         self._deadlines = deadlines
 
@@ -49,7 +52,8 @@ class Pruner:
         for plan in plans:
             addon = plan.record.addon
             if plan.whole and plan.record.objects:
-                left[addon] = await self._store.write(left[addon], withdrawn(plan.record), b"")
+                write = partial(self._store.write, left[addon], withdrawn(plan.record), b"")
+                left[addon] = await self._webhooks.past(write)
         removed = await Remover(self._client, self._deadlines, guard).remove(doomed)
         for plan in plans:
             addon = plan.record.addon
@@ -66,9 +70,10 @@ class Pruner:
         addon = plan.record.addon
         record = pruned(plan, fates)
         if record is None:
-            await self._store.delete(left.pop(addon))
+            await self._webhooks.past(partial(self._store.delete, left.pop(addon)))
         else:
-            left[addon] = await self._store.write(left[addon], record, left[addon].kept_revision)
+            write = partial(self._store.write, left[addon], record, left[addon].kept_revision)
+            left[addon] = await self._webhooks.past(write)
 
 
 def _sort_out(plan: PrunePlan, seen: Survey) -> tuple[dict[ObjectId, Departure], list[Doomed]]:

@@ -28,6 +28,7 @@ class ObjectResult:
         mark: Seen right after the apply; None when not synced.
         changed: Something was sent that the cluster did not have like this.
         contested: Fields that another manager had set otherwise and that we took back by force.
+        webhook: Admission webhook that the server could not call.
     """
 
     id: ObjectId
@@ -40,6 +41,7 @@ class ObjectResult:
     mark: Mark | None = None
     changed: bool = False
     contested: tuple[FieldConflict, ...] = ()
+    webhook: str = ""
 
     @property
     def complaint(self) -> str:

@@ -6,7 +6,7 @@ Costs one request, unless somebody else has a say in the object.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from clusterstacks.kube.errors import (
     FieldConflict,
     Invalid,
     KindNotServed,
+    WebhookFailed,
 )
 
 if TYPE_CHECKING:
@@ -106,7 +107,9 @@ class ObjectApplier:
             brought = await self._bring(step)
         except ClusterStacksError as error:
             await raise_outage(self._client, error)
-            return Applied(failed(step.target, error.code, explain(error, step.target), uid=step.uid), None)
+            result = failed(step.target, error.code, explain(error, step.target), uid=step.uid)
+            webhook = error.webhook if isinstance(error, WebhookFailed) else ""
+            return Applied(replace(result, webhook=webhook), None)
         if brought.live["metadata"].get("deletionTimestamp"):
             return Applied(_leaving(step.target, brought.live), None)
         return Applied(_synced(step, brought), brought.live)

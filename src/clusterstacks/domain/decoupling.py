@@ -82,6 +82,16 @@ class AddonWishes:
         return dict(sorted(found.items()))
 
 
+def unknown_annotations(annotations: Mapping[str, str]) -> list[str]:
+    """List the annotations, sorted, that look like those about addons and are none: ``.../addons.network``."""
+    family = ADDON_ANNOTATION.removesuffix(".")
+    return sorted(
+        key
+        for key in annotations
+        if key.lower().startswith(family) and key != RELEASE_ANNOTATION and not key.startswith(ADDON_ANNOTATION)
+    )
+
+
 def read_wishes(annotations: Mapping[str, str], own: ReleaseName) -> AddonWishes:
     """Read the annotations of a Cluster.
 

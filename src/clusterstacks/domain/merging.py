@@ -11,14 +11,12 @@ if TYPE_CHECKING:
 def merge_values(base: Mapping[str, object], over: Mapping[str, object]) -> dict[str, object]:
     """Lay values over others: mappings are merged key by key, anything else replaces what was there.
 
-    A null takes a key away, as in Helm's values files; neither argument is changed.
+    A null replaces what was there and stays: Helm then removes the chart's default. Neither argument is changed.
     """
     merged = dict(base)
     for key, value in over.items():
         before = merged.get(key)
-        if value is None:
-            merged.pop(key, None)
-        elif isinstance(value, dict) and isinstance(before, dict):
+        if isinstance(value, dict) and isinstance(before, dict):
             merged[key] = merge_values(before, value)
         else:
             merged[key] = value

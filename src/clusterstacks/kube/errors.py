@@ -9,6 +9,7 @@
     │   ├── Invalid       422: names the fields and what is wrong with them
     │   └── TooMany       429 after bounded retries
     ├── Unreachable       no connection, no TLS, no answer in time, or 5xx after bounded retries
+    │   └── WebhookFailed 5xx: the server could not call an admission webhook
     ├── KindNotServed     the server does not know the kind (yet)
     ├── WriteRefused      this process may not write at the moment
     └── CredentialsFailed a token file or credential plugin gave nothing usable
@@ -117,6 +118,19 @@ class Unreadable(SpecError):
 
     def __init__(self, message: str) -> None:
         super().__init__("ObjectUnreadable", message)
+
+
+class WebhookFailed(Unreachable):
+    """The server refused because it could not call the admission webhook named ``webhook``."""
+
+    def __init__(self, message: str, *, status: int, webhook: str) -> None:
+        super().__init__(message, status=status)
+        self.code = "WebhookFailed"
+        self.webhook = webhook
+
+    def with_advice(self, advice: str) -> WebhookFailed:
+        """Return the error with what to do at the end of its message."""
+        return WebhookFailed(f"{self.message}; {advice}", status=self.status, webhook=self.webhook)
 
 
 class KindNotServed(DependencyError):

@@ -1,6 +1,7 @@
 """Turn a server's failure answer into one of the types of ``errors``.
 
-The server's words go into the message, except for Secrets: what a server says about a broken object may quote it.
+The server's words go into the message, except for Secrets: what a server says about a broken object may quote it. Of
+these only the name of an admission webhook is shown that failed or refused.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from clusterstacks.kube.errors import (
     TooMany,
     Unauthorized,
     Unreachable,
+    WebhookFailed,
 )
 
 if TYPE_CHECKING:
@@ -37,6 +39,13 @@ MAX_WORDS = 2000
 
 MAX_RETRY_AFTER = timedelta(hours=1)
 """Longest wait that a server may ask for (arbitrary; Kubernetes' own answers ask for 1 to 60 s)."""
+
+MAX_VALUE_WORDS = 300
+"""Characters of what a server says about one field; in longer words the value it repeats is left out (arbitrary)."""
+
+MATCHED_CHARACTERS = 2048
+"""Characters at each end of a server's words that are matched (arbitrary: a name has 253). A server says why before or
+after it repeats the value, which may be long."""
 
 REASONS = {
     400: "BadRequest",
@@ -64,10 +73,20 @@ _SIMPLE: dict[int, type[ApiError]] = {
 _QUOTES_THE_OBJECT = frozenset({400, 422, 500})
 _WITHHELD = "(the server's words are withheld, they may quote the Secret)"
 
+# Internal error occurred: failed calling webhook "strict.example.com": failed to call webhook: Post "https://...
+# admission webhook "strict.example.com" denied the request: ...
+_WEBHOOK_FAILED = re.compile(r'failed calling webhook "([^"\s]{1,253})"')
+_WEBHOOK_DENIED = re.compile(r'admission webhook "([^"\s]{1,253})" denied the request')
+
 # failed to create typed patch object (default/x; apps/v1, Kind=Deployment): .spec.foo: field not declared in schema
 # failed to convert new object (default/x; /v1, Kind=Secret) to proper version: ...
 _SCHEMA = re.compile(r"failed to (?:create typed|convert) [a-z ]+\([^)]*\)[^:]*: (.+)", re.DOTALL)
 _SCHEMA_LINE = re.compile(r"\.([^:]+): (.+)")
+
+# Invalid value: "x": field is immutable
+# Invalid value: core.PodTemplateSpec{ObjectMeta:v1.ObjectMeta{Name:"", ...}}: field is immutable
+_VALUE = "Invalid value: "
+_QUOTED_VALUE = re.compile(r'"(?:[^"\\]|\\.)*": ')
 
 # [-]etcd failed: reason withheld
 _FAILING_CHECK = re.compile(r"^\[-\](\S+) failed", re.MULTILINE)
@@ -90,6 +109,8 @@ def failure(
     fallback = "Invalid" if _schema_words(status, body) else REASONS.get(status, "UnexpectedAnswer")
     reason = _text(body.get("reason")) or fallback
     message = f"{about}: {status} {reason}: {_words(status, body, confidential=confidential)}"
+    if status >= 500 and (failing := _WEBHOOK_FAILED.search(_text(body.get("message")))):
+        return WebhookFailed(message, status=status, webhook=failing[1])
     if status >= 500 and not _schema_words(status, body):
         return Unreachable(message, status=status)
     if status == 404 and not _details(body).get("name"):
@@ -141,14 +162,40 @@ def bounded_wait(seconds: object) -> float:
             return 0.0
 
 
+def reason_of(words: str) -> str:
+    """Return why a server refuses a value of a field, without the value: ``field is immutable``."""
+    reason = ends(words)
+    if reason.startswith(_VALUE):
+        rest = reason.removeprefix(_VALUE)
+        quoted = _QUOTED_VALUE.match(rest)
+        reason = rest[quoted.end() :] if quoted else rest.rpartition(": ")[2]
+    return reason if len(reason) <= MAX_VALUE_WORDS else f"{reason[:MAX_VALUE_WORDS]}..."
+
+
+def ends(words: str) -> str:
+    """Return the beginning and the end of a server's words, each of ``MATCHED_CHARACTERS``."""
+    if len(words) <= 2 * MATCHED_CHARACTERS:
+        return words
+    return f"{words[:MATCHED_CHARACTERS]}\n{words[-MATCHED_CHARACTERS:]}"
+
+
+def _shown(cause: FieldCause) -> str:
+    dumped = len(cause.message) > MAX_VALUE_WORDS and cause.message.startswith(_VALUE)
+    words = f"{_VALUE}{reason_of(cause.message)}" if dumped else cause.message
+    return f"{cause.field}: {words}" if cause.field else words
+
+
 def _words(status: int, body: Mapping[str, Any], *, confidential: bool) -> str:
     if confidential and status in _QUOTES_THE_OBJECT:
+        message = _text(body.get("message"))
+        if webhook := _WEBHOOK_FAILED.search(message) or _WEBHOOK_DENIED.search(message):
+            return f"{webhook[0]} {_WITHHELD}"
         fields = ", ".join(cause.field for cause in _field_causes(body, confidential=True))
         return f"{fields} {_WITHHELD}" if fields else _WITHHELD
     if conflicts := _conflicts(body):
         words = ", ".join(f"{one.field} is managed by {one.manager}" for one in conflicts)
     elif status in {422, 500} and (causes := _field_causes(body, confidential=False)):
-        words = "; ".join(f"{one.field}: {one.message}" if one.field else one.message for one in causes)
+        words = "; ".join(_shown(cause) for cause in causes)
     else:
         words = _text(body.get("message")) or "the server gave no reason"
     return words if len(words) <= MAX_WORDS else f"{words[:MAX_WORDS]}..."

@@ -152,7 +152,7 @@ async def test_a_field_that_cannot_change_is_named_with_the_way_out(cluster: Clu
 
     (result,) = report.objects
     assert not result.synced
-    assert "spec.selector cannot be changed" in result.error
+    assert result.error.startswith(f"spec.selector: field is immutable; delete Deployment.apps kube-system/{unique}")
     assert f'{RECREATE_ANNOTATION}: "enabled"' in result.error
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from clusterstacks.api.yaml import MAX_DEPTH
 from clusterstacks.controllers.clusteraddon import overlays
-from clusterstacks.controllers.clusteraddon.overlays import AddonValuesInvalid, own_values
+from clusterstacks.controllers.clusteraddon.overlays import AddonValuesInvalid, own_values, unknown_settings
 
 
 def cluster(*variables: dict[str, Any]) -> dict[str, Any]:
@@ -72,3 +72,28 @@ def test_values_over_a_bound_are_refused_by_name(value: object, excess: str) -> 
 @pytest.mark.parametrize("value", [nested(MAX_DEPTH), {"a": [0] * (overlays.MAX_VALUES - 2)}])
 def test_values_within_the_bounds_are_taken(value: object) -> None:
     assert own_values("cni", cluster({"name": "addonValues", "value": {"cni": value}})) == value
+
+
+@pytest.mark.parametrize(
+    ("values", "annotations", "words"),
+    [
+        (None, {}, ()),
+        ({"cni": {}, "csi": {}}, {"clusterstack.x-k8s.io/addon.cni": "v1"}, ()),
+        ({}, {"clusterstack.x-k8s.io/addon-release": "v1", "clusterstack.x-k8s.io/adopt-addons-of": "a/b"}, ()),
+        (5, {"clusterstack.x-k8s.io/digest": ""}, ()),
+        ({"cin": {}}, {}, ("values for 'cin'", "the addons are 'cni', 'csi'")),
+        ({}, {"clusterstack.x-k8s.io/addons.cni": "v1"}, ("'clusterstack.x-k8s.io/addons.cni' is not read",)),
+        ({}, {"clusterstack.x-k8s.io/addon-releases": "v1"}, ("addon-releases",)),
+        ({f"a{number}": 1 for number in range(99)}, {}, ("and 89 more",)),
+    ],
+)
+def test_live_m4_settings_for_what_is_not_there_are_named(
+    values: Any, annotations: Any, words: tuple[str, ...]
+) -> None:
+    manifest = cluster({"name": "addonValues", "value": values})
+    manifest["metadata"]["annotations"] = annotations
+
+    told = unknown_settings(manifest, {"cni", "csi"})
+
+    assert bool(told) == bool(words)
+    assert all(word in told for word in words)

@@ -15,12 +15,14 @@ from clusterstacks.domain.merging import merge_values
     ("base", "over", "merged"),
     [
         ({}, {}, {}),
+        ({"a": {"x": 1}}, {"a": {"x": None}}, {"a": {"x": None}}),
+        ({"a": None}, {"a": {"x": 1}}, {"a": {"x": 1}}),
         ({"a": 1}, {"b": 2}, {"a": 1, "b": 2}),
         ({"a": {"x": 1, "y": 2}}, {"a": {"y": 3}}, {"a": {"x": 1, "y": 3}}),
         ({"a": [1, 2]}, {"a": [3]}, {"a": [3]}),
         ({"a": {"x": 1}}, {"a": 2}, {"a": 2}),
         ({"a": 1}, {"a": {"x": 1}}, {"a": {"x": 1}}),
-        ({"a": 1, "b": 2}, {"a": None, "c": None}, {"b": 2}),
+        ({"a": 1, "b": 2}, {"a": None, "c": None}, {"a": None, "b": 2, "c": None}),
     ],
 )
 def test_mappings_are_merged_and_all_else_is_replaced(

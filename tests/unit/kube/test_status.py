@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.kube import errors
 from clusterstacks.kube.errors import Conflict, FieldCause, FieldConflict, Invalid
-from clusterstacks.kube.status import MAX_WORDS, failure, status_of
+from clusterstacks.kube.status import MAX_WORDS, failure, reason_of, status_of
 
 ABOUT = "apply Deployment.apps kube-system/x"
 
@@ -69,6 +69,32 @@ def test_broken_fields_are_named() -> None:
     assert str(error) == f"{ABOUT}: 422 Invalid: spec.foo: Required value"
 
 
+POD = 'core.PodTemplateSpec{ObjectMeta:v1.ObjectMeta{Name:"a: b"}, Spec:core.PodSpec{' + "x:1, " * 200 + "}}"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (f"Invalid value: {POD}: field is immutable", "field is immutable"),
+        ('Invalid value: "a: \\"b": must be one of: x, y', "must be one of: x, y"),
+        ("Forbidden: updates to parameters are forbidden.", "Forbidden: updates to parameters are forbidden."),
+        ("Required value", "Required value"),
+        ("x" * 400, "x" * 300 + "..."),
+        (f"Invalid value: {'x' * 1_000_000}: field is immutable", "field is immutable"),
+    ],
+)
+def test_live_m2_a_reason_is_given_without_the_value(words: str, reason: str) -> None:
+    assert reason_of(words) == reason
+
+
+def test_live_m2_a_long_value_is_left_out_of_the_message() -> None:
+    causes = [{"reason": "FieldValueInvalid", "message": f"Invalid value: {POD}: is wrong", "field": "spec.template"}]
+
+    error = failure(ABOUT, 422, status("Invalid", causes=causes))
+
+    assert str(error) == f"{ABOUT}: 422 Invalid: spec.template: Invalid value: is wrong"
+
+
 def test_schema_mismatches_are_invalid_although_the_server_calls_them_its_own_error() -> None:
     words = (
         "failed to create typed patch object (default/x; apps/v1, Kind=Deployment): errors:\n"
@@ -91,6 +117,30 @@ def test_secrets_are_never_quoted() -> None:
     for error in (refused, misfit, bad):
         assert "hunter2" not in repr((str(error), vars(error)))
     assert str(misfit).startswith("apply Secret a/b: 500 Invalid: data.key (")
+
+
+FAILED = (
+    'Internal error occurred: failed calling webhook "strict.example.com": failed to call webhook: Post "https://x"'
+)
+DENIED = 'admission webhook "strict.example.com" denied the request: hunter2'
+
+
+@pytest.mark.parametrize("code", [500, 503])
+@pytest.mark.parametrize("confidential", [False, True])
+def test_live_h4_a_webhook_that_fails_is_named_also_for_secrets(code: int, confidential: bool) -> None:  # noqa: FBT001
+    error = failure("apply Secret a/b", code, status("InternalError", FAILED), confidential=confidential)
+
+    assert isinstance(error, errors.WebhookFailed)
+    assert (error.code, error.webhook) == ("WebhookFailed", "strict.example.com")
+    assert 'failed calling webhook "strict.example.com"' in str(error)
+    assert ("https://x" in str(error)) == (not confidential or code == 503)
+
+
+def test_live_h4_a_webhook_that_refuses_a_secret_is_named_without_its_words() -> None:
+    error = failure("apply Secret a/b", 400, status("BadRequest", DENIED), confidential=True)
+
+    assert 'admission webhook "strict.example.com" denied the request (' in str(error)
+    assert "hunter2" not in str(error)
 
 
 def test_long_words_are_cut() -> None:

@@ -19,6 +19,7 @@ a:
     x: true
     'y': null
     words: 'a: b # c'
+b: null
 mode: 420
 c:
 - é

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import AddonCondition, Reason
-from clusterstacks.apply.delivery import Delivery, Revision
+from clusterstacks.apply.delivery import Delivery, Revision, Siblings
 from clusterstacks.apply.explain import describe_conflicts
 from clusterstacks.apply.results import ObjectResult
 from clusterstacks.controllers.clusteraddon.inputs import input_digest
 from clusterstacks.controllers.clusteraddon.overlays import VARIABLE, own_values
 from clusterstacks.controllers.resourcelist import COMPLAINTS_SHOWN, complaints, entries
 from clusterstacks.domain.addonconfig import Action
+from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.delivery import DeliveryState, is_taken
+from clusterstacks.domain.errors import ClusterStacksError, DependencyError
 from clusterstacks.domain.outcomes import Outcome, Waiting
 from clusterstacks.domain.pruning import Fate
 from clusterstacks.render.requests import ADDON_NAMESPACE, addon_request, addon_values
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from clusterstacks.apply.results import PruneReport
     from clusterstacks.controllers.base import Draft
@@ -93,9 +96,10 @@ class Delivering:
         if manifests is None:
             manifests = await self._render(chart, values)
         self.draft.true(AddonCondition.CHART_TEMPLATED)
-        with self.draft.blaming(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
+        with self._blaming_delivery():
             revision = Revision.of(manifests, inputs)
-            report = await self.delivery.deliver(addon, revision, default_namespace=ADDON_NAMESPACE)
+            siblings = Siblings(self._addons(addon), self._is_current)
+            report = await self.delivery.deliver(addon, revision, default_namespace=ADDON_NAMESPACE, siblings=siblings)
         self.results[addon] = report.objects
         self.taken_back += [f"{one.id}: {describe_conflicts(one.contested)}" for one in report.objects if one.contested]
         self.truncated = (self.truncated - {addon}) | ({addon} if report.truncated else set())
@@ -144,6 +148,31 @@ class Delivering:
                 results += [ObjectResult(known.id, known.version, synced=True) for known in self.records[addon].objects]
         return entries(results)
 
+    def _addons(self, addon: str) -> Collection[str]:
+        config = self.sources.config
+        return {addon} if config is None else config.addons()
+
+    async def _is_current(self, record: DeliveryRecord) -> bool:
+        """Whether a record is of the revision that the release has; what cannot be rendered is not."""
+        try:
+            chart = self.sources.release_of(record.addon).addon(record.addon)
+            values = await self._rendered_values(chart)
+        except ClusterStacksError:
+            return False
+        return record.inputs == input_digest(str(self.seen.minor), chart.digest, values)
+
+    @contextmanager
+    def _blaming_delivery(self) -> Iterator[None]:
+        """Set HelmChartApplied to False on an error; some causes have a reason of their own, for tools to look for."""
+        try:
+            yield
+        except ClusterStacksError as error:
+            own = error.code in {Reason.OBJECT_IN_TWO_ADDONS, Reason.WEBHOOK_FAILED}
+            severity = Severity.WARNING if isinstance(error, DependencyError) else Severity.ERROR
+            reason = error.code if own else Reason.FAILED_TO_APPLY_OBJECTS
+            self.draft.false(AddonCondition.CHART_APPLIED, reason, error.message, severity)
+            raise
+
     def _holds(self, addon: str, inputs: str) -> bool:
         record = self.records.get(addon)
         if record is None or record.inputs != inputs or record.state is DeliveryState.DELIVERING:
@@ -151,15 +180,18 @@ class Delivering:
         return not is_taken(addon, self.records)
 
     async def _values(self, chart: AddonChart) -> str:
-        label = self.label(chart.name)
         with self.draft.blaming(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_OVERWRITE_FAILED):
-            own = own_values(chart.name, self.seen.cluster.raw)
-            values = await addon_values(
-                self.renderer, chart.values_template, self.seen.data, label=label, file=chart.values_name
-            )
-            if own is None:
-                return values
-            return await self.renderer.overlay(values, own, label=f"{label}: {VARIABLE}")
+            return await self._rendered_values(chart)
+
+    async def _rendered_values(self, chart: AddonChart) -> str:
+        label = self.label(chart.name)
+        own = own_values(chart.name, self.seen.cluster.raw)
+        values = await addon_values(
+            self.renderer, chart.values_template, self.seen.data, label=label, file=chart.values_name
+        )
+        if own is None:
+            return values
+        return await self.renderer.overlay(values, own, label=f"{label}: {VARIABLE}")
 
     async def _render(self, chart: AddonChart, values: str) -> list[Manifest]:
         label = self.label(chart.name)
@@ -173,8 +205,10 @@ class Delivering:
     def _failed(self, addon: str, results: Sequence[ObjectResult]) -> Outcome:
         failed = sum(not result.synced for result in results)
         message = f"{self.label(addon)}: {failed} of {len(results)} objects not applied: {complaints(results)}"
-        self.draft.false(AddonCondition.CHART_APPLIED, Reason.OBJECTS_APPLYING_ONGOING, message)
-        return Waiting(Reason.OBJECTS_APPLYING_ONGOING, message)
+        blocked = any(result.webhook for result in results)
+        reason = Reason.WEBHOOK_FAILED if blocked else Reason.OBJECTS_APPLYING_ONGOING
+        self.draft.false(AddonCondition.CHART_APPLIED, reason, message)
+        return Waiting(reason, message)
 
 
 def _shown(names: list[str]) -> str:

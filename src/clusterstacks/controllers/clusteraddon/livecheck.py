@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Counting: TypeAlias = Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...] | None]
 
-ADVISORY = frozenset({AddonCondition.WITHIN_RANGES})
+ADVISORY = frozenset({AddonCondition.WITHIN_RANGES, AddonCondition.SETTINGS_USED, AddonCondition.PAUSED})
 """Conditions that tell of what may come: they do not count for Ready."""
 
 log = logging.getLogger(__name__)

@@ -8,11 +8,12 @@ import orjson
 
 from clusterstacks.api.clusterapi import topology_variables
 from clusterstacks.api.yaml import MAX_DEPTH
+from clusterstacks.domain.decoupling import ADDON_ANNOTATION, RELEASE_ANNOTATION, unknown_annotations
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from clusterstacks.domain.objects import Manifest
 
@@ -27,11 +28,43 @@ MAX_VALUES = 20_000
 many over others takes half a second of a render worker)."""
 
 
+SHOWN_NAMES = 10
+"""Names of one kind that a message lists (arbitrary: most releases have fewer addons)."""
+
+
 class AddonValuesInvalid(SpecError):
     """The values that a Cluster has for an addon cannot be used."""
 
     def __init__(self, message: str) -> None:
         super().__init__("AddonValuesInvalid", message)
+
+
+def unknown_settings(cluster: Manifest, addons: Collection[str]) -> str:
+    """Say which values and annotations of a Cluster about addons have no effect; empty for none.
+
+    Args:
+        cluster: The Cluster.
+        addons: The addons its releases have, also those that it keeps out.
+    """
+    by_addon = topology_variables(cluster).get(VARIABLE)
+    unknown = sorted(key for key in by_addon if key not in addons) if isinstance(by_addon, dict) else []
+    found = []
+    if unknown:
+        there = _named(sorted(addons)) or "none"
+        found.append(
+            f"variable {VARIABLE} has values for {_named(unknown)}, but the addons are {there}: rename the key"
+        )
+    if keys := unknown_annotations(cluster["metadata"].get("annotations") or {}):
+        found.append(
+            f"annotation {_named(keys)} is not read: write {ADDON_ANNOTATION}<addon>, or {RELEASE_ANNOTATION} for all "
+            "addons"
+        )
+    return "; ".join(found)
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    return ", ".join(shown(name) for name in names[:SHOWN_NAMES]) + more
 
 
 def own_values(addon: str, cluster: Manifest) -> Manifest | None:

@@ -13,6 +13,7 @@ from clusterstacks.api.names import (
     ADDON_FINALIZER,
     CLUSTER_API_GROUP,
     CLUSTER_KIND,
+    PAUSED_ANNOTATION,
     AddonCondition,
     EventReason,
     Reason,
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 
 RESYNC = timedelta(minutes=5)
 """Control plane and infrastructure objects are read again at least this often; as the Go operator's resync."""
+
+PAUSED = "Paused"
+"""Reason of the conditions of what is paused, as Cluster API has it."""
 
 GATE_RETRY = timedelta(seconds=10)
 """How soon to look again at a control plane that is not there yet; as the Go operator."""
@@ -102,8 +106,11 @@ class AddonReconciler:
         if seen is None or seen.cluster.deleting:
             await self.workloads.forget(cluster_key)
             return None
-        if addon.spec.paused or seen.cluster.paused or seen.cluster.moving or seen.release_object is None:
+        if seen.cluster.moving or seen.release_object is None:
             return None
+        if addon.spec.paused or seen.cluster.paused:
+            return _pause(draft, seen.cluster)
+        draft.drop(AddonCondition.PAUSED)
         await hold(draft, ADDON_FINALIZER, self.client)
         await self._begin(draft, addon, seen)
         try:
@@ -210,6 +217,17 @@ class AddonReconciler:
             raise ReleaseUnsigned(seen.unsigned)
         if not seen.release_missing:
             draft.status["admitted"] = admitted.document()
+
+
+def _pause(draft: Draft, cluster: ClusterView) -> Outcome:
+    """Say that nothing is done; whether the addons are ready stays as it was."""
+    if cluster.paused:
+        how = f"Cluster {cluster.key} is paused: unpause it by spec.paused or the annotation {PAUSED_ANNOTATION}"
+    else:
+        how = "spec.paused of this ClusterAddon is true: set it to false"
+    message = f"nothing is delivered, as {how}"
+    draft.true(AddonCondition.PAUSED, PAUSED, message)
+    return Settled() if draft.status.get("ready") else Waiting(PAUSED, message, None)
 
 
 def _admitted(seen: Seen) -> Admitted:

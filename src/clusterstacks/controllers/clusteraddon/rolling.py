@@ -11,6 +11,7 @@ from clusterstacks.api.clusteraddon import DeliveredAddon
 from clusterstacks.api.names import ADOPT_ANNOTATION, GROUP, AddonCondition, Kind, Reason
 from clusterstacks.apply.delivery import Delivery, Recipient, RecordOfAnotherCluster
 from clusterstacks.controllers.clusteraddon.delivering import Delivering
+from clusterstacks.controllers.clusteraddon.overlays import unknown_settings
 from clusterstacks.controllers.clusteraddon.sourcing import sourcing
 from clusterstacks.controllers.clusteraddon.stages import StageRun
 from clusterstacks.domain.addonconfig import InvalidAddonConfig
@@ -23,6 +24,8 @@ from clusterstacks.domain.pruning import Fate
 from clusterstacks.domain.rollout import Done, Prune, Rollout, RunStage, WaitForUpgrade, plan_rollout
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from clusterstacks.apply.results import PruneReport
     from clusterstacks.controllers.base import Draft
     from clusterstacks.controllers.clusteraddon.observing import Seen
@@ -73,6 +76,8 @@ class Rolling:
             return Waiting(Reason.CHART_MISSING, "a release is being downloaded again", RESYNC)
         with draft.blaming(AddonCondition.CHART_FOUND, Reason.CHART_MISSING):
             sources = sourcing(opened.pop(seen.release), opened, seen.wishes)
+        releases = (sources.home, *sources.releases.values())
+        _check_settings(draft, seen, {addon for release in releases for addon in release.addons()})
         adopts = seen.cluster.annotations.get(ADOPT_ANNOTATION, "")
         delivery = Delivery(workload, Recipient(seen.cluster.key, adopts))
         records = await _records(draft, delivery)
@@ -219,6 +224,14 @@ class Rolling:
             ).document()
             for addon, release in origins.items()
         ]
+
+
+def _check_settings(draft: Draft, seen: Seen, addons: Collection[str]) -> None:
+    """Report what the Cluster sets for addons that do not exist; everything else is delivered."""
+    if unknown := unknown_settings(seen.cluster.raw, addons):
+        draft.false(AddonCondition.SETTINGS_USED, Reason.UNKNOWN_SETTINGS, unknown)
+    else:
+        draft.drop(AddonCondition.SETTINGS_USED)
 
 
 async def _records(draft: Draft, delivery: Delivery) -> dict[str, DeliveryRecord]:

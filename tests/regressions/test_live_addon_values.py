@@ -1,0 +1,59 @@
+"""The values a Cluster sets for its addons: null removes a default, and a misspelt name is reported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.api.names import Kind
+from tests.support.operating import condition_of, is_ready
+from tests.support.stacks import config_map, templates
+
+if TYPE_CHECKING:
+    from tests.support.operating import World
+
+ADDON = "cluster-addon-one"
+SETTINGS = "AddonSettingsUsed"
+
+
+async def cluster_with(world: World, values: dict[str, Any]) -> dict[str, Any]:
+    """Publish an addon that shows its values, and create a Cluster with values of its own."""
+    word = world.namespace
+    name = world.stack.release("v1")
+    shown = config_map(word, high="{{ .Values.info.high }}", low="{{ .Values.info.low }}", sub="SUB")
+    chart = templates(shown, **{"values.yaml": "info: {high: 1, low: 2, sub: {nested: 3}}\n"})
+    chart["templates/all.yaml"] = chart["templates/all.yaml"].replace("SUB", "{{ .Values.info.sub | toString }}")
+    world.publish(name, world.stack.files("v1", {word: chart}))
+    await world.create(world.stack.manifest(word, "v1"))
+    await world.release_ready(name)
+    return await world.cluster("one", name.class_name, variables=[{"name": "addonValues", "value": values}])
+
+
+async def test_live_m4_null_removes_a_default_of_the_chart(world: World) -> None:
+    async with world.operator():
+        await cluster_with(world, {world.namespace: {"info": {"low": 5, "sub": None}}})
+
+        await world.shows(world.namespace, {"high": "1", "low": "5", "sub": "<nil>"})
+
+
+async def test_live_m4_a_misspelt_addon_or_annotation_is_reported_and_the_rest_delivered(world: World) -> None:
+    word = world.namespace
+    async with world.operator():
+        cluster = await cluster_with(world, {"inof": {"low": 5}})
+        found = await world.says(Kind.CLUSTER_ADDON, ADDON, SETTINGS, "UnknownAddonSettings")
+
+        assert "addonValues has values for 'inof', but the addons are" in found["message"]
+        assert word in found["message"]
+        await world.addons_ready("one", world.stack.release("v1").class_name)
+
+        topology = {"variables": [{"name": "addonValues", "value": {word: {"info": {"low": 5}}}}]}
+        key = f"clusterstack.x-k8s.io/addons.{word}"
+        await world.patch(cluster, {"metadata": {"annotations": {key: "v1"}}, "spec": {"topology": topology}})
+        await world.says(Kind.CLUSTER_ADDON, ADDON, SETTINGS, words=[key, "is not read"])
+
+        await world.patch(cluster, {"metadata": {"annotations": {key: None}}})
+
+        def corrected(addon: dict[str, Any]) -> bool:
+            return is_ready(addon) and not condition_of(addon, SETTINGS)
+
+        await world.until(Kind.CLUSTER_ADDON, ADDON, corrected)
+        assert (await world.delivered(word) or {})["data"]["low"] == "5"
