@@ -128,6 +128,8 @@ class Reason(StrEnum):
     TEMPLATE_NEW_OVERWRITE_FAILED = "TemplateNewClusterStackOverwriteFailed"
     FAILED_PRE_CONDITION = "FailedToEvaluatePreCondition"
     FAILED_POST_CONDITION = "FailedToEvaluatePostCondition"
+    CLASS_OBJECTS_CHANGED = "ClassObjectsChanged"
+    """Another writer deleted or changed objects of a class (ours)."""
     TAG_MOVED = "TagMoved"
     """The source has another content under the name of a release (ours)."""
     RELEASE_GONE = "ReleaseGone"
@@ -154,6 +156,8 @@ class EventReason(StrEnum):
     """Every condition of an object holds (ours)."""
     OBJECTS_KEPT = "ObjectsKept"
     """Objects that were to go stay in the cluster, with the reason (ours)."""
+    CLASS_OBJECTS_RESTORED = "ClassObjectsRestored"
+    """Objects of a class that were changed or deleted by another writer were applied again (ours)."""
     INCOMPATIBLE_ALLOWED = "IncompatibleAllowed"
     """An annotation of a Cluster let through what the ranges forbid (ours)."""
 

@@ -28,6 +28,7 @@ from clusterstacks.controllers.clusteraddon.rolling import Rolling
 from clusterstacks.controllers.clusteraddon.workloads import Workloads
 from clusterstacks.controllers.clusterstack.reconciler import StackReconciler
 from clusterstacks.controllers.clusterstack.releases import OwnedReleases
+from clusterstacks.controllers.clusterstackrelease.drift import ClassObjects, class_metadata
 from clusterstacks.controllers.clusterstackrelease.reconciler import ReleaseReconciler
 from clusterstacks.controllers.clusterstackrelease.vigilance import ADVISORY, Vigilance
 from clusterstacks.controllers.providers import ProviderObjects
@@ -114,7 +115,7 @@ class Operator:
         # Nobody waits for it: where rules cannot be read, clusters come up all the same.
         self._rule_informer = Informer(self._client, GROUP, Kind.COMPATIBILITY_RULE)
         self._unreadable.follow(self._rule_informer)
-        self._provider_informers: asyncio.Queue[Informer] = asyncio.Queue()
+        self._kind_informers: asyncio.Queue[Informer] = asyncio.Queue()
         self._supplies = Supplies(
             settings,
             environ,
@@ -126,6 +127,7 @@ class Operator:
         self._release_supply = self._supplies.supply(self._waker("clusterstackrelease"))
         self._addon_supply = self._supplies.supply(self._waker("clusteraddon"))
         self._vigilance = Vigilance(supply=self._release_supply, clock=self._clock)
+        self._class_objects = self._build_class_objects()
         self._hosts = self._build_hosts()
         self._wakers = self._build_wakers()
         self._webhooks = self._build_webhooks()
@@ -162,7 +164,7 @@ class Operator:
             services["leader election"] = self._after_sync(elector.run)
         services["compatibilityrule informer"] = self._rule_informer.run
         services["release collection"] = self._after_sync(self._collect_releases)
-        services["provider informers"] = self._run_provider_informers
+        services["informers of further kinds"] = self._run_kind_informers
         if self._webhooks is not None:
             services["webhooks"] = self._after_sync(self._webhooks.run)
         elif self._settings.webhook_port:
@@ -248,16 +250,32 @@ class Operator:
             client=self._client,
             supply=self._release_supply,
             vigilance=self._vigilance,
+            class_objects=self._class_objects,
             renderer=self._renderer,
             applier=Applier(self._client, extra_kinds=[GroupKind.parse(kind) for kind in self._settings.class_kinds]),
             providers=ProviderObjects(
                 client=self._client,
                 kinds=self._settings.provider_kinds,
                 informer=self._informer,
-                start=self._provider_informers.put_nowait,
+                start=self._kind_informers.put_nowait,
                 enqueue=self._provider_changed,
             ),
             events=self._events,
+        )
+
+    def _build_class_objects(self) -> ClassObjects:
+        def informer(group: str, kind: str) -> Informer:
+            namespace = self._settings.namespace
+            return Informer(self._client, group, kind, namespace=namespace, trim=class_metadata, metadata_only=True)
+
+        return ClassObjects(
+            client=self._client,
+            classes=self._informers["clusterclass"],
+            informer=informer,
+            start=self._kind_informers.put_nowait,
+            enqueue=self._waker("clusterstackrelease"),
+            clock=self._clock,
+            extra_kinds=[GroupKind.parse(kind) for kind in self._settings.class_kinds],
         )
 
     def _addon_reconciler(self, offers: Offers) -> AddonReconciler:
@@ -300,6 +318,7 @@ class Operator:
         if change.new is None:
             self._release_supply.forget(change.key)
             self._vigilance.forget(change.key)
+            self._class_objects.forget(change.key)
 
     def _forget_addon(self, change: Change) -> None:
         if change.new is None:
@@ -387,8 +406,8 @@ class Operator:
                 log.warning("Releases nobody needs are not removed: %s", error)
             await self._clock.sleep(COLLECT_INTERVAL.total_seconds())
 
-    async def _run_provider_informers(self) -> None:
+    async def _run_kind_informers(self) -> None:
         async with asyncio.TaskGroup() as group:
             while True:
-                informer = await self._provider_informers.get()
+                informer = await self._kind_informers.get()
                 group.create_task(informer.run(), name=f"{informer} informer")
