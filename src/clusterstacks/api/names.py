@@ -75,6 +75,8 @@ class StackCondition(StrEnum):
     PROVIDER_RELEASES_SYNCED = "ProviderClusterStackReleasesSynced"
     RELEASE_OBJECTS_SYNCED = "ClusterStackReleasesSynced"
     RELEASE_AVAILABLE = "ClusterStackReleaseAvailable"
+    VERSIONS_AVAILABLE = "VersionsAvailable"
+    """False while the source lacks versions of the spec; absent else (ours)."""
 
 
 class ReleaseCondition(StrEnum):
@@ -128,6 +130,8 @@ class Reason(StrEnum):
     TEMPLATE_NEW_OVERWRITE_FAILED = "TemplateNewClusterStackOverwriteFailed"
     FAILED_PRE_CONDITION = "FailedToEvaluatePreCondition"
     FAILED_POST_CONDITION = "FailedToEvaluatePostCondition"
+    VERSIONS_MISSING = "VersionsMissing"
+    """A source lacks releases that a ClusterStack names (ours)."""
     CLASS_OBJECTS_CHANGED = "ClassObjectsChanged"
     """Another writer deleted or changed objects of a class (ours)."""
     TAG_MOVED = "TagMoved"

@@ -81,7 +81,8 @@ class Webhooks:
             adviser=self._adviser,
         )
         live = informers["cluster"].store
-        self._judge = Judge(OwnKinds(client, live, releases, settings.provider_kinds), clusters, events, live)
+        own = OwnKinds(client, live, releases, informers["clusterstack"].store, settings.provider_kinds)
+        self._judge = Judge(own, clusters, events, live)
         context = server_context()
         self.server = WebhookServer(_host(settings.webhook_url), settings.webhook_port, context, self._judge)
         self._keeper = CertificateKeeper(
