@@ -154,6 +154,8 @@ class EventReason(StrEnum):
     FAILED_TO_DELETE_RELEASE = "FailedToDeleteClusterStackRelease"
     FAILED_TO_CREATE = "ErrorCreatingClusterStackRelease"
     RELEASE_CREATED = "ClusterStackReleaseCreated"
+    RELEASE_DELETED = "ClusterStackReleaseDeleted"
+    """A ClusterStack needs a release no longer (ours)."""
     PROVIDER_RELEASE_CREATED = "CreateProviderStackRelease"
     PROVIDER_RELEASE_UPDATED = "UpdateProviderStackRelease"
     READY = "Ready"

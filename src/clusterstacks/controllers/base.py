@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.names import PAUSED_ANNOTATION
@@ -19,16 +18,11 @@ from clusterstacks.kube.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder
-
-
-STALLED_RECHECK = timedelta(minutes=5)
-"""A change wakes the reconciler; this is for what no event tells of, e.g. a right that was granted meanwhile. As the Go
-operator's resync."""
 
 
 @dataclass(slots=True)
@@ -133,11 +127,11 @@ class StatusReconciler:
     _pruned: dict[ObjectKey, Manifest] = field(default_factory=dict, init=False)
     """By object, the last patch of its status that changed nothing."""
 
-    async def reconcile(self, key: ObjectKey) -> timedelta | None:
+    async def reconcile(self, key: ObjectKey) -> timedelta | Stalled | None:
         """Reconcile one object.
 
         Returns:
-            When to look again, None for at the next change.
+            When to look again, None for at the next change, or that a person must act first.
 
         Raises:
             DependencyError: after the status was written; the host retries with back-off.
@@ -198,12 +192,12 @@ class StatusReconciler:
             return await self._patch_status(live, patch)
 
 
-def requeue_of(outcome: Outcome) -> timedelta | None:
-    """When an outcome wants another look; None means at the next change."""
+def requeue_of(outcome: Outcome) -> timedelta | Stalled | None:
+    """When an outcome wants another look; None means at the next change. The host decides about what is stalled."""
     match outcome:
         case Settled(recheck=recheck):
             return recheck
         case Waiting(retry=retry):
             return retry
         case Stalled():
-            return STALLED_RECHECK
+            return outcome

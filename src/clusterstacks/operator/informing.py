@@ -9,6 +9,7 @@ from clusterstacks.controllers.clusterstack.reconciler import CLASS_NAMESPACE_IN
 from clusterstacks.controllers.clusterstackrelease.drift import class_metadata
 from clusterstacks.fleet.owners import STACK_INDEX, stacks_owning
 from clusterstacks.operator.enqueuing import CLASS_INDEX, class_key, class_namespace
+from clusterstacks.operator.readiness import ready_condition
 from clusterstacks.runtime.informer import Informer, Trim, drop_managed_fields
 
 if TYPE_CHECKING:
@@ -64,8 +65,10 @@ def keeps_remnants(kind: str) -> bool:
 
 
 def _without_status(manifest: Manifest) -> Manifest:
-    """The status of a ClusterAddon, which lists every object of a cluster, is read live where it is needed."""
-    return {key: value for key, value in drop_managed_fields(manifest).items() if key != "status"}
+    """The status of a ClusterAddon, which lists every object of a cluster, is read live; metrics need Ready."""
+    kept = {key: value for key, value in drop_managed_fields(manifest).items() if key != "status"}
+    status = ready_condition(manifest)
+    return {**kept, "status": status} if status else kept
 
 
 _TRIMS: dict[str, Trim] = {CLUSTER_CLASS_KIND: class_metadata, Kind.CLUSTER_ADDON: _without_status}

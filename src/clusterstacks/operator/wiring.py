@@ -7,6 +7,7 @@ import logging
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import partial
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from clusterstacks.admission.rules import ProviderRules
@@ -41,6 +42,7 @@ from clusterstacks.operator.election import build_elector
 from clusterstacks.operator.enqueuing import Wakers
 from clusterstacks.operator.informing import build_informers, keeps_remnants, sync_problem, trim_of
 from clusterstacks.operator.probes_server import ProbesServer
+from clusterstacks.operator.readiness import unready
 from clusterstacks.operator.supplying import Supplies
 from clusterstacks.operator.webhooks import Webhooks, webhook_namespace
 from clusterstacks.render.renderer import Renderer
@@ -64,7 +66,9 @@ if TYPE_CHECKING:
     from clusterstacks.kube.connection import Connection
     from clusterstacks.operator.settings import Settings
     from clusterstacks.runtime.elector import Elector
-    from clusterstacks.runtime.store import Change
+    from clusterstacks.runtime.host import Reconcile
+    from clusterstacks.runtime.metrics import Unready
+    from clusterstacks.runtime.store import Change, Store
 
 COMPONENT = "cluster-stack-operator"
 MANAGEMENT_BUDGET = 64
@@ -138,6 +142,11 @@ class Operator:
         listings = self._supplies.listings
         self._probes.add_ready("releases", partial(listings.problem, self._supplies.choice.default.address))
         self._metrics.watch_failing_sources(listings.failing)
+        self._metrics.watch_source_age(listings.oldest_success)
+        self._metrics.set_version(version("cluster-stacks"))
+        for kind in (Kind.CLUSTER_STACK, Kind.CLUSTER_STACK_RELEASE, Kind.CLUSTER_ADDON):
+            store = self._informers[kind.lower()].store
+            self._metrics.watch_not_ready(kind, partial(_unready_in, store))
         if self._elector is not None:
             self._probes.add_ready("leader election", self._elector.problem)
 
@@ -332,7 +341,7 @@ class Operator:
         kind: Kind,
         work: Callable[[Draft], Awaitable[Outcome | None]],
         advisory: frozenset[str] = frozenset(),
-    ) -> Callable[[ObjectKey], Awaitable[timedelta | None]]:
+    ) -> Reconcile:
         return StatusReconciler(
             group=GROUP,
             kind=kind,
@@ -343,7 +352,7 @@ class Operator:
             advisory=advisory,
         ).reconcile
 
-    def _host(self, name: str, reconcile: Callable[[ObjectKey], Awaitable[timedelta | None]]) -> ReconcilerHost:
+    def _host(self, name: str, reconcile: Reconcile) -> ReconcilerHost:
         workers = self._settings.workers.get(name, self._settings.workers["clusterstackrelease"])
         return ReconcilerHost(name, reconcile, workers=workers, metrics=self._metrics)
 
@@ -359,6 +368,7 @@ class Operator:
             supplies=self._supplies,
             events=EventRecorder(self._webhook_client, COMPONENT),
             rules=self._rules,
+            metrics=self._metrics,
         )
 
     def _build_wakers(self) -> Wakers:
@@ -411,3 +421,7 @@ class Operator:
             while True:
                 informer = await self._kind_informers.get()
                 group.create_task(informer.run(), name=f"{informer} informer")
+
+
+def _unready_in(store: Store) -> Unready:
+    return unready(store.all())

@@ -432,6 +432,20 @@ async def test_what_is_awaited_is_given_up_at_the_end(adviser: Adviser) -> None:
     await asyncio.wait_for(judge.close(), 0.2)
 
 
+async def test_live_m1_decisions_are_counted_by_kind_and_only_of_kinds_that_are_asked_about() -> None:
+    clusters = ClusterJudge(offers=Given(), rules=ProviderRules(Noon()), upstream=NOTHING_KNOWN, adviser=Adviser())
+    decided: list[tuple[str, str]] = []
+    events = EventRecorder(FakeApi(EVENTS), "operator")
+    own = await own_kinds(seen=(stack(),))
+    judge = Judge(own, clusters, events, Store(), decided=lambda kind, decision: decided.append((kind, decision)))
+    for name, manifest in (("ClusterStack", stack("twin")), ("ClusterStack", stack("x", noProvider=False))):
+        await judge.judge(replace(review(manifest), group=GROUP, kind=name))
+    await judge.judge(replace(review(stack("other", provider="q")), group=GROUP, kind="ClusterStack"))
+    await judge.judge(replace(review(stack()), group="example.org", kind="Made-up"))
+
+    assert decided == [("ClusterStack", "warned"), ("ClusterStack", "refused"), ("ClusterStack", "allowed")]
+
+
 # Our own kinds
 
 

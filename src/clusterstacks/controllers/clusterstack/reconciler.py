@@ -158,7 +158,7 @@ class StackReconciler:
     async def _prune(self, draft: Draft, stack: ClusterStack, decision: Retention) -> None:
         for spare in decision.doing(Action.DELETE):
             try:
-                await self.releases.delete(stack, spare)
+                await self.releases.delete(draft.manifest, spare)
             except ClusterStacksError as error:
                 message = f"ClusterStackRelease {stack.key.namespace}/{spare.name} was not deleted: {error.message}"
                 await self.events.record(draft.manifest, "Warning", EventReason.FAILED_TO_DELETE_RELEASE, message)
