@@ -199,7 +199,9 @@ class StackReconciler:
             draft.true(StackCondition.RELEASE_AVAILABLE)
             return Settled(RESYNC)
         message = "no release is ready yet"
-        if not decision.decisions:
+        if not decision.decisions and not subscription.auto_subscribe:
+            message = "spec.versions is empty and spec.autoSubscribe is false: name a version, or set autoSubscribe"
+        elif not decision.decisions:
             terms, example = self.choice.terms(stack), subscription.release(StackVersion(0))
             message = nothing(subscription, example, self.listings.known(stack.key), str(terms.address))
         draft.false(StackCondition.RELEASE_AVAILABLE, "NoReleaseReady", message, Severity.INFO)
