@@ -11,7 +11,7 @@ import yaml
 from clusterstacks.admission.keeping import SECRET_NAME
 from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.kube.errors import NotFound
-from clusterstacks.operator.rights import ANY, RIGHTS, Scope, policy_rules
+from clusterstacks.operator.rights import ANY, READ, RIGHTS, Scope, policy_rules
 from tests.support.guarding import guarded
 from tests.support.manifests import crd
 from tests.support.operating import PROVIDER_GROUP, install, is_ready
@@ -35,9 +35,9 @@ LABEL = {"cluster.x-k8s.io/v1beta2": "v1beta2"}
 
 TEMPLATES_TOO = "the class here has no template of this group; it would be applied like the one of another"
 ELSEWHERE = {
-    **{("bootstrap.cluster.x-k8s.io", "*", verb): TEMPLATES_TOO for verb in ("get", "create", "patch", "delete")},
-    **{(CONTROL_PLANES, "*", verb): TEMPLATES_TOO for verb in ("create", "patch", "delete")},
-    **{("openstack.k-orc.cloud", "images", verb): TEMPLATES_TOO for verb in ("get", "create", "patch", "delete")},
+    **{("bootstrap.cluster.x-k8s.io", "*", verb): TEMPLATES_TOO for verb in (*READ, "create", "patch", "delete")},
+    **{(CONTROL_PLANES, "*", verb): TEMPLATES_TOO for verb in ("list", "watch", "create", "patch", "delete")},
+    **{("openstack.k-orc.cloud", "images", verb): TEMPLATES_TOO for verb in (*READ, "create", "patch", "delete")},
     **{("coordination.k8s.io", "leases", verb): "with leader election" for verb in ("get", "create", "patch")},
     ("", "secrets", "patch"): "when the certificate of the webhooks is renewed",
 }

@@ -69,11 +69,19 @@ class Judge:
         events: Where it is told that an annotation let something through.
         live: All Clusters, as they are.
         clock: Time.
+        decided: Called with kind and decision: allowed, warned, refused or failed.
     """
 
     def __init__(
-        self, own: OwnKinds, clusters: ClusterJudge, events: EventRecorder, live: Store, clock: Clock = SYSTEM_CLOCK
+        self,
+        own: OwnKinds,
+        clusters: ClusterJudge,
+        events: EventRecorder,
+        live: Store,
+        clock: Clock = SYSTEM_CLOCK,
+        decided: Callable[[str, str], None] = lambda _kind, _decision: None,
     ) -> None:
+        self._decided = decided
         self._own: dict[tuple[str, str], Callable[[Review], Awaitable[Answer]]] = {
             (GROUP, Kind.CLUSTER_STACK): own.stack,
             (GROUP, Kind.CLUSTER_STACK_RELEASE): own.release,
@@ -93,13 +101,23 @@ class Judge:
         Raises:
             ClusterStacksError: What is needed for the answer cannot be had.
         """
-        if (review.group, review.kind) == (CLUSTER_API_GROUP, CLUSTER_KIND):
-            answer = await self._clusters.judge(review)
-            if answer.excused and not review.dry_run:
-                self._tell(review, answer)
-            return answer
-        decide = self._own.get((review.group, review.kind))
-        return await decide(review) if decide is not None else ALLOWED
+        kind = (review.group, review.kind)
+        decide = self._judge_cluster if kind == (CLUSTER_API_GROUP, CLUSTER_KIND) else self._own.get(kind)
+        if decide is None:
+            return ALLOWED
+        decision = "failed"
+        try:
+            answer = await decide(review)
+            decision = answer.decision
+        finally:
+            self._decided(review.kind, decision)
+        return answer
+
+    async def _judge_cluster(self, review: Review) -> Answer:
+        answer = await self._clusters.judge(review)
+        if answer.excused and not review.dry_run:
+            self._tell(review, answer)
+        return answer
 
     async def close(self) -> None:
         """Give up what is still to be told."""

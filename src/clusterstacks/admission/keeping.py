@@ -14,6 +14,7 @@ from clusterstacks.admission.certificates import Serving, Times, made, read_secr
 from clusterstacks.admission.configuration import Endpoint, Scope, configuration
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.errors import AlreadyExists, Conflict
+from clusterstacks.kube.pki import validity
 from clusterstacks.kube.tls import serve_with
 
 if TYPE_CHECKING:
@@ -68,6 +69,10 @@ class CertificateKeeper:
         self._serving: Serving | None = None
         self._waiting: Serving | None = None
         self._serve_at = 0.0
+
+    def expiry(self) -> float:
+        """Return when the certificate that is served expires (Unix time); 0 before there is one."""
+        return validity(self._serving.certificate).until.timestamp() if self._serving else 0.0
 
     async def run(self) -> None:
         """Keep it until cancelled; ``served`` is set once the server has a certificate.

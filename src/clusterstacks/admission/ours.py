@@ -22,6 +22,7 @@ from clusterstacks.domain.admission.own import (
     deleted,
     release_users,
     stack_users,
+    twin_stack,
     uses_of,
 )
 from clusterstacks.domain.errors import SpecError
@@ -29,7 +30,7 @@ from clusterstacks.domain.objects import Manifest, ObjectKey, split_api_version
 from clusterstacks.domain.providerrefs import ProviderReference, release_refusal, template_refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from clusterstacks.admission.reviews import Review
     from clusterstacks.domain.admission.own import Use
@@ -50,12 +51,14 @@ class OwnKinds:
         client: The management cluster, where a user of what is deleted is looked up once more.
         clusters: All Clusters.
         releases: All ClusterStackReleases.
+        stacks: All ClusterStacks.
         provider_kinds: From ``--provider-kinds``.
     """
 
     client: Client
     clusters: Store
     releases: Store
+    stacks: Store
     provider_kinds: Collection[KindPattern]
 
     async def stack(self, review: Review) -> Answer:
@@ -67,7 +70,8 @@ class OwnKinds:
             case Operation.CREATE:
                 spec = mapping(review.new, "spec")
                 no_provider, has_provider = spec.get("noProvider") is True, bool(mapping(spec, "providerRef"))
-                return created_stack(_versions(review.new), no_provider=no_provider, has_provider=has_provider)
+                answer = created_stack(_versions(review.new), no_provider=no_provider, has_provider=has_provider)
+                return answer if not answer.allowed else twin_stack(_key(review.new), self._twins(review.new))
             case Operation.UPDATE:
                 return changed_stack(
                     _identity(review.old), _identity(review.new), _versions(review.old), _versions(review.new)
@@ -76,7 +80,7 @@ class OwnKinds:
                 key = _key(review.old)
                 owners = self._owners(key.namespace)
                 users = stack_users(_identity(review.old), key.namespace, owners, key.name, self._uses())
-                return await self._deleted(review, users)
+                return await self._deleted(review, await self._not_kept(key, owners, users))
 
     async def release(self, review: Review) -> Answer:
         """Judge a ClusterStackRelease."""
@@ -118,6 +122,29 @@ class OwnKinds:
         if len(users) <= CONFIRMED:
             users = [use for use in users if await self._holds(use)]
         return deleted(f"{review.kind} {_key(review.old)}", users)
+
+    def _twins(self, stack: Manifest) -> list[str]:
+        """Name the other ClusterStacks of the namespace for the same stack and minor."""
+        key, series = _key(stack), _identity(stack).series
+        return sorted(
+            text(one, "metadata", "name")
+            for one in self.stacks.all()
+            if _key(one).namespace == key.namespace and _key(one) != key and _identity(one).series == series
+        )
+
+    async def _not_kept(
+        self, stack: ObjectKey, owners: Mapping[str, Collection[str]], users: Sequence[Use]
+    ) -> list[Use]:
+        """Give the uses of releases that no other ClusterStack keeps: it owns the release, and exists right now."""
+        others = sorted({name for use in users for name in owners.get(use.release.release, ())} - {stack.name})
+        keepers = {name for name in others[:CONFIRMED] if await self._stays(ObjectKey(stack.namespace, name))}
+        return [use for use in users if not keepers & set(owners.get(use.release.release, ()))]
+
+    async def _stays(self, stack: ObjectKey) -> bool:
+        """Tell whether a ClusterStack exists and is not being deleted; read live, as two may be deleted at once."""
+        resource = await self.client.resource(GROUP, Kind.CLUSTER_STACK)
+        found = await self.client.find_metadata(resource, stack.name, stack.namespace)
+        return found is not None and "deletionTimestamp" not in found["metadata"]
 
     async def _holds(self, use: Use) -> bool:
         resource = await self.client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)

@@ -15,10 +15,13 @@ from clusterstacks.api.names import (
     WATCH_FILTER_LABEL,
 )
 from clusterstacks.api.reading import at, mapping, mappings, text
-from clusterstacks.domain.objects import Manifest, ObjectKey, split_api_version
+from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey, split_api_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+MAX_REFERENCES = 64
+"""Templates of one ClusterClass that are looked for. Arbitrary: a class has about five."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,24 @@ def cluster_class_view(manifest: Manifest) -> ClusterClassView:
     elif variables.false:
         cause = f"the variables of ClusterClass {namespace}/{name} are refused: {variables.message or variables.reason}"
     return ClusterClassView(name, namespace, cause, refused=variables.false)
+
+
+def template_references(cluster_class: Manifest) -> list[ObjectId]:
+    """Give the templates a ClusterClass refers to, each once, in order; at most ``MAX_REFERENCES``."""
+    namespace = text(cluster_class, "metadata", "namespace")
+    found: dict[ObjectId, None] = {}
+    left: list[object] = [at(cluster_class, "spec", part) for part in ("workers", "controlPlane", "infrastructure")]
+    while left and len(found) < MAX_REFERENCES:
+        value = left.pop()
+        if isinstance(value, list):
+            left += reversed(value)
+        elif isinstance(value, dict):
+            for field in ("templateRef", "ref"):
+                one = _reference(mapping(value, field), namespace)
+                if one is not None and one.kind and one.name:
+                    found[ObjectId(one.group, one.kind, one.namespace, one.name)] = None
+            left += reversed(value.values())
+    return list(found)
 
 
 def class_of(cluster: Manifest) -> tuple[str, str]:

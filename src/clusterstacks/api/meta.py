@@ -182,3 +182,4 @@ class Resource(Model):
     error: Text = Field(default="", description="What the API server answered to the failed apply.")
     uid: Name = Field(default="", description="UID the object had when it was last applied.")
     digest: Name = Field(default="", description="Digest of the object as it was last applied.")
+    generation: int | None = Field(default=None, description="Generation the object had after it was last applied.")

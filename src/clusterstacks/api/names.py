@@ -75,6 +75,8 @@ class StackCondition(StrEnum):
     PROVIDER_RELEASES_SYNCED = "ProviderClusterStackReleasesSynced"
     RELEASE_OBJECTS_SYNCED = "ClusterStackReleasesSynced"
     RELEASE_AVAILABLE = "ClusterStackReleaseAvailable"
+    VERSIONS_AVAILABLE = "VersionsAvailable"
+    """False while the source lacks versions of the spec; absent else (ours)."""
 
 
 class ReleaseCondition(StrEnum):
@@ -135,6 +137,10 @@ class Reason(StrEnum):
     TEMPLATE_NEW_OVERWRITE_FAILED = "TemplateNewClusterStackOverwriteFailed"
     FAILED_PRE_CONDITION = "FailedToEvaluatePreCondition"
     FAILED_POST_CONDITION = "FailedToEvaluatePostCondition"
+    VERSIONS_MISSING = "VersionsMissing"
+    """A source lacks releases that a ClusterStack names (ours)."""
+    CLASS_OBJECTS_CHANGED = "ClassObjectsChanged"
+    """Another writer deleted or changed objects of a class (ours)."""
     TAG_MOVED = "TagMoved"
     """The source has another content under the name of a release (ours)."""
     RELEASE_GONE = "ReleaseGone"
@@ -161,6 +167,8 @@ class EventReason(StrEnum):
     FAILED_TO_DELETE_RELEASE = "FailedToDeleteClusterStackRelease"
     FAILED_TO_CREATE = "ErrorCreatingClusterStackRelease"
     RELEASE_CREATED = "ClusterStackReleaseCreated"
+    RELEASE_DELETED = "ClusterStackReleaseDeleted"
+    """A ClusterStack needs a release no longer (ours)."""
     PROVIDER_RELEASE_CREATED = "CreateProviderStackRelease"
     PROVIDER_RELEASE_UPDATED = "UpdateProviderStackRelease"
     READY = "Ready"
@@ -171,6 +179,8 @@ class EventReason(StrEnum):
     """The CustomResourceDefinition does not have fields of the status, so the API server drops them (ours)."""
     ADDONS_DELIVERED = "AddonsDelivered"
     """A cluster has all addons of its class; of the Cluster, as all that fails with them (ours)."""
+    CLASS_OBJECTS_RESTORED = "ClassObjectsRestored"
+    """Objects of a class that were changed or deleted by another writer were applied again (ours)."""
     INCOMPATIBLE_ALLOWED = "IncompatibleAllowed"
     """An annotation of a Cluster let through what the ranges forbid (ours)."""
 

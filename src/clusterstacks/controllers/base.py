@@ -6,7 +6,6 @@ import copy
 import logging
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.names import PAUSED_ANNOTATION, EventReason
@@ -20,7 +19,7 @@ from clusterstacks.kube.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.clock import Clock
@@ -28,10 +27,6 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
-
-STALLED_RECHECK = timedelta(minutes=5)
-"""A change wakes the reconciler; this is for what no event tells of, e.g. a right that was granted meanwhile. As the Go
-operator's resync."""
 
 
 @dataclass(slots=True)
@@ -138,11 +133,11 @@ class StatusReconciler:
     _reported: set[str] = field(default_factory=set, init=False)
     """Fields that are known to be dropped."""
 
-    async def reconcile(self, key: ObjectKey) -> timedelta | None:
+    async def reconcile(self, key: ObjectKey) -> timedelta | Stalled | None:
         """Reconcile one object.
 
         Returns:
-            When to look again, None for at the next change.
+            When to look again, None for at the next change, or that a person must act first.
 
         Raises:
             DependencyError: after the status was written; the host retries with back-off.
@@ -224,12 +219,12 @@ def pruned_fields(patch: Manifest, after: Manifest) -> set[str]:
     return {name for name, value in patch.items() if value is not None and name not in kept}
 
 
-def requeue_of(outcome: Outcome) -> timedelta | None:
-    """When an outcome wants another look; None means at the next change."""
+def requeue_of(outcome: Outcome) -> timedelta | Stalled | None:
+    """When an outcome wants another look; None means at the next change. The host decides about what is stalled."""
     match outcome:
         case Settled(recheck=recheck):
             return recheck
         case Waiting(retry=retry):
             return retry
         case Stalled():
-            return STALLED_RECHECK
+            return outcome

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, GROUP, Kind
 from clusterstacks.controllers.clusterstack.reconciler import CLASS_NAMESPACE_INDEX
+from clusterstacks.controllers.clusterstackrelease.drift import class_metadata
 from clusterstacks.fleet.owners import STACK_INDEX, stacks_owning
 from clusterstacks.operator.enqueuing import CLASS_INDEX, class_key, class_namespace
+from clusterstacks.operator.readiness import ready_condition
 from clusterstacks.runtime.informer import Informer, Trim, drop_managed_fields
 
 if TYPE_CHECKING:
@@ -62,18 +64,11 @@ def keeps_remnants(kind: str) -> bool:
     return kind in {CLUSTER_KIND, CLUSTER_CLASS_KIND}
 
 
-def _class_state(manifest: Manifest) -> Manifest:
-    """What wakes somebody: that a class comes, changes, is looked at by Cluster API, or goes. Classes are large."""
-    metadata = manifest["metadata"]
-    kept = {
-        key: metadata[key] for key in ("name", "namespace", "uid", "resourceVersion", "generation") if key in metadata
-    }
-    return {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": kept}
-
-
 def _without_status(manifest: Manifest) -> Manifest:
-    """The status of a ClusterAddon, which lists every object of a cluster, is read live where it is needed."""
-    return {key: value for key, value in drop_managed_fields(manifest).items() if key != "status"}
+    """The status of a ClusterAddon, which lists every object of a cluster, is read live; metrics need Ready."""
+    kept = {key: value for key, value in drop_managed_fields(manifest).items() if key != "status"}
+    status = ready_condition(manifest)
+    return {**kept, "status": status} if status else kept
 
 
-_TRIMS: dict[str, Trim] = {CLUSTER_CLASS_KIND: _class_state, Kind.CLUSTER_ADDON: _without_status}
+_TRIMS: dict[str, Trim] = {CLUSTER_CLASS_KIND: class_metadata, Kind.CLUSTER_ADDON: _without_status}

@@ -105,16 +105,16 @@ RIGHTS: Final = (
         Right(
             group=group,
             resources=(ANY,),
-            verbs=("get", "create", "patch", "delete"),
-            why="apply and delete the templates of classes; read control plane and infrastructure of Clusters",
+            verbs=(*READ, "create", "patch", "delete"),
+            why="apply, follow and delete the templates of classes; read control plane and infrastructure of Clusters",
         )
         for group in sorted(TEMPLATE_GROUPS)
     ),
     Right(
         group=IMAGE_KIND[0],
         resources=("images",),
-        verbs=("get", "create", "patch", "delete"),
-        why="apply and delete the node images of classes (OpenStack Resource Controller)",
+        verbs=(*READ, "create", "patch", "delete"),
+        why="apply, follow and delete the node images of classes (OpenStack Resource Controller)",
     ),
     Right(
         group="infrastructure.clusterstack.x-k8s.io",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from clusterstacks.operator.supplying import Supplies
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.informer import Informer
+    from clusterstacks.runtime.metrics import Metrics
 
 FETCHES, FETCH_INTERVAL = 16, timedelta(seconds=10)
 """How often questions of the API server may make the operator ask a source for a release that it does not have: at
@@ -58,6 +59,7 @@ class Webhooks:
         supplies: Where releases come from.
         events: Where it is told that an annotation let something through.
         rules: The provider's.
+        metrics: Counts the decisions, and shows when the certificate expires.
     """
 
     def __init__(  # noqa: PLR0913 - what decisions are made from
@@ -70,6 +72,7 @@ class Webhooks:
         supplies: Supplies,
         events: EventRecorder,
         rules: ProviderRules,
+        metrics: Metrics,
     ) -> None:
         endpoint = Endpoint(settings.webhook_service, settings.webhook_url)
         upstream, releases = facts(), informers["clusterstackrelease"].store
@@ -89,7 +92,8 @@ class Webhooks:
             adviser=self._adviser,
         )
         live = informers["cluster"].store
-        self._judge = Judge(OwnKinds(client, live, releases, settings.provider_kinds), clusters, events, live)
+        own = OwnKinds(client, live, releases, informers["clusterstack"].store, settings.provider_kinds)
+        self._judge = Judge(own, clusters, events, live, decided=metrics.count_decision)
         context = server_context()
         self.server = WebhookServer(_host(settings.webhook_url), settings.webhook_port, context, self._judge)
         self._keeper = CertificateKeeper(
@@ -101,6 +105,7 @@ class Webhooks:
             listening=self.server.started,
             clock=SystemClock(),
         )
+        metrics.watch_certificate(self._keeper.expiry)
 
     async def run(self) -> None:
         """Serve until cancelled; the API server is told of the webhooks once they can be called."""

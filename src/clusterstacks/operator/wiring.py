@@ -7,6 +7,7 @@ import logging
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import partial
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from clusterstacks.admission.rules import ProviderRules
@@ -28,6 +29,7 @@ from clusterstacks.controllers.clusteraddon.rolling import Rolling
 from clusterstacks.controllers.clusteraddon.workloads import Workloads
 from clusterstacks.controllers.clusterstack.reconciler import StackReconciler
 from clusterstacks.controllers.clusterstack.releases import OwnedReleases
+from clusterstacks.controllers.clusterstackrelease.drift import ClassObjects, class_metadata
 from clusterstacks.controllers.clusterstackrelease.facts import FactsInStatus
 from clusterstacks.controllers.clusterstackrelease.reconciler import ReleaseReconciler
 from clusterstacks.controllers.clusterstackrelease.vigilance import ADVISORY, Vigilance
@@ -41,6 +43,7 @@ from clusterstacks.operator.election import build_elector
 from clusterstacks.operator.enqueuing import Wakers
 from clusterstacks.operator.informing import build_informers, keeps_remnants, sync_problem, trim_of
 from clusterstacks.operator.probes_server import ProbesServer
+from clusterstacks.operator.readiness import unready
 from clusterstacks.operator.supplying import Supplies
 from clusterstacks.operator.webhooks import Webhooks, webhook_namespace
 from clusterstacks.render.renderer import Renderer
@@ -64,7 +67,9 @@ if TYPE_CHECKING:
     from clusterstacks.kube.connection import Connection
     from clusterstacks.operator.settings import Settings
     from clusterstacks.runtime.elector import Elector
-    from clusterstacks.runtime.store import Change
+    from clusterstacks.runtime.host import Reconcile
+    from clusterstacks.runtime.metrics import Unready
+    from clusterstacks.runtime.store import Change, Store
 
 COMPONENT = "cluster-stack-operator"
 MANAGEMENT_BUDGET = 64
@@ -115,7 +120,7 @@ class Operator:
         # Nobody waits for it: where rules cannot be read, clusters come up all the same.
         self._rule_informer = Informer(self._client, GROUP, Kind.COMPATIBILITY_RULE)
         self._unreadable.follow(self._rule_informer)
-        self._provider_informers: asyncio.Queue[Informer] = asyncio.Queue()
+        self._kind_informers: asyncio.Queue[Informer] = asyncio.Queue()
         self._supplies = Supplies(
             settings,
             environ,
@@ -127,6 +132,7 @@ class Operator:
         self._release_supply = self._supplies.supply(self._waker("clusterstackrelease"))
         self._addon_supply = self._supplies.supply(self._waker("clusteraddon"))
         self._vigilance = Vigilance(supply=self._release_supply, clock=self._clock)
+        self._class_objects = self._build_class_objects()
         self._hosts = self._build_hosts()
         self._wakers = self._build_wakers()
         self._webhooks = self._build_webhooks()
@@ -137,6 +143,11 @@ class Operator:
         listings = self._supplies.listings
         self._probes.add_ready("releases", partial(listings.problem, self._supplies.choice.default.address))
         self._metrics.watch_failing_sources(listings.failing)
+        self._metrics.watch_source_age(listings.oldest_success)
+        self._metrics.set_version(version("cluster-stacks"))
+        for kind in (Kind.CLUSTER_STACK, Kind.CLUSTER_STACK_RELEASE, Kind.CLUSTER_ADDON):
+            store = self._informers[kind.lower()].store
+            self._metrics.watch_not_ready(kind, partial(_unready_in, store))
         if self._elector is not None:
             self._probes.add_ready("leader election", self._elector.problem)
 
@@ -163,7 +174,7 @@ class Operator:
             services["leader election"] = self._after_sync(elector.run)
         services["compatibilityrule informer"] = self._rule_informer.run
         services["release collection"] = self._after_sync(self._collect_releases)
-        services["provider informers"] = self._run_provider_informers
+        services["informers of further kinds"] = self._run_kind_informers
         if self._webhooks is not None:
             services["webhooks"] = self._after_sync(self._webhooks.run)
         elif self._settings.webhook_port:
@@ -250,16 +261,32 @@ class Operator:
             supply=self._release_supply,
             vigilance=self._vigilance,
             facts=FactsInStatus(supply=self._release_supply),
+            class_objects=self._class_objects,
             renderer=self._renderer,
             applier=Applier(self._client, extra_kinds=[GroupKind.parse(kind) for kind in self._settings.class_kinds]),
             providers=ProviderObjects(
                 client=self._client,
                 kinds=self._settings.provider_kinds,
                 informer=self._informer,
-                start=self._provider_informers.put_nowait,
+                start=self._kind_informers.put_nowait,
                 enqueue=self._provider_changed,
             ),
             events=self._events,
+        )
+
+    def _build_class_objects(self) -> ClassObjects:
+        def informer(group: str, kind: str) -> Informer:
+            namespace = self._settings.namespace
+            return Informer(self._client, group, kind, namespace=namespace, trim=class_metadata, metadata_only=True)
+
+        return ClassObjects(
+            client=self._client,
+            classes=self._informers["clusterclass"],
+            informer=informer,
+            start=self._kind_informers.put_nowait,
+            enqueue=self._waker("clusterstackrelease"),
+            clock=self._clock,
+            extra_kinds=[GroupKind.parse(kind) for kind in self._settings.class_kinds],
         )
 
     def _addon_reconciler(self, offers: Offers) -> AddonReconciler:
@@ -303,6 +330,7 @@ class Operator:
         if change.new is None:
             self._release_supply.forget(change.key)
             self._vigilance.forget(change.key)
+            self._class_objects.forget(change.key)
 
     def _forget_addon(self, change: Change) -> None:
         if change.new is None:
@@ -316,7 +344,7 @@ class Operator:
         kind: Kind,
         work: Callable[[Draft], Awaitable[Outcome | None]],
         advisory: frozenset[str] = frozenset(),
-    ) -> Callable[[ObjectKey], Awaitable[timedelta | None]]:
+    ) -> Reconcile:
         return StatusReconciler(
             group=GROUP,
             kind=kind,
@@ -327,7 +355,7 @@ class Operator:
             advisory=advisory,
         ).reconcile
 
-    def _host(self, name: str, reconcile: Callable[[ObjectKey], Awaitable[timedelta | None]]) -> ReconcilerHost:
+    def _host(self, name: str, reconcile: Reconcile) -> ReconcilerHost:
         workers = self._settings.workers.get(name, self._settings.workers["clusterstackrelease"])
         return ReconcilerHost(name, reconcile, workers=workers, metrics=self._metrics)
 
@@ -343,6 +371,7 @@ class Operator:
             supplies=self._supplies,
             events=EventRecorder(self._webhook_client, COMPONENT),
             rules=self._rules,
+            metrics=self._metrics,
         )
 
     def _build_wakers(self) -> Wakers:
@@ -400,8 +429,12 @@ class Operator:
                 log.warning("Releases nobody needs are not removed: %s", error)
             await self._clock.sleep(COLLECT_INTERVAL.total_seconds())
 
-    async def _run_provider_informers(self) -> None:
+    async def _run_kind_informers(self) -> None:
         async with asyncio.TaskGroup() as group:
             while True:
-                informer = await self._provider_informers.get()
+                informer = await self._kind_informers.get()
                 group.create_task(informer.run(), name=f"{informer} informer")
+
+
+def _unready_in(store: Store) -> Unready:
+    return unready(store.all())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.domain.outcomes import Stalled
 from clusterstacks.runtime.clock import SYSTEM_CLOCK, Clock
 from clusterstacks.runtime.logs import log_about
 from clusterstacks.runtime.queue import KeyedQueue, QueueClosedError
@@ -17,14 +18,16 @@ from clusterstacks.runtime.queue import KeyedQueue, QueueClosedError
 if TYPE_CHECKING:
     from clusterstacks.runtime.metrics import Metrics
 
-Reconcile: TypeAlias = Callable[[ObjectKey], Awaitable[timedelta | None]]
-"""Bring one object to what it should be; return when to look again, or None for at its next change."""
+Reconcile: TypeAlias = Callable[[ObjectKey], Awaitable[timedelta | Stalled | None]]
+"""Bring one object to what it should be; return when to look again, None for at its next change, or Stalled where a
+person must act first."""
 
 RECONCILE_DEADLINE: Final = timedelta(minutes=10)
 """A reconcile that takes longer waits for something without a deadline, which is a bug (arbitrary)."""
 
 SPEC_RECHECK: Final = timedelta(minutes=5)
-"""As long as a reconcile whose outcome is stalled is looked at again."""
+"""How soon a stalled object is looked at again, for what no event tells of, e.g. a right that was granted meanwhile. As
+the Go operator's resync."""
 
 STOP_DEADLINE: Final = timedelta(seconds=20)
 """Leaves 10 s of the 30 s a pod has for its end by default (terminationGracePeriodSeconds)."""
@@ -37,7 +40,8 @@ class ReconcilerHost:
 
     Whatever a reconcile raises is counted and retried: a DependencyError with back-off up to 2 min and a line in the
     log, a SpecError, which a person must mend, at the next change or after ``SPEC_RECHECK``, and anything else, being a
-    bug, with back-off and its trace. Cancelling ``run`` stops it in order: nothing new begins, what runs has
+    bug, with back-off and its trace. A stalled outcome is counted as such and logged once for each object and reason.
+    Cancelling ``run`` stops it in order: nothing new begins, what runs has
     ``STOP_DEADLINE`` to end. A host runs once; ``enqueue`` before that collects keys.
     """
 
@@ -51,6 +55,8 @@ class ReconcilerHost:
         self._clock = clock
         self._metrics = metrics.controller(name)
         self._metrics.watch_depth(self.queue.__len__)
+        self._stalled: dict[ObjectKey, str] = {}
+        self._metrics.watch_stalled(self._stalled.__len__)
 
     def enqueue(self, key: ObjectKey) -> None:
         """Have the object looked at soon."""
@@ -114,10 +120,21 @@ class ReconcilerHost:
         except Exception as error:  # noqa: BLE001 - a bug in one reconcile must not stop the others
             again = self._retry_bug(key, error)
         else:
-            self._metrics.succeeded.inc()
-            self.queue.forget(key)
+            again = self._ended(key, again)
         if again is not None:
             self.queue.add_after(key, again)
+
+    def _ended(self, key: ObjectKey, outcome: timedelta | Stalled | None) -> timedelta | None:
+        self.queue.forget(key)
+        if not isinstance(outcome, Stalled):
+            self._metrics.succeeded.inc()
+            self._stalled.pop(key, None)
+            return outcome
+        self._metrics.stalled.inc()
+        if self._stalled.get(key) != outcome.reason:
+            self._stalled[key] = outcome.reason
+            log.warning("Stalled until a person acts: %s: %s", outcome.reason, outcome.message)
+        return SPEC_RECHECK
 
     def _retry_bug(self, key: ObjectKey, error: BaseException) -> timedelta:
         self._metrics.bugs.inc()

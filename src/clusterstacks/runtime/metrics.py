@@ -6,7 +6,7 @@ controller are made once and kept, because looking one up costs more than counti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
@@ -24,20 +24,33 @@ RENDER_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 1, 5, 60)
 STALL_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 1, 5, 30)
 
 
+class Unready(NamedTuple):
+    """Objects of one kind that are not ready: how many, and since when the first (Unix time; 0 when all are ready)."""
+
+    number: int
+    since: float
+
+
 class ControllerMetrics:
     """The series of one controller."""
 
     def __init__(self, metrics: Metrics, controller: str) -> None:
         self.succeeded = metrics.reconciles.labels(controller, "success")
+        self.stalled = metrics.reconciles.labels(controller, "stalled")
         self.failed = metrics.reconciles.labels(controller, "error")
         self.bugs = metrics.reconciles.labels(controller, "bug")
         self.seconds = metrics.reconcile_seconds.labels(controller)
         self.busy = metrics.workers_busy.labels(controller)
         self._depth = metrics.queue_depth.labels(controller)
+        self._stalled = metrics.stalled_objects.labels(controller)
 
     def watch_depth(self, depth: Callable[[], int]) -> None:
         """Ask ``depth`` for the number of waiting keys at each scrape; called from another thread."""
         self._depth.set_function(depth)
+
+    def watch_stalled(self, count: Callable[[], int]) -> None:
+        """Ask ``count`` for the number of stalled objects at each scrape; called from another thread."""
+        self._stalled.set_function(count)
 
 
 class Metrics:
@@ -48,7 +61,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self.reconciles = Counter(
             "clusterstacks_reconcile",
-            "Reconciles by result: success, error (a dependency failed), bug (anything unexpected).",
+            "Reconciles by result: success, stalled (a person must act), error (of a dependency), bug (anything else).",
             ("controller", "result"),
             registry=self.registry,
         )
@@ -61,6 +74,12 @@ class Metrics:
         )
         self.queue_depth = Gauge(
             "clusterstacks_queue_depth", "Keys waiting for a worker.", ("controller",), registry=self.registry
+        )
+        self.stalled_objects = Gauge(
+            "clusterstacks_stalled_objects",
+            "Objects whose last reconcile ended stalled: a person must act.",
+            ("controller",),
+            registry=self.registry,
         )
         self.workers_busy = Gauge(
             "clusterstacks_workers_busy", "Workers in a reconcile.", ("controller",), registry=self.registry
@@ -133,7 +152,62 @@ class Metrics:
             ("clock",),
             registry=self.registry,
         )
+        self._watch_objects()
         self._longest = dict.fromkeys(("wall", "cpu"), 0.0)
+
+    def _watch_objects(self) -> None:
+        self._build = Gauge(
+            "clusterstacks_build_info", "1, with the version of the operator.", ("version",), registry=self.registry
+        )
+        self._not_ready = Gauge(
+            "clusterstacks_not_ready_objects",
+            "Objects whose condition Ready is not True, by kind.",
+            ("kind",),
+            registry=self.registry,
+        )
+        self._not_ready_since = Gauge(
+            "clusterstacks_not_ready_since_timestamp_seconds",
+            "Since when the object of a kind that has been not ready for longest is so (Unix time); 0 where all are.",
+            ("kind",),
+            registry=self.registry,
+        )
+        self._decisions = Counter(
+            "clusterstacks_admission_decisions",
+            "Answers of the webhooks by kind and decision: allowed, warned, refused, failed (no answer was possible).",
+            ("kind", "decision"),
+            registry=self.registry,
+        )
+        self._certificate = Gauge(
+            "clusterstacks_webhook_certificate_expiry_timestamp_seconds",
+            "When the certificate that the webhooks are served with expires (Unix time); 0 before there is one.",
+            registry=self.registry,
+        )
+        self._source_success = Gauge(
+            "clusterstacks_sources_oldest_success_timestamp_seconds",
+            "When the source was last listed whose list is the oldest (Unix time); NaN while no source is listed.",
+            registry=self.registry,
+        )
+
+    def watch_not_ready(self, kind: str, unready: Callable[[], Unready]) -> None:
+        """Ask at each scrape for the objects of a kind that are not ready; called from another thread."""
+        self._not_ready.labels(kind).set_function(lambda: unready().number)
+        self._not_ready_since.labels(kind).set_function(lambda: unready().since)
+
+    def count_decision(self, kind: str, decision: str) -> None:
+        """Count one answer of the webhooks; ``kind`` is one that they are registered for."""
+        self._decisions.labels(kind, decision).inc()
+
+    def watch_certificate(self, expiry: Callable[[], float]) -> None:
+        """Ask at each scrape when the certificate of the webhooks expires; called from another thread."""
+        self._certificate.set_function(expiry)
+
+    def watch_source_age(self, success: Callable[[], float]) -> None:
+        """Ask at each scrape for the oldest last success of the sources; called from another thread."""
+        self._source_success.set_function(success)
+
+    def set_version(self, version: str) -> None:
+        """Note the version of the operator."""
+        self._build.labels(version).set(1)
 
     def watch_failing_sources(self, count: Callable[[], int]) -> None:
         """Ask ``count`` for the number of failing sources at each scrape; called from another thread."""

@@ -502,6 +502,20 @@ async def test_what_is_awaited_is_given_up_at_the_end(adviser: Adviser) -> None:
     await asyncio.wait_for(judge.close(), 0.2)
 
 
+async def test_live_m1_decisions_are_counted_by_kind_and_only_of_kinds_that_are_asked_about() -> None:
+    clusters = ClusterJudge(offers=Given(), rules=ProviderRules(Noon()), upstream=NOTHING_KNOWN, adviser=Adviser())
+    decided: list[tuple[str, str]] = []
+    events = EventRecorder(FakeApi(EVENTS), "operator")
+    own = await own_kinds(seen=(stack(),))
+    judge = Judge(own, clusters, events, Store(), decided=lambda kind, decision: decided.append((kind, decision)))
+    for name, manifest in (("ClusterStack", stack("twin")), ("ClusterStack", stack("x", noProvider=False))):
+        await judge.judge(replace(review(manifest), group=GROUP, kind=name))
+    await judge.judge(replace(review(stack("other", provider="q")), group=GROUP, kind="ClusterStack"))
+    await judge.judge(replace(review(stack()), group="example.org", kind="Made-up"))
+
+    assert decided == [("ClusterStack", "warned"), ("ClusterStack", "refused"), ("ClusterStack", "allowed")]
+
+
 # Our own kinds
 
 
@@ -525,15 +539,18 @@ def stack(name: str = "scs", **spec: Any) -> Manifest:
     return {"metadata": {"name": name, "namespace": "stacks"}, "spec": {**plain, **spec}}
 
 
+STACKS = Resource(GROUP, "v1alpha1", "ClusterStack", "clusterstacks", namespaced=True)
 CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", namespaced=True)
 
 
 async def own_kinds(*releases: Manifest, seen: tuple[Manifest, ...] = (), there: tuple[Manifest, ...] = ()) -> OwnKinds:
     """With Clusters as the informer has seen them, and as they are."""
-    api = FakeApi(CLUSTERS)
+    api = FakeApi(CLUSTERS, STACKS)
     for manifest in there:
-        await api.create(CLUSTERS, manifest)
-    return OwnKinds(api, stored(*seen), stored(*releases), DEFAULT_KINDS)
+        await api.create(STACKS if "provider" in manifest["spec"] else CLUSTERS, manifest)
+    stacks = [manifest for manifest in seen if "provider" in manifest["spec"]]
+    clusters = [manifest for manifest in seen if "provider" not in manifest["spec"]]
+    return OwnKinds(api, stored(*clusters), stored(*releases), stored(*stacks), DEFAULT_KINDS)
 
 
 async def test_deletions_are_refused_while_clusters_elsewhere_use_the_class() -> None:
@@ -543,6 +560,38 @@ async def test_deletions_are_refused_while_clusters_elsewhere_use_the_class() ->
     assert "in use by Cluster users/one" in (await own.stack(review({}, stack()))).refusal
     assert (await own.release(review({}, release("p-s-1-35-v2")))).allowed
     assert (await own.stack(review({}, stack(kubernetesVersion="1.36")))).allowed
+
+
+def owned(*stacks: str) -> Manifest:
+    owners = [{"apiVersion": f"{GROUP}/v1alpha1", "kind": "ClusterStack", "name": name, "uid": name} for name in stacks]
+    return release("p-s-1-35-v1", ownerReferences=owners)
+
+
+async def test_live_m7_a_second_stack_of_the_same_minor_is_warned_about_when_it_is_created() -> None:
+    own = await own_kinds(seen=(stack(), stack("next", kubernetesVersion="1.36")))
+
+    answer = await own.stack(review(stack("twin")))
+    assert answer.allowed
+    assert "ClusterStack scs of namespace stacks has the same provider" in answer.warnings[0]
+    assert not (await own.stack(review(stack()))).warnings  # written again, it is its own twin
+    assert not (await own.stack(review(stack("other", provider="t")))).warnings
+    elsewhere = stack("twin")
+    elsewhere["metadata"]["namespace"] = "others"
+    assert not (await own.stack(review(elsewhere))).warnings
+    assert "noProvider" in (await own.stack(review(stack("twin", noProvider=False)))).refusal
+
+
+async def test_live_m7_a_stack_whose_releases_another_one_keeps_can_be_deleted() -> None:
+    shared = await own_kinds(owned("scs", "twin"), seen=(cluster(),), there=(cluster(), stack()))
+    assert (await shared.stack(review({}, stack("twin")))).allowed
+    # The other one is gone already, or does not own the release.
+    for name, owners, there in (("twin", ("scs", "twin"), ()), ("scs", ("scs",), (stack("twin"),))):
+        own = await own_kinds(owned(*owners), seen=(cluster(),), there=(cluster(), *there))
+        assert "in use by Cluster users/one" in (await own.stack(review({}, stack(name)))).refusal
+    leaving = stack()
+    leaving["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.org/x"]}
+    both = await own_kinds(owned("scs", "twin"), seen=(cluster(),), there=(cluster(), leaving))
+    assert "in use by Cluster users/one" in (await both.stack(review({}, stack("twin")))).refusal
 
 
 async def test_a_cluster_that_has_just_gone_or_moved_is_in_nobodys_way() -> None:

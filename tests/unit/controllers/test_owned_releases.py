@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.meta import ObjectReference
@@ -16,6 +17,9 @@ from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.runtime.store import Store, key_of
 from tests.support.fake_api import FakeApi
+
+if TYPE_CHECKING:
+    import pytest
 
 RELEASES = Resource(GROUP, "v1alpha1", Kind.CLUSTER_STACK_RELEASE.value, "clusterstackreleases", namespaced=True)
 CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", namespaced=True)
@@ -57,7 +61,7 @@ class Releases(OwnedReleases):
 
     async def spared_by(self, name: str) -> Manifest | None:
         self.sync()
-        await self.delete(ClusterStack.parse(stack(name)), SPARE)
+        await self.delete(stack(name), SPARE)
         return self.sync()
 
     def owners(self) -> list[str]:
@@ -114,3 +118,18 @@ async def test_a_release_stays_while_its_class_is_being_moved_here() -> None:
     await releases.add(CLASSES, NAME, metadata={"name": NAME, "annotations": {PAUSED_ANNOTATION: "true"}})
 
     assert await releases.spared_by("stable") is not None
+
+
+async def test_live_l4_a_release_that_is_deleted_leaves_an_event_and_a_log_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    releases = Releases()
+    await releases.wanted_by("stable")
+    await releases.spared_by("stable")
+
+    message = f"deleted ClusterStackRelease stacks/{NAME}: {', '.join(SPARE.reasons)}"
+    assert isinstance(releases.client, FakeApi)
+    events = [one for one in releases.client.objects(EVENTS).values() if one["reason"] == "ClusterStackReleaseDeleted"]
+    assert [(one["involvedObject"]["kind"], one["message"]) for one in events] == [("ClusterStack", message)]
+    assert f"ClusterStack stacks/stable {message}" in [record.getMessage() for record in caplog.records]

@@ -10,7 +10,8 @@ import pytest
 
 from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.runtime.host import RECONCILE_DEADLINE, STOP_DEADLINE, ReconcilerHost
+from clusterstacks.domain.outcomes import Stalled
+from clusterstacks.runtime.host import RECONCILE_DEADLINE, SPEC_RECHECK, STOP_DEADLINE, ReconcilerHost
 from clusterstacks.runtime.logs import JsonFormatter
 from clusterstacks.runtime.metrics import Metrics
 from tests.support.virtual_time import VirtualClock, in_virtual_time
@@ -40,11 +41,11 @@ async def running(host: ReconcilerHost) -> AsyncIterator[asyncio.Task[None]]:
 class Reconciler:
     """Notes when it was called; raises or returns what it is told, then succeeds."""
 
-    def __init__(self, *answers: timedelta | BaseException | None) -> None:
+    def __init__(self, *answers: timedelta | Stalled | BaseException | None) -> None:
         self.answers = list(answers)
         self.calls: list[tuple[str, int]] = []
 
-    async def __call__(self, key: ObjectKey) -> timedelta | None:
+    async def __call__(self, key: ObjectKey) -> timedelta | Stalled | None:
         self.calls.append((key.name, int(asyncio.get_running_loop().time())))
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, BaseException):
@@ -61,6 +62,30 @@ async def test_it_looks_again_when_the_reconcile_says_so() -> None:
         await asyncio.sleep(3600)
 
     assert reconcile.calls == [("one", 0), ("one", 30), ("one", 630)]
+
+
+@in_virtual_time
+async def test_live_m1_a_stalled_object_is_counted_as_such_and_logged_once_for_each_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    metrics = Metrics()
+    first, second = Stalled("RecordUnreadable", "the record is damaged"), Stalled("TemplateFailed", "no value")
+    reconcile = Reconciler(first, first, first, second, None)
+    host = host_of(reconcile, metrics=metrics)
+    host.enqueue(ONE)
+    async with running(host):
+        await asyncio.sleep(SPEC_RECHECK.total_seconds() * 3 + 1)
+        text = metrics.expose().decode()
+        assert 'clusterstacks_reconcile_total{controller="widget",result="stalled"} 4.0' in text
+        assert 'clusterstacks_reconcile_total{controller="widget",result="success"} 0.0' in text
+        assert 'clusterstacks_stalled_objects{controller="widget"} 1.0' in text
+        await asyncio.sleep(SPEC_RECHECK.total_seconds())
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "Stalled until a person acts: RecordUnreadable: the record is damaged",
+        "Stalled until a person acts: TemplateFailed: no value",
+    ]
+    assert 'clusterstacks_stalled_objects{controller="widget"} 0.0' in metrics.expose().decode()
 
 
 @in_virtual_time

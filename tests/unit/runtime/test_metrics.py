@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from clusterstacks.runtime.metrics import Metrics
+from clusterstacks.runtime.metrics import Metrics, Unready
 
 
 def test_everything_counted_is_exposed_as_text() -> None:
@@ -19,6 +19,25 @@ def test_everything_counted_is_exposed_as_text() -> None:
     assert "process_resident_memory_bytes" in text
 
 
+def test_live_m1_alerts_can_be_written_on_what_is_not_ready() -> None:
+    metrics = Metrics()
+    metrics.set_version("1.2.3")
+    metrics.watch_not_ready("ClusterAddon", lambda: Unready(2, 1700000000.0))
+    metrics.count_decision("Cluster", "refused")
+    metrics.watch_certificate(lambda: 1800000000.0)
+    metrics.watch_source_age(lambda: 1600000000.0)
+    metrics.controller("clusteraddon").watch_stalled(lambda: 3)
+    lines = metrics.expose().decode().splitlines()
+
+    assert 'clusterstacks_build_info{version="1.2.3"} 1.0' in lines
+    assert 'clusterstacks_not_ready_objects{kind="ClusterAddon"} 2.0' in lines
+    assert 'clusterstacks_not_ready_since_timestamp_seconds{kind="ClusterAddon"} 1.7e+09' in lines
+    assert 'clusterstacks_admission_decisions_total{decision="refused",kind="Cluster"} 1.0' in lines
+    assert "clusterstacks_webhook_certificate_expiry_timestamp_seconds 1.8e+09" in lines
+    assert "clusterstacks_sources_oldest_success_timestamp_seconds 1.6e+09" in lines
+    assert 'clusterstacks_stalled_objects{controller="clusteraddon"} 3.0' in lines
+
+
 def test_two_processes_in_one_test_do_not_mix() -> None:
     one, other = Metrics(), Metrics()
     one.count_request("GET", 200)
@@ -30,4 +49,4 @@ def test_no_series_is_made_per_object() -> None:
     metrics = Metrics()
     labels = {name for metric in metrics.registry.collect() for sample in metric.samples for name in sample.labels}
 
-    assert labels <= {"controller", "result", "method", "code", "le", "part", "kind", "clock"}
+    assert labels <= {"controller", "result", "method", "code", "le", "part", "kind", "clock", "version", "decision"}

@@ -14,6 +14,7 @@ from clusterstacks.api.reading import mappings, text
 from clusterstacks.controllers.clusteraddon.creation import release_of, releases_used
 from clusterstacks.controllers.clusterstack.provider import ensure_provider_object, provider_object, read_template
 from clusterstacks.controllers.clusterstack.summary import summarise
+from clusterstacks.domain.absence import lacking, nothing
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.objects import ObjectKey
@@ -86,7 +87,7 @@ class StackReconciler:
             summarise(draft, self.releases.of(stack), decision)
         if listed.trouble is not None:
             raise listed.trouble
-        return self._outcome(draft, decision)
+        return self._lacking(draft, stack, subscription) or self._outcome(draft, stack, subscription, decision)
 
     def _listed(self, draft: Draft, stack: ClusterStack) -> _Listed | None:
         """What the source holds; None while it was never asked, which wakes the stack as soon as it is."""
@@ -94,7 +95,6 @@ class StackReconciler:
             with draft.blaming(StackCondition.RELEASES_SYNCED):
                 terms = self.choice.terms(stack)
             if not stack.spec.auto_subscribe:
-                self.listings.unfollow(stack.key)
                 draft.drop(StackCondition.RELEASES_SYNCED)
                 return _Listed(frozenset())
             listing = self.listings.follow(stack.key, terms)
@@ -158,21 +158,52 @@ class StackReconciler:
     async def _prune(self, draft: Draft, stack: ClusterStack, decision: Retention) -> None:
         for spare in decision.doing(Action.DELETE):
             try:
-                await self.releases.delete(stack, spare)
+                await self.releases.delete(draft.manifest, spare)
             except ClusterStacksError as error:
                 message = f"ClusterStackRelease {stack.key.namespace}/{spare.name} was not deleted: {error.message}"
                 await self.events.record(draft.manifest, "Warning", EventReason.FAILED_TO_DELETE_RELEASE, message)
                 raise
 
-    def _outcome(self, draft: Draft, decision: Retention) -> Outcome:
+    def _lacking(self, draft: Draft, stack: ClusterStack, subscription: Subscription) -> Outcome | None:
+        """Say which versions of the spec the source lacks; None when it has all that are not ready yet.
+
+        A ClusterStack that follows no channel has its source listed only while a version is not ready.
+        """
+        draft.drop(StackCondition.VERSIONS_AVAILABLE)
+        ready = {release.name for release in self.releases.existing(stack) if release.ready}
+        wanted = [subscription.release(version) for version in subscription.versions]
+        pending = [name for name in wanted if name.release not in ready]
+        if not pending:
+            if not stack.spec.auto_subscribe:
+                self.listings.unfollow(stack.key)
+            return None
+        listing = self.listings.follow(stack.key, self.choice.terms(stack))
+        source = str(listing.terms.address)
+        if not listing.is_read:
+            message = f"{pending[0]} is not ready, and {source} is being listed"
+            return Waiting(Reason.PROCESS_ONGOING, message, None)
+        try:
+            message = lacking(pending, listing.names(), source)
+        except ClusterStacksError as error:
+            return Waiting(Reason.FAILED_TO_SYNC, f"{pending[0]} is not ready: {error.message}", RESYNC)
+        if not message:
+            return None
+        message = f"{message}; publish it, or correct spec.versions"
+        draft.false(StackCondition.VERSIONS_AVAILABLE, Reason.VERSIONS_MISSING, message)
+        if not ready:
+            draft.false(StackCondition.RELEASE_AVAILABLE, "NoReleaseReady", message, Severity.INFO)
+        return Waiting(Reason.VERSIONS_MISSING, message, RESYNC)
+
+    def _outcome(self, draft: Draft, stack: ClusterStack, subscription: Subscription, decision: Retention) -> Outcome:
         if decision.latest_ready is not None:
             draft.true(StackCondition.RELEASE_AVAILABLE)
             return Settled(RESYNC)
         message = "no release is ready yet"
-        if not decision.decisions:
-            message = (
-                "the source has no release of this stack, Kubernetes version and channel, and spec.versions is empty"
-            )
+        if not decision.decisions and not subscription.auto_subscribe:
+            message = "spec.versions is empty and spec.autoSubscribe is false: name a version, or set autoSubscribe"
+        elif not decision.decisions:
+            terms, example = self.choice.terms(stack), subscription.release(StackVersion(0))
+            message = nothing(subscription, example, self.listings.known(stack.key), str(terms.address))
         draft.false(StackCondition.RELEASE_AVAILABLE, "NoReleaseReady", message, Severity.INFO)
         return Waiting("NoReleaseReady", message, RESYNC)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.store import Store
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,19 +93,20 @@ class OwnedReleases:
         if existing is not None and str(key) not in stacks_owning(existing):
             await self._own(existing, [*(existing["metadata"].get("ownerReferences") or []), _owner(stack)])
 
-    async def delete(self, stack: ClusterStack, spare: Retained) -> None:
-        """Delete a release this stack does not need; one of another stack is left to it.
+    async def delete(self, stack: Manifest, spare: Retained) -> None:
+        """Delete a release this stack does not need, with an event and a log line; one of another stack is left to it.
 
         It stays while a Cluster uses it: that is read live, as the decision's stores may lag or see one namespace only.
         And while its class is paused: ``clusterctl move`` does that, and brings the Clusters a moment later.
         """
-        namespace = stack.key.namespace
+        key = ObjectKey(stack["metadata"]["namespace"], stack["metadata"]["name"])
+        namespace = key.namespace
         existing = self.store.get(ObjectKey(namespace, spare.name))
         if existing is None or spare.release is None:
             return
-        if stacks_owning(existing) != [str(stack.key)]:
+        if stacks_owning(existing) != [str(key)]:
             references = existing["metadata"]["ownerReferences"]
-            await self._own(existing, [one for one in references if not is_stack(one, stack.key.name)])
+            await self._own(existing, [one for one in references if not is_stack(one, key.name)])
             return
         if await self._is_held(spare.release, namespace):
             return
@@ -111,6 +115,9 @@ class OwnedReleases:
             await self.client.delete(resource, spare.name, namespace, uid=existing["metadata"]["uid"])
         except NotFound:
             return
+        message = f"deleted ClusterStackRelease {namespace}/{spare.name}: {', '.join(spare.reasons)}"
+        log.info("ClusterStack %s %s", key, message)
+        await self.events.record(stack, "Normal", EventReason.RELEASE_DELETED, message)
 
     async def _is_held(self, release: ReleaseName, namespace: str) -> bool:
         classes = await self.client.resource(CLUSTER_API_GROUP, CLUSTER_CLASS_KIND)

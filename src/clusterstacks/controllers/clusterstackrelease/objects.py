@@ -10,7 +10,7 @@ from clusterstacks.controllers.resourcelist import complaints, entries, listed
 from clusterstacks.domain.delivery import Known
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectId, object_id, split_api_version
-from clusterstacks.domain.outcomes import Outcome, Waiting
+from clusterstacks.domain.outcomes import Waiting
 from clusterstacks.domain.waves import CLASS_KIND
 from clusterstacks.render.requests import class_request
 
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from clusterstacks.render.renderer import Renderer
 
 
-async def apply_class_chart(draft: Draft, release: Release, renderer: Renderer, applier: Applier) -> Outcome | None:
-    """Render the class chart and apply its objects; None when all are in place.
+async def apply_class_chart(
+    draft: Draft, release: Release, renderer: Renderer, applier: Applier
+) -> Sequence[ObjectResult]:
+    """Render the class chart and apply its objects; the condition HelmChartApplied is True when all are in place.
 
     The objects are listed in status before the first one is applied, so that a crash in between leaves none that the
     deletion of the release would not find (D3).
@@ -49,12 +51,12 @@ async def apply_class_chart(draft: Draft, release: Release, renderer: Renderer, 
         results = await applier.apply_all(manifests, default_namespace=draft.key.namespace, known=known)
     draft.status["resources"] = _with_details(results)
     failed = sum(not result.synced for result in results)
-    if not failed:
+    if failed:
+        message = f"{failed} of {len(results)} objects not applied: {complaints(results)}"
+        draft.false(ReleaseCondition.CHART_APPLIED, Reason.OBJECTS_APPLYING_ONGOING, message)
+    else:
         draft.true(ReleaseCondition.CHART_APPLIED)
-        return None
-    message = f"{failed} of {len(results)} objects not applied: {complaints(results)}"
-    draft.false(ReleaseCondition.CHART_APPLIED, Reason.OBJECTS_APPLYING_ONGOING, message)
-    return Waiting(Reason.OBJECTS_APPLYING_ONGOING, message)
+    return results
 
 
 def known_objects(status: Manifest) -> list[Known]:
@@ -95,6 +97,11 @@ async def _announce(draft: Draft, manifests: Sequence[Manifest], known: dict[Obj
 
 def _with_details(results: Sequence[ObjectResult]) -> list[Manifest]:
     return [
-        {**entry, **{key: value for key, value in (("uid", result.uid), ("digest", result.digest)) if value}}
+        {**entry, **{key: value for key, value in _details(result).items() if value}}
         for entry, result in zip(entries(results), results, strict=True)
     ]
+
+
+def _details(result: ObjectResult) -> Manifest:
+    generation = result.mark.generation if result.mark else 0
+    return {"uid": result.uid, "digest": result.digest, "generation": generation}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstackrelease import ClusterStackRelease
-from clusterstacks.api.names import DIGEST_ANNOTATION, RELEASE_FINALIZER, Reason, ReleaseCondition
+from clusterstacks.api.names import DIGEST_ANNOTATION, RELEASE_FINALIZER, EventReason, Reason, ReleaseCondition
 from clusterstacks.controllers.clusterstackrelease.classes import class_outcome
 from clusterstacks.controllers.clusterstackrelease.deletion import delete_release
 from clusterstacks.controllers.clusterstackrelease.objects import apply_class_chart
@@ -27,6 +28,7 @@ from clusterstacks.releases.signing.errors import SignaturesUnclear
 if TYPE_CHECKING:
     from clusterstacks.apply.engine import Applier
     from clusterstacks.controllers.base import Draft
+    from clusterstacks.controllers.clusterstackrelease.drift import ClassObjects
     from clusterstacks.controllers.clusterstackrelease.facts import FactsInStatus
     from clusterstacks.controllers.clusterstackrelease.vigilance import Vigilance
     from clusterstacks.controllers.providers import ProviderObjects
@@ -38,6 +40,13 @@ if TYPE_CHECKING:
 
 PROVIDER_RECHECK = timedelta(minutes=5)
 """A provider object of the release's own name wakes the reconciler; a reference may name another one."""
+
+RESYNC = timedelta(minutes=5)
+"""How often a settled release is compared with its class objects, for changes no event told of. As the Go operator's
+resync."""
+
+CHANGED_SHOWN = 3
+"""Changed objects named in one message; arbitrary."""
 
 
 class ReleaseUnusable(DependencyError):
@@ -59,14 +68,15 @@ class ReleaseReconciler:
     client: Client
     supply: Supply
     vigilance: Vigilance
+    class_objects: ClassObjects
     renderer: Renderer
     applier: Applier
     providers: ProviderObjects
     events: EventRecorder
     facts: FactsInStatus
 
-    async def work(self, draft: Draft) -> Outcome:
-        """Do what is next for one release."""
+    async def work(self, draft: Draft) -> Outcome | None:
+        """Do what is next for one release; None while ``clusterctl move`` takes its class away."""
         if draft.deleting:
             self.facts.forget(draft.key)
             return await delete_release(draft, self.client, self.applier, self.events)
@@ -74,12 +84,22 @@ class ReleaseReconciler:
         with draft.blaming(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
             name = parse_release(draft.key.name)
         await hold(draft, RELEASE_FINALIZER, self.client)
-        outcome = await self._advance(draft, name)
+        changed = await self._changed(draft)
+        if changed is None:
+            return None
+        outcome = await self._advance(draft, name, changed)
         draft.status["ready"] = isinstance(outcome, Settled)
         return outcome
 
-    async def _advance(self, draft: Draft, name: ReleaseName) -> Outcome:
+    async def _advance(self, draft: Draft, name: ReleaseName, changed: list[str]) -> Outcome:
         release = None
+        if changed:
+            pause = self.class_objects.pause(draft.key)
+            if pause:
+                return Waiting(Reason.CLASS_OBJECTS_CHANGED, _fought(changed), pause)
+            self.class_objects.repaired(draft.key)
+            message = f"{_named(changed)}; to be applied again"
+            draft.false(ReleaseCondition.CHART_APPLIED, Reason.CLASS_OBJECTS_CHANGED, message)
         if not (draft.holds(ReleaseCondition.CHART_APPLIED) and draft.annotation(DIGEST_ANNOTATION)):
             release = await self._open(draft, name)
             if release is None:
@@ -93,11 +113,28 @@ class ReleaseReconciler:
         if waiting is not None:
             return waiting
         if release is not None:
-            failed = await apply_class_chart(draft, release, self.renderer.for_object(draft.key), self.applier)
+            failed = await self._apply(draft, release, changed)
             if failed is not None:
                 return failed
-        outcome = await class_outcome(draft, name, self.client)
-        return replace(outcome, recheck=self.vigilance.rest(draft.key)) if isinstance(outcome, Settled) else outcome
+        outcome = await class_outcome(draft, name, self.client, partial(self.class_objects.may_hold, draft.key))
+        recheck = min(self.vigilance.rest(draft.key), RESYNC)
+        return replace(outcome, recheck=recheck) if isinstance(outcome, Settled) else outcome
+
+    async def _changed(self, draft: Draft) -> list[str] | None:
+        """Name the objects that must be applied again, because another writer deleted or changed them."""
+        return await self.class_objects.look(draft) if draft.holds(ReleaseCondition.CHART_APPLIED) else []
+
+    async def _apply(self, draft: Draft, release: Release, changed: list[str]) -> Outcome | None:
+        """Apply the class; None when all its objects are in place."""
+        results = await apply_class_chart(draft, release, self.renderer.for_object(draft.key), self.applier)
+        self.class_objects.applied(draft.key, results)
+        failed = draft.condition(ReleaseCondition.CHART_APPLIED)
+        if failed is not None and failed.status == "False":
+            return Waiting(failed.reason, failed.message)
+        if changed:
+            message = f"{_named(changed)}; applied again from release {release.name}"
+            await self.events.record(draft.manifest, "Warning", EventReason.CLASS_OBJECTS_RESTORED, message)
+        return None
 
     async def _open(self, draft: Draft, name: ReleaseName) -> Release | None:
         """Return the release, None while it is being downloaded."""
@@ -173,3 +210,15 @@ class ReleaseReconciler:
         message = f"{title} is not ready yet" if provider is not None else f"{title} does not exist yet"
         draft.false(ReleaseCondition.PROVIDER_READY, Reason.PROCESS_ONGOING, message)
         return Waiting(Reason.PROCESS_ONGOING, message, PROVIDER_RECHECK)
+
+
+def _named(changed: list[str]) -> str:
+    more = f"; and {len(changed) - CHANGED_SHOWN} more" if len(changed) > CHANGED_SHOWN else ""
+    return f"{'; '.join(changed[:CHANGED_SHOWN])}{more}"
+
+
+def _fought(changed: list[str]) -> str:
+    return (
+        f"{_named(changed)}, soon after it was applied again: another writer changes objects of this class; "
+        "see managedFields of the object for its name"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
+from math import nan
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError
@@ -131,6 +132,15 @@ class Listings:
     def failing(self) -> int:
         """Count the sources that could not be listed the last time; any thread may ask."""
         return sum(listing.health.is_failing for listing in tuple(self._listings.values()))
+
+    def oldest_success(self) -> float:
+        """Return the Unix time of the last success of the source listed longest ago; NaN without sources.
+
+        A source that was never listed counts since its first failure. Any thread may ask.
+        """
+        health = [listing.health for listing in tuple(self._listings.values())]
+        times = [one.last_success or one.failing_since for one in health]
+        return min((time for time in times if time), default=nan)
 
     def problem(self, address: SourceAddress) -> str:
         """Say that a source has failed for long; empty where it works, or is followed by no ClusterStack."""

@@ -37,6 +37,11 @@ class Answer:
         """Whether the write goes on."""
         return not self.refusal
 
+    @property
+    def decision(self) -> str:
+        """The answer in one word: refused, warned or allowed."""
+        return "refused" if self.refusal else "warned" if self.warnings else "allowed"
+
 
 ALLOWED: Final = Answer()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.admission.answers import ALLOWED, Answer
+from clusterstacks.domain.admission.answers import ALLOWED, Answer, warned
 from clusterstacks.domain.decoupling import AddonReleaseRefused, read_wishes
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, parse_release
@@ -28,6 +28,11 @@ class StackIdentity:
     name: str
     kubernetes: str
     channel: str
+
+    @property
+    def series(self) -> tuple[str, str, str]:
+        """What all its releases have in common."""
+        return self.provider, self.name, self.kubernetes
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,17 @@ def created_stack(versions: Sequence[str], *, no_provider: bool, has_provider: b
     if not no_provider and not has_provider:
         return Answer("spec.providerRef is missing: set it, or noProvider: true where no provider takes part")
     return _versions(versions)
+
+
+def twin_stack(stack: ObjectKey, twins: Sequence[str]) -> Answer:
+    """Warn when there are other ClusterStacks for the same provider, name and Kubernetes minor in the namespace."""
+    if not twins:
+        return ALLOWED
+    more = f" and {len(twins) - SHOWN_CLUSTERS} more" if len(twins) > SHOWN_CLUSTERS else ""
+    return warned(
+        f"ClusterStack {', '.join(twins[:SHOWN_CLUSTERS])}{more} of namespace {stack.namespace} has the same provider, "
+        "name and kubernetesVersion: they share the releases; keep one of them, and delete the others"
+    )
 
 
 def changed_stack(

@@ -1,0 +1,260 @@
+"""Detects objects of a cluster class that were deleted or changed after they were applied."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.clusterapi import is_moving, is_paused
+from clusterstacks.api.names import DELETE_FOR_MOVE_ANNOTATION
+from clusterstacks.controllers.clusterstackrelease.objects import known_objects
+from clusterstacks.domain.classobjects import deletion_fault
+from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
+from clusterstacks.domain.waves import CLASS_KIND
+from clusterstacks.kube.errors import KindNotServed
+from clusterstacks.runtime.backoff import BackOff
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from clusterstacks.apply.results import ObjectResult
+    from clusterstacks.controllers.base import Draft
+    from clusterstacks.domain.classobjects import GroupKind
+    from clusterstacks.domain.delivery import Known
+    from clusterstacks.kube.client import Client
+    from clusterstacks.runtime.clock import Clock
+    from clusterstacks.runtime.informer import Change, Informer
+
+MAX_KINDS = 32
+"""Kinds that are watched. Arbitrary: a class has about five, and all providers of one installation a few more. An
+object of a further kind is read at each resync."""
+
+SYNC_WAIT = timedelta(seconds=2)
+"""How long the first reconcile of a release waits for the list of a kind, which takes some milliseconds. Arbitrary;
+without the list the objects are read one by one."""
+
+REPAIRS = BackOff(first=timedelta(seconds=10), limit=timedelta(hours=1))
+"""Pauses between two repairs of one release. Another writer that always undoes them costs one write an hour at last.
+Arbitrary."""
+
+QUIET = timedelta(hours=2)
+"""A release that needed no repair for so long is repaired at once again. Arbitrary: twice the longest pause."""
+
+
+@dataclass(slots=True)
+class _Repairs:
+    count: int
+    last: float
+    due: float
+
+
+@dataclass(slots=True, kw_only=True)
+class ClassObjects:
+    """Compares the objects that the status of a release lists with those in the management cluster.
+
+    The kinds are watched (metadata only), so that a settled release costs no request. What looks changed in the store
+    of an informer is read once more, because the store may lag behind our own writes.
+
+    Args:
+        client: The management cluster's.
+        classes: The informer of ClusterClasses, which exists anyway.
+        informer: Builds an informer of the metadata of a group and kind.
+        start: Has a new informer run; called once per kind.
+        enqueue: Wakes the ClusterStackRelease that lists a changed object.
+        clock: Time.
+        extra_kinds: Kinds a class may hold besides Cluster API's, from ``--class-kinds``.
+    """
+
+    client: Client
+    classes: Informer
+    informer: Callable[[str, str], Informer]
+    start: Callable[[Informer], None]
+    enqueue: Callable[[ObjectKey], None]
+    clock: Clock
+    extra_kinds: Collection[GroupKind] = ()
+    _informers: dict[tuple[str, str], Informer] = field(default_factory=dict)
+    _releases: dict[ObjectId, ObjectKey] = field(default_factory=dict)
+    _listed: dict[ObjectKey, set[ObjectId]] = field(default_factory=dict)
+    _generations: dict[ObjectKey, dict[ObjectId, int]] = field(default_factory=dict)
+    """By release the generation each object had right after it was applied, or when it was first seen."""
+    _repairs: dict[ObjectKey, _Repairs] = field(default_factory=dict)
+    _moved: set[ObjectId] = field(default_factory=set)
+    """Objects that ``clusterctl move`` has taken away."""
+
+    def __post_init__(self) -> None:
+        """Follow the classes."""
+        self.classes.subscribe(lambda change: self._changed(CLASS_KIND, change))
+
+    async def look(self, draft: Draft) -> list[str] | None:
+        """Name the objects that are not as they were applied, each with what happened to it.
+
+        Returns:
+            None while ``clusterctl move`` takes them away.
+
+        Raises:
+            DependencyError: The API server does not answer.
+        """
+        objects = [one for one in known_objects(draft.status) if self.may_hold(draft.key, one.id)]
+        self._follow(draft.key, {self._in(one.id, draft.key) for one in objects})
+        recorded = _recorded(draft.status)
+        suspects = [one for one in objects if await self._suspect(one, draft.key, recorded.get(one.id, 0))]
+        if suspects and await self._is_moved(draft.key):
+            return None
+        baseline = self._generations.get(draft.key, {})
+        found = []
+        for one in suspects:
+            identity = self._in(one.id, draft.key)
+            difference = difference_of(one.uid, baseline.get(identity, 0), await self._read(identity))
+            if difference:
+                found.append(f"{identity} {difference}")
+        return found
+
+    def pause(self, key: ObjectKey) -> timedelta:
+        """Return how long to wait until a release is repaired; zero unless it was repaired not long ago."""
+        repairs = self._repairs.get(key)
+        return timedelta(seconds=max(repairs.due - self.clock.monotonic(), 0)) if repairs else timedelta(0)
+
+    def repaired(self, key: ObjectKey) -> None:
+        """Note that a release was repaired."""
+        now, before = self.clock.monotonic(), self._repairs.get(key)
+        count = before.count + 1 if before and now - before.last < QUIET.total_seconds() else 1
+        pause = REPAIRS.delay(count - 1).total_seconds() if count > 1 else 0
+        self._repairs[key] = _Repairs(count, now, now + pause)
+
+    def applied(self, key: ObjectKey, results: Iterable[ObjectResult]) -> None:
+        """Note the objects as they were applied."""
+        self._generations[key] = {
+            self._in(one.id, key): one.mark.generation for one in results if one.mark and one.mark.generation
+        }
+
+    def forget(self, key: ObjectKey) -> None:
+        """Forget a release that was deleted."""
+        self._follow(key, set())
+        self._listed.pop(key, None)
+        self._generations.pop(key, None)
+        self._repairs.pop(key, None)
+
+    def may_hold(self, key: ObjectKey, identity: ObjectId) -> bool:
+        """Tell whether a class may hold the object: anyone who may write the status may list any object there."""
+        return not deletion_fault(identity, namespace=key.namespace, extra_kinds=self.extra_kinds)
+
+    @staticmethod
+    def _in(identity: ObjectId, key: ObjectKey) -> ObjectId:
+        return replace(identity, namespace=key.namespace)
+
+    def _follow(self, key: ObjectKey, objects: set[ObjectId]) -> None:
+        for gone in self._listed.get(key, set()) - objects:
+            if self._releases.get(gone) == key:
+                del self._releases[gone]
+            self._moved.discard(gone)
+        for identity in objects:
+            self._releases[identity] = key
+        self._listed[key] = objects
+
+    async def _suspect(self, known: Known, key: ObjectKey, recorded: int) -> bool:
+        """Tell whether an object seems to have changed; what is seen first is what later looks are compared with."""
+        identity = self._in(known.id, key)
+        live = await self._known_of(identity)
+        baseline = self._generations.setdefault(key, {})
+        if live is not None and identity not in baseline:
+            baseline[identity] = recorded or live["metadata"].get("generation", 0)
+        return bool(difference_of(known.uid, baseline.get(identity, 0), live))
+
+    async def _known_of(self, identity: ObjectId) -> Manifest | None:
+        informer = self._informer(identity)
+        if informer is not None and not informer.is_synced and not informer.health.is_failing:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(informer.synced(), SYNC_WAIT.total_seconds())
+        if informer is not None and informer.is_synced:
+            return informer.store.get(ObjectKey(identity.namespace, identity.name))
+        return await self._read(identity)
+
+    async def _read(self, identity: ObjectId) -> Manifest | None:
+        try:
+            resource = await self.client.resource(identity.group, identity.kind)
+        except KindNotServed:
+            return None
+        return await self.client.find_metadata(resource, identity.name, identity.namespace)
+
+    async def _is_moved(self, key: ObjectKey) -> bool:
+        """Tell whether ``clusterctl move`` takes the objects away: it pauses the class, and marks what it deletes."""
+        if self._moved & self._listed[key]:
+            return True
+        for identity in self._listed[key]:
+            if (identity.group, identity.kind) == CLASS_KIND:
+                found = await self._read(identity)
+                if found is not None and (is_paused(found) or is_moving(found)):
+                    return True
+        return False
+
+    def _informer(self, identity: ObjectId) -> Informer | None:
+        kind = (identity.group, identity.kind)
+        if kind == CLASS_KIND:
+            return self.classes
+        if kind not in self._informers:
+            if len(self._informers) >= MAX_KINDS:
+                return None
+            informer = self._informers[kind] = self.informer(*kind)
+            informer.subscribe(lambda change: self._changed(kind, change))
+            self.start(informer)
+        return self._informers[kind]
+
+    def _changed(self, kind: tuple[str, str], change: Change) -> None:
+        identity = ObjectId(*kind, change.key.namespace, change.key.name)
+        release = self._releases.get(identity)
+        if release is None or change.old is None:
+            return
+        if change.new is not None:
+            self._moved.discard(identity)
+        elif is_moving(change.old):
+            self._moved.add(identity)
+        if change.new is None or _state(change.old) != _state(change.new):
+            self.enqueue(release)
+
+
+def difference_of(uid: str, generation: int, live: Manifest | None) -> str:
+    """Say how an object differs from what was applied; empty when it does not.
+
+    Args:
+        uid: Of the object that was applied; empty where it is not known, as the Go operator does not note it.
+        generation: It had then; 0 when that is not known, or the kind counts none.
+        live: Its metadata; None when it does not exist.
+    """
+    if live is None:
+        return "was deleted"
+    metadata = live["metadata"]
+    if uid and metadata["uid"] != uid:
+        return "was deleted and created again by another writer"
+    if generation and metadata.get("generation", 0) > generation:
+        return "was changed"
+    return ""
+
+
+def class_metadata(manifest: Manifest) -> Manifest:
+    """Keep what tells an object of a class from its former state."""
+    metadata = manifest["metadata"]
+    kept = {
+        key: metadata[key]
+        for key in ("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp")
+        if key in metadata
+    }
+    if is_moving(manifest):
+        kept["annotations"] = {DELETE_FOR_MOVE_ANNOTATION: ""}
+    return {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": kept}
+
+
+def _state(manifest: Manifest) -> tuple[object, object]:
+    return manifest["metadata"].get("uid"), manifest["metadata"].get("generation")
+
+
+def _recorded(status: Manifest) -> dict[ObjectId, int]:
+    """Read the generations that the status lists."""
+    entries = [one for one in status.get("resources") or [] if isinstance(one, dict)]
+    return {
+        ObjectId(*(str(one.get(part, "")) for part in ("group", "kind", "namespace", "name"))): one["generation"]
+        for one in entries
+        if isinstance(one.get("generation"), int)
+    }

@@ -1,0 +1,135 @@
+"""Objects of a class that are changed or deleted by hand come back, and a class that cannot be used says why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.names import CLUSTER_CLASS_KIND, Kind
+from tests.support.operating import condition_of, is_ready
+from tests.support.stacks import INFRASTRUCTURE
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest
+    from tests.support.operating import World
+
+GROUP = INFRASTRUCTURE.partition("/")[0]
+TEMPLATE = "TinyClusterTemplate"
+
+
+def cluster_class(world: World) -> Manifest:
+    manifest = world.stack.cluster_class("v1")
+    reference = {**manifest["spec"]["infrastructure"]["templateRef"], "apiVersion": INFRASTRUCTURE}
+    variables = [{"name": "environment", "required": False}]
+    return {**manifest, "spec": {"infrastructure": {"templateRef": reference}, "variables": variables}}
+
+
+async def ready_release(world: World) -> ReleaseName:
+    name = world.stack.release("v1")
+    world.publish(name, world.stack.files("v1", {}, class_objects=[cluster_class(world), world.stack.object("v1")]))
+    await world.create(world.stack.manifest(world.namespace, "v1"))
+    await world.release_ready(name)
+    return name
+
+
+async def restored(world: World, name: ReleaseName, uid: str) -> Manifest:
+    """Wait for another template of the name."""
+
+    async def look() -> Manifest:
+        found = await world.find(TEMPLATE, name.class_name, group=GROUP)
+        assert found is not None
+        assert found["metadata"]["uid"] != uid
+        return found
+
+    return await eventually(look, seconds=10, about=f"{TEMPLATE} {name.class_name} restored")
+
+
+async def test_live_h3_a_deleted_template_is_restored(world: World) -> None:
+    async with world.operator():
+        name = await ready_release(world)
+        template = await world.find(TEMPLATE, name.class_name, group=GROUP)
+        assert template is not None
+        await world.delete(template)
+        await restored(world, name, template["metadata"]["uid"])
+        release = await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready)
+        assert "ClassObjectsRestored" in [event["reason"] for event in await world.events(release)]
+
+
+async def test_live_h3_a_changed_template_is_restored(world: World) -> None:
+    async with world.operator():
+        name = await ready_release(world)
+        template = await world.find(TEMPLATE, name.class_name, group=GROUP)
+        assert template is not None
+        spec = template["spec"]
+        changed = await world.patch(template, {"spec": {"template": {"spec": {"size": 3}}}})
+        assert changed["spec"] != spec
+
+        async def look() -> bool:
+            found = await world.find(TEMPLATE, name.class_name, group=GROUP)
+            assert found is not None
+            assert found["spec"] == spec
+            return True
+
+        await eventually(look, seconds=10, about="the template as it was")
+
+
+async def test_live_h3_a_variable_that_was_removed_from_the_class_is_restored(world: World) -> None:
+    async with world.operator():
+        name = await ready_release(world)
+        manifest = await world.get(CLUSTER_CLASS_KIND, name.class_name)
+        await world.patch(manifest, {"spec": {"variables": None}})
+
+        async def look() -> bool:
+            found = await world.get(CLUSTER_CLASS_KIND, name.class_name)
+            assert found["spec"].get("variables") == manifest["spec"]["variables"]
+            return True
+
+        await eventually(look, seconds=10, about="the variables as they were")
+
+
+async def test_live_h3_what_was_deleted_while_the_operator_was_down_is_restored_at_its_start(world: World) -> None:
+    async with world.operator():
+        name = await ready_release(world)
+    template = await world.find(TEMPLATE, name.class_name, group=GROUP)
+    assert template is not None
+    await world.delete(template)
+    async with world.operator():
+        await restored(world, name, template["metadata"]["uid"])
+        await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready)
+
+
+async def test_live_h3_a_restart_writes_nothing_and_a_settled_release_asks_nothing_of_its_templates(
+    world: World,
+) -> None:
+    async with world.operator():
+        name = await ready_release(world)
+    before = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
+    template = await world.find(TEMPLATE, name.class_name, group=GROUP)
+    async with world.operator() as operator:
+        await world.look_again(operator, "clusterstackrelease", before)
+        release = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
+        await world.look_again(operator, "clusterstackrelease", release)
+        after = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
+        asked = {(request.verb, request.resource) for request in world.requests if request.group == GROUP}
+    assert after["status"] == before["status"]
+    assert await world.find(TEMPLATE, name.class_name, group=GROUP) == template
+    assert asked == {("list", "tinyclustertemplates"), ("watch", "tinyclustertemplates")}
+
+
+async def test_live_h3_a_class_that_refers_to_a_template_that_does_not_exist_says_so(world: World) -> None:
+    name = world.stack.release("v1")
+    objects = [cluster_class(world)]  # its chart forgets the template
+    world.publish(name, world.stack.files("v1", {}, class_objects=objects))
+    async with world.operator():
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+        await world.release_ready(name)  # the Cluster API of these tests accepts every class
+        manifest = await world.get(CLUSTER_CLASS_KIND, name.class_name)
+        condition = {"type": "VariablesReady", "status": "False", "reason": "InternalError", "message": "see the log"}
+        await world.patch(manifest, {"status": {"conditions": [condition]}}, "status")
+        words = [f"refers to {TEMPLATE} {name.class_name}, which does not exist"]
+        found = await world.says(
+            Kind.CLUSTER_STACK_RELEASE, name.release, "ClusterClassAccepted", "ClusterClassNotAccepted", words=words
+        )
+        release = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
+        assert condition_of(release, "Ready")["message"] == found["message"]

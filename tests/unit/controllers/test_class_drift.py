@@ -1,0 +1,86 @@
+"""A release notices what became of the objects of its class, and does not fight over them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from clusterstacks.api.clusterapi import MAX_REFERENCES, template_references
+from clusterstacks.controllers.clusterstackrelease.drift import REPAIRS, ClassObjects, class_metadata, difference_of
+from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.runtime.informer import Informer
+from tests.support.virtual_time import VirtualClock, in_virtual_time
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
+
+KEY = ObjectKey("stacks", "local-demo-1-35-v1")
+INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io/v1beta2"
+
+
+def live(uid: str, generation: int) -> Manifest:
+    return {"metadata": {"name": "x", "uid": uid, "generation": generation}}
+
+
+@pytest.mark.parametrize(
+    ("uid", "generation", "found", "difference"),
+    [
+        ("a", 1, live("a", 1), ""),
+        ("a", 2, live("a", 1), ""),  # the store lags behind our own apply
+        ("a", 1, live("a", 2), "was changed"),
+        ("a", 0, live("a", 2), ""),  # applied by an operator that did not note it
+        ("", 1, live("b", 1), ""),  # applied by the Go operator
+        ("a", 1, live("b", 1), "was deleted and created again by another writer"),
+        ("a", 1, None, "was deleted"),
+    ],
+)
+def test_live_h3_an_object_differs_when_it_is_gone_another_or_changed(
+    uid: str, generation: int, found: Manifest | None, difference: str
+) -> None:
+    assert difference_of(uid, generation, found) == difference
+
+
+@in_virtual_time
+async def test_live_h3_a_release_whose_repairs_are_undone_is_repaired_less_and_less_often() -> None:
+    clock = VirtualClock()
+    objects = ClassObjects(
+        client=cast("Any", None),
+        classes=Informer(cast("Any", None), "cluster.x-k8s.io", "ClusterClass"),
+        informer=cast("Any", None),
+        start=lambda _: None,
+        enqueue=lambda _: None,
+        clock=clock,
+    )
+    pauses = []
+    for _ in range(15):
+        objects.repaired(KEY)
+        pauses.append(objects.pause(KEY).total_seconds())
+    assert pauses[0] == 0
+    assert 10 <= pauses[1] <= 12.5
+    assert pauses[-1] >= 2000
+    assert max(pauses) <= REPAIRS.limit.total_seconds()
+    objects.forget(KEY)
+    assert not objects.pause(KEY)
+
+
+def test_live_h3_only_what_tells_changes_is_kept_of_an_object() -> None:
+    moving = {"clusterctl.cluster.x-k8s.io/delete-for-move": "", "example.org/long": "x" * 1000}
+    metadata = {"name": "x", "namespace": "stacks", "uid": "a", "resourceVersion": "7", "generation": 2}
+    manifest = {"apiVersion": "v1", "kind": "X", "metadata": {**metadata, "annotations": moving}, "spec": {}}
+    kept = {**metadata, "annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}
+    assert class_metadata(manifest)["metadata"] == kept
+
+
+def test_live_h3_the_templates_of_a_class_are_found_in_both_versions_of_its_api() -> None:
+    new = {"templateRef": {"apiVersion": INFRASTRUCTURE, "kind": "ATemplate", "name": "a"}}
+    old = {"ref": {"apiVersion": INFRASTRUCTURE, "kind": "BTemplate", "name": "b", "namespace": "stacks"}}
+    worker = {"class": "w", "template": {"bootstrap": old, "infrastructure": {}}}
+    spec = {"infrastructure": new, "controlPlane": {"machineInfrastructure": old}}
+    manifest = {"metadata": {"namespace": "stacks"}, "spec": {**spec, "workers": {"machineDeployments": [worker]}}}
+    assert [(one.kind, one.namespace, one.name) for one in template_references(manifest)] == [
+        ("ATemplate", "stacks", "a"),
+        ("BTemplate", "stacks", "b"),
+    ]
+    many = [{"templateRef": {"kind": "T", "name": f"n{number}"}} for number in range(1000)]
+    assert len(template_references({"spec": {"workers": {"machineDeployments": many}}})) == MAX_REFERENCES
