@@ -30,7 +30,14 @@ WANTED = [
 """Numbers of the defects as the regression list of the project counts them."""
 
 
-FINDINGS = [*(f"sec_{number}" for number in range(1, 25)), "live_m5", "drop_l7", "user_13"]
+FINDINGS = [
+    *(f"sec_{number}" for number in range(1, 25)),
+    *(f"live_h{number}" for number in range(1, 6)),
+    *(f"live_m{number}" for number in range(1, 9)),
+    *(f"live_l{number}" for number in (1, 2, 3, 4, 5, 6, 10)),
+    *(f"user_{number}" for number in (8, 13, 19)),
+    "drop_l7",
+]
 """Findings of the reviews of version 0.1.0: security, live faults, side by side with the Go tools, users."""
 
 
