@@ -67,7 +67,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     writes: list[str] = []
     patch_status = StatusReconciler._patch_status
 
-    async def noted(self: StatusReconciler, manifest: Manifest, patch: Manifest) -> Manifest | None:
+    async def noted(self: StatusReconciler, manifest: Manifest, patch: Manifest) -> tuple[Manifest, Manifest] | None:
         if self.kind == Kind.CLUSTER_STACK_RELEASE:
             writes.append(", ".join(sorted(patch)))
         return await patch_status(self, manifest, patch)

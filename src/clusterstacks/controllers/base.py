@@ -167,11 +167,12 @@ class StatusReconciler:
         if not patch or draft.released or self._pruned.get(draft.key) == patch:
             return
         before = draft.manifest
-        after = await self._patch_status(before, patch)
-        if after is None:
+        written = await self._patch_status(before, patch)
+        if written is None:
             draft.released = True  # it went meanwhile: nobody is left to be told
             return
-        unchanged = after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+        found, after = written
+        unchanged = after["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
         if unchanged:
             self._pruned[draft.key] = patch
         else:
@@ -193,24 +194,27 @@ class StatusReconciler:
         log.warning("%s", message)
         await self.events.record(manifest, "Warning", EventReason.STATUS_PRUNED, message)
 
-    async def _patch_status(self, manifest: Manifest, patch: Manifest) -> Manifest | None:
-        """Write to this very object; None when it went, also when another one has taken its name."""
+    async def _patch_status(self, manifest: Manifest, patch: Manifest) -> tuple[Manifest, Manifest] | None:
+        """Write to this very object; None when it went, also when another one has taken its name.
+
+        Returns:
+            The object as it was written to, and as it is since.
+        """
         resource = await self.client.resource(self.group, self.kind)
         metadata = manifest["metadata"]
         name, namespace = metadata["name"], metadata.get("namespace", "")
-        guard = {"metadata": {"resourceVersion": metadata["resourceVersion"]}}
-        try:
-            return await self.client.merge_patch(
-                resource, name, {**guard, "status": patch}, namespace, subresource="status"
-            )
-        except NotFound:
-            return None
-        except Conflict:
-            # Spec or metadata are another now; the status is ours alone, so it still says what was done.
-            live = await self.client.find(resource, name, namespace)
-            if live is None or live["metadata"]["uid"] != metadata["uid"]:
+        found: Manifest | None = manifest
+        while found is not None and found["metadata"]["uid"] == metadata["uid"]:
+            guard = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}}
+            body = {**guard, "status": patch}
+            try:
+                return found, await self.client.merge_patch(resource, name, body, namespace, subresource="status")
+            except NotFound:
                 return None
-            return await self._patch_status(live, patch)
+            except Conflict:
+                # Spec or metadata are another now; the status is ours alone, so it still says what was done.
+                found = await self.client.find(resource, name, namespace)
+        return None
 
 
 def pruned_fields(patch: Manifest, after: Manifest) -> set[str]:

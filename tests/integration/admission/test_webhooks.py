@@ -53,9 +53,20 @@ async def test_only_what_may_matter_is_asked_about(world: World) -> None:
         """Whether the API server asks about a write."""
         await write
         mine = [one for one in recorder.asked if one.kind == "Cluster"]
-        asked.extend(one.operation for one in mine)
+        asked.extend({one.operation for one in mine})  # one that it repeats with a newer object counts once
         recorder.asked.clear()
         return bool(mine)
+
+    async def idle(write: Callable[[], Awaitable[object]]) -> bool:
+        """Whether a write that changes nothing is not asked about; right after a change the server's cache is older."""
+
+        async def look() -> bool:
+            await write()
+            mine = [one for one in recorder.asked if one.kind == "Cluster"]
+            recorder.asked.clear()
+            return not mine
+
+        return await eventually(look, seconds=10, about="a write without a question")
 
     def patched(patch: Manifest) -> Awaitable[Manifest]:
         return world.patch(cluster, patch)
@@ -73,16 +84,16 @@ async def test_only_what_may_matter_is_asked_about(world: World) -> None:
         assert await does(world.create(cluster))
         assert not await does(patched({"metadata": {"annotations": {"example.org/a": "b"}}}))
         assert await does(patched({"metadata": {"labels": {"a": "b"}}}))
-        assert not await does(patched({"metadata": {"labels": {"a": "b"}}}))
+        assert await idle(lambda: patched({"metadata": {"labels": {"a": "b"}}}))
         assert await does(patched({"spec": {"topology": {"variables": [{"name": "a", "value": 1}]}}}))
         assert await does(patched({"spec": {"topology": {"variables": [{"name": "a", "value": {"b": [1]}}]}}}))
-        assert not await does(patched({"spec": {"topology": {"variables": [{"name": "a", "value": {"b": [1]}}]}}}))
+        assert await idle(lambda: patched({"spec": {"topology": {"variables": [{"name": "a", "value": {"b": [1]}}]}}}))
         assert not await does(world.patch(cluster, {"status": finished_status()}, "status"))
         assert await does(patched({"spec": {"topology": {"version": "v1.35.5"}}}))
         assert await does(patched({"spec": {"topology": {"classRef": {"name": "openstack-scs-1-35-v2"}}}}))
         assert await does(patched({"spec": {"topology": {"classRef": {"namespace": "other"}}}}))
         assert await does(annotated("openstack-scs-1-35-v3"))
-        assert not await does(annotated("openstack-scs-1-35-v3"))
+        assert await idle(lambda: annotated("openstack-scs-1-35-v3"))
         assert await does(annotated("none"))
         assert await does(annotated(None))
         assert await does(world.patch(bare, {"spec": {"topology": {"classRef": {"name": OURS}, "version": "v1.35.4"}}}))
