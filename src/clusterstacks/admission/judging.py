@@ -1,7 +1,7 @@
-"""Sends each question to who decides on it, and writes an event for what an annotation let through.
+"""Dispatches reviews to the validator of their kind, and writes an event for what an annotation let through.
 
-The question itself proves nothing, as whoever reaches the port may ask. So the event is written once the Cluster is
-seen with the uid, the class, the version and the annotations that were asked about.
+A review proves nothing, because every client that reaches the port can send one. The event is written once the informer
+shows the Cluster with the uid, class, version and annotations of the review.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What tells one state of a Cluster from another, as far as it is asked about."""
+    """A state of a Cluster, reduced to what the webhook validates."""
 
     cluster: ObjectKey
     uid: str
@@ -146,7 +146,7 @@ class Judge:
             return
 
     def _is_news(self, live: Manifest, state: Written) -> bool:
-        """Note the state of a Cluster; each is told once, however often it is asked about."""
+        """Note a state of a Cluster; its event is written once, however many reviews ask about it."""
         now = (live["metadata"].get("generation", 0), state)
         if self._told.get(state.uid) == now:
             return False

@@ -77,7 +77,7 @@ class CertificateKeeper:
     async def run(self) -> None:
         """Keep it until cancelled; ``served`` is set once the server has a certificate.
 
-        ``registered`` is set once the API server was told where the webhooks are.
+        ``registered`` is set once the webhooks are registered at the API server.
         """
         while True:
             try:

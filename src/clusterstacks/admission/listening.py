@@ -29,10 +29,10 @@ QUEUED: Final = 512
 """Connections the kernel keeps until they are accepted. Arbitrary: as many as are served."""
 
 HANDSHAKE_SECONDS: Final = 10.0
-"""How long a TLS handshake may take: as long as the API server waits for an answer at most."""
+"""Longest TLS handshake in seconds: as long as the API server waits for an answer at most."""
 
 HEAD_SECONDS: Final = 10.0
-"""How long the head of the first request may take, as the handshake."""
+"""Longest time until the head of the first request has arrived, in seconds; as for the handshake."""
 
 IDLE_SECONDS: Final = 100.0
 """How long a connection may wait for its next request. Longer than the 90 s of Go's HTTP client, so that the API server
