@@ -62,7 +62,7 @@ async def test_d54_neither_a_silent_cluster_nor_an_endless_chart_delays_another_
         await world.set_class("good", good.release("v2").class_name)
         await world.addons_ready("good", good.release("v2").class_name)
 
-        assert time.monotonic() - began < 5, "as long as it takes alone, many times over"
+        assert time.monotonic() - began < 20, "as long as it takes alone, many times over"
         assert is_unready(await world.addon("silent"))
         assert is_unready(await world.addon("endless"))
 

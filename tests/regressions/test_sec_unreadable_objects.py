@@ -114,7 +114,7 @@ async def test_sec_1_the_largest_objects_stall_nobody(world: World) -> None:
     async with world.operator() as operator, measured() as again:
         await operator._informers["cluster"].synced()
         assert unreadable(operator, CLUSTER_KIND) == len(values)
-    assert max(cost.stall, again.stall) < 0.1
+    assert max(cost.stall, again.stall) < 0.5
     assert max(cost.memory, again.memory) < 64 * 1024 * 1024
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tests.support.operating import World
 
 MIB = 1024 * 1024
-STALL_SECONDS = 0.1
+STALL_SECONDS = 0.5
 GROWTH = 64 * MIB
 REVIEW = {
     "apiVersion": "admission.k8s.io/v1",

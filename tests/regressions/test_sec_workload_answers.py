@@ -99,7 +99,7 @@ async def test_sec_3_c_large_answers_neither_stall_the_loop_nor_fill_the_memory(
         with suppress(ClusterStacksError):
             await ask()
 
-    assert cost.stall < 0.1
+    assert cost.stall < 0.5
     assert cost.memory < 64 * MIB
     assert len(server.requests) <= 5
 
@@ -142,7 +142,7 @@ async def test_sec_3_d_any_number_of_groups_costs_few_requests_and_tasks(
         with pytest.raises(Unreachable):
             await client.resource("apps", "Deployment")
     assert len(asyncio.all_tasks()) <= tasks + 10
-    assert cost.stall < 0.1
+    assert cost.stall < 0.5
     assert cost.memory < 64 * MIB
     assert len(server.requests) == 2
 

@@ -67,12 +67,11 @@ async def test_frozen_server_is_unreachable_by_the_deadline_and_delays_nobody(
         stuck = [asyncio.create_task(victim.apply(CONFIG_MAPS, config_map, manager="tests")) for _ in range(8)]
         for _ in range(10):
             await client.list(CONFIG_MAPS)
-        others_done = time.monotonic() - began
+        assert not any(request.done() for request in stuck)
         errors = await asyncio.gather(*stuck, return_exceptions=True)
         all_done = time.monotonic() - began
 
-    assert others_done < 1
-    assert 1 <= all_done < 2
+    assert 1 <= all_done < 10
     assert {type(error) for error in errors} == {Unreachable}
     assert str(errors[0]).endswith("gave no answer within 1 s")
     await victim.apply(CONFIG_MAPS, config_map, manager="tests")
