@@ -76,6 +76,13 @@ async def test_user_11_a_move_of_the_class_alone_is_not_answered_with_itself(adv
     )
 
 
+async def test_user_11_a_move_of_class_and_version_is_answered_with_the_steps_to_that_class(adviser: Adviser) -> None:
+    answer = await judged(adviser, cluster("p-s-1-36-v1", "v1.36.3"), cluster(**NOW), Given(GIVEN))
+
+    assert "  2. move to class p-s-1-36-v1 with Kubernetes v1.36.3\n" in answer.refusal
+    assert "  csctl plan users/one --to p-s-1-36-v1\n" in answer.refusal
+
+
 async def test_user_11_a_downgrade_names_the_fact_that_forbids_it(adviser: Adviser) -> None:
     has = {"network": NEW.name, "metrics": OLD.name}
     moved = cluster(**NOW, addon__network="p-s-1-36-v1")
@@ -125,7 +132,10 @@ async def test_user_11_a_bundle_names_the_command_that_lists_the_classes(adviser
             cluster(**NOW, addon__metrics="p-s-1-36-v8"), cluster(**NOW), "csctl compat matrix", id="no such release"
         ),
         pytest.param(
-            cluster("p-s-1-37-v9", "v1.37.9"), cluster("p-s-1-35-v9", "v1.35.9"), "csctl plan users/one", id="bundles"
+            cluster("p-s-1-37-v9", "v1.37.9"),
+            cluster("p-s-1-35-v9", "v1.35.9"),
+            "csctl plan users/one --to p-s-1-37",
+            id="bundles",
         ),
         pytest.param(
             cluster("p-s-1-35-v9", "v1.35.9"), cluster("p-s-1-36-v9", "v1.36.9"), "kubectl get", id="bundles, down"

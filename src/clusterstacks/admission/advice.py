@@ -77,10 +77,13 @@ class Adviser:
 
 
 def _target(write: Write, before: Before) -> Target | None:
-    if write.after.kubernetes != before.asked.kubernetes:
-        return write.after.kubernetes
-    own = write.after.candidate.name
-    return own if own != before.asked.candidate.name else None
+    after, asked = write.after, before.asked
+    if after.candidate.name != asked.candidate.name and after.kubernetes in (
+        after.candidate.kubernetes,
+        asked.kubernetes,
+    ):
+        return after.candidate.name
+    return after.kubernetes if after.kubernetes != asked.kubernetes else None
 
 
 def _candidates(offer: Offer) -> tuple[Candidate, ...]:

@@ -112,7 +112,8 @@ def _more(new: Asked, old: Asked | None, offer: Offer) -> str:
     exact = offer.candidates[new.release].is_bundle and new.view.version != offer.made_for
     if down or exact:
         return listing
-    return look_for_a_way(new.view.key, version if version is not None and version != before else new.release)
+    other_class = new.release != old.release
+    return look_for_a_way(new.view.key, new.release if other_class or version is None else version)
 
 
 async def _not_offered(
