@@ -1,4 +1,4 @@
-"""LIVE-H1: ``csctl plan`` and ``csctl why`` need no source, no password and few rights."""
+"""LIVE-H1: ``csctl plan``, ``csctl why`` and ``csctl compat`` need no source, no password and few rights."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from clusterstacks.api.names import Kind
+from clusterstacks.domain.decoupling import ADDON_ANNOTATION
 from tests.support.guarding import of_minor, ranged
 from tests.support.operating import is_ready
 
@@ -95,3 +96,42 @@ async def test_live_h1_plans_and_reasons_follow_from_the_status_of_releases_alon
     assert plan["warnings"] == []
     assert (refused, notices) == (0, "")
     assert f"1. move addon cilium from 1.17.2 to 1.18.0 of {second}" in told
+
+
+async def test_live_h1_what_a_cluster_works_with_follows_from_the_status_of_releases_alone(world: World) -> None:
+    async with world.operator():
+        first, second = await offered(world)
+        await world.cluster("one", first.class_name, version=OLD)
+        await world.addons_ready("one", first.class_name)
+        other = await world.cluster("two", first.class_name, version=OLD)
+        await world.patch(other, {"metadata": {"annotations": {f"{ADDON_ANNOTATION}cilium": second.release}}})
+        await world.create(
+            {
+                "apiVersion": "clusterstack.x-k8s.io/v1alpha1",
+                "kind": "CompatibilityRule",
+                "metadata": {"name": f"{world.namespace}-later"},
+                "spec": {
+                    "stacks": [{"provider": first.provider, "name": first.stack}],
+                    "severity": "Deny",
+                    "message": "not before the audit",
+                    "when": {"kubernetes": ">=1.37"},
+                },
+            }
+        )
+    kubeconfig, key = await user(world), f"{world.namespace}/one"
+
+    now, told, notices = await csctl(kubeconfig, "compat", "check", key)
+    later, refused, _ = await csctl(kubeconfig, "compat", "check", key, "--kubernetes", NEW)
+    moved, compatible, _ = await csctl(kubeconfig, "compat", "check", f"{world.namespace}/two", "--kubernetes", NEW)
+    tabled, table, _ = await csctl(kubeconfig, "compat", "matrix", key)
+    _, denied, _ = await csctl(kubeconfig, "compat", "check", key, "--kubernetes", "v1.37.1")
+
+    assert (now, notices) == (0, "")
+    assert told.startswith(f"Cluster {key} of class {first.class_name} with Kubernetes {OLD}: ok\n")
+    assert later == 2
+    assert "incompatible  cilium 1.17.2 works with Kubernetes >=1.30 <1.36 [addon cilium]" in refused
+    assert (moved, "incompatible" in compatible) == (0, False)
+    assert "cilium 1.18.0 works with Kubernetes >=1.33 <1.38 [addon cilium]" in compatible
+    assert tabled == 0
+    assert {f"{first}", f"{second}", "cilium"} <= {line.split()[0] for line in table.splitlines()}
+    assert "not before the audit" in denied

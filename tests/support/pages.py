@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 CHECKOUT = Path(__file__).parents[2]
 DOCS = CHECKOUT / "docs"
 CUT = "..."
+NO = ("denied the request", "There is no way")
+"""What a page shows of commands that do not succeed."""
 
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 _BETWEEN = "=== the next block of the page ==="
@@ -34,6 +36,13 @@ class Block:
 
     commands: str
     shown: str = ""
+
+    @property
+    def script(self) -> str:
+        """The commands, of which the last one must fail where the page shows that it does."""
+        if not any(word in self.shown for word in NO):
+            return self.commands
+        return f"set +e\n{self.commands}test $? -ne 0 || exit 98\nset -e\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +91,7 @@ class Page:
         Returns:
             What each block printed, both streams together; what the page shows of it is true.
         """
-        script = "".join(f"\necho '{_BETWEEN}'\n{block.commands}" for block in self.blocks)
+        script = "".join(f"\necho '{_BETWEEN}'\n{block.script}" for block in self.blocks)
         done = subprocess.run(
             ["bash", "-euc", f"exec 2>&1{script}"],
             cwd=directory,

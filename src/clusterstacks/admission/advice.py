@@ -8,7 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.domain.admission.wayout import Wish, classes_for, releases_with, retried, waited, way_to
+from clusterstacks.domain.admission.wayout import (
+    Wish,
+    classes_for,
+    look_for_a_way,
+    releases_with,
+    retried,
+    waited,
+    way_to,
+)
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.planning.waits import ADDONS_READY, addon_delivered, control_plane_runs
 from clusterstacks.domain.planning.world import State, World
@@ -43,7 +51,7 @@ class Adviser:
         """Say what to do instead; empty when that is not known in time."""
         after, before = write.after, write.before
         if before is None:
-            return classes_for(after, offer.candidates.values(), judges)
+            return f"{classes_for(after, offer.candidates.values(), judges)}\n{decision.more}"
         if all(one.under_way for one in decision.against):
             return _wait_for(cluster, decision, write)
         if all(one.arriving for one in decision.against):
@@ -51,7 +59,9 @@ class Adviser:
         target = _target(write, before)
         if target is None:
             addon = next((one.addon for one in decision.against if one.addon), "")
-            return releases_with(addon, after, before, _candidates(offer), judges) if addon else ""
+            if not addon:
+                return decision.more
+            return f"{releases_with(addon, after, before, _candidates(offer), judges)}\n{decision.more}"
         world = World(_candidates(offer), judges.rules, judges.upstream)
         ready = frozenset(offer.candidates)
         return await self._plan(Wish(cluster, world, _state(write, before, judges), target, ready))
@@ -63,14 +73,17 @@ class Adviser:
             found = await asyncio.wait_for(asked, PATIENCE.total_seconds())
         except (TimeoutError, SpecError) as error:
             log.debug("No way out for %s: %r", wish.cluster, error)
-        return found or f"Look for a way:\n  csctl plan {wish.cluster} --to {wish.target}"
+        return found or look_for_a_way(wish.cluster, wish.target)
 
 
 def _target(write: Write, before: Before) -> Target | None:
-    if write.after.kubernetes != before.asked.kubernetes:
-        return write.after.kubernetes
-    own = write.after.candidate.name
-    return own if own != before.asked.candidate.name else None
+    after, asked = write.after, before.asked
+    if after.candidate.name != asked.candidate.name and after.kubernetes in (
+        after.candidate.kubernetes,
+        asked.kubernetes,
+    ):
+        return after.candidate.name
+    return after.kubernetes if after.kubernetes != asked.kubernetes else None
 
 
 def _candidates(offer: Offer) -> tuple[Candidate, ...]:

@@ -37,6 +37,6 @@ class ClusterJudge:
         known = Knowledge(offers=self.offers, counting=self.rules.counting, upstream=self.upstream)
         decision, case = await weigh(review, known)
         if case is None or not decision.against:
-            return decision.answer
+            return decision.completed()
         way_out = await self.adviser.way_out(case.cluster, case.write, decision, case.offer, case.judges)
         return decision.completed(way_out)

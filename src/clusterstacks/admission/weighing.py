@@ -13,6 +13,7 @@ from clusterstacks.domain.admission.clusters import Decision, Unservable, Was, W
 from clusterstacks.domain.admission.laws import other_stack
 from clusterstacks.domain.admission.policy import ESCAPE_ANNOTATION, Policy
 from clusterstacks.domain.admission.ranged import Before, Setup
+from clusterstacks.domain.admission.wayout import RULES, combinations_of, look_for_a_way, releases_of
 from clusterstacks.domain.decoupling import (
     ADDON_ANNOTATION,
     MOST_RELEASES,
@@ -88,13 +89,31 @@ async def weigh(review: Review, known: Knowledge) -> tuple[Decision, Case | None
         return await _of_circumstances(old, new, known)
     wanted, before = _named(new), _named(old) if old is not None else frozenset()
     if refusal := await _not_offered(new, old, wanted, before, known.offers):
-        return Decision(Answer(refusal)), None
+        return Decision(Answer(refusal), more=releases_of(new.view.class_namespace)), None
     offer = await known.offers.offer(new.view.class_namespace, new.release, (wanted | before) - {new.release})
     if offer is None or new.release not in offer.candidates:
-        return Decision(_of_unknown(review, new, old, offer)), None
+        return Decision(_of_unknown(review, new, old, offer), more=releases_of(new.view.class_namespace)), None
+    more = _more(new, old, offer)
     if offer.candidates[new.release].is_bundle:
-        return Decision(_of_bundle(new, old, offer)), None
-    return _of_ranges(new, old, offer, known)
+        return Decision(_of_bundle(new, old, offer), more=more), None
+    decision, case = _of_ranges(new, old, offer, known)
+    return replace(decision, more=more), case
+
+
+def _more(new: Asked, old: Asked | None, offer: Offer) -> str:
+    """Choose the command that tells more about a refusal for which no plan is looked for."""
+    listing = releases_of(new.view.class_namespace)
+    if old is None or other_stack(old.release, new.release):
+        return listing
+    version, before = kubernetes_of(new.view.version), kubernetes_of(old.view.version)
+    if (new.release, new.view.version) == (old.release, old.view.version):
+        return combinations_of(new.view.key)
+    down = new.release.kubernetes < old.release.kubernetes or bool(version and before and version < before)
+    exact = offer.candidates[new.release].is_bundle and new.view.version != offer.made_for
+    if down or exact:
+        return listing
+    other_class = new.release != old.release
+    return look_for_a_way(new.view.key, new.release if other_class or version is None else version)
 
 
 async def _not_offered(
@@ -167,7 +186,8 @@ async def _of_circumstances(old: Asked, new: Asked, known: Knowledge) -> tuple[D
     except (AddonReleaseRefused, Unservable):
         return Decision(ALLOWED), None
     write = Write(setup, Before(setup, setup, before), None, new.view.annotations)
-    return decide(write, offer.policy, after), Case(new.view.key, write, offer, after)
+    decision = replace(decide(write, offer.policy, after), more=RULES)
+    return decision, Case(new.view.key, write, offer, after)
 
 
 def _relevant(asked: Asked) -> tuple[object, ...]:
@@ -228,7 +248,7 @@ def _named(asked: Asked) -> frozenset[ReleaseName]:
 
 
 def _of_bundle(new: Asked, old: Asked | None, offer: Offer) -> Answer:
-    answer = judge_bundle(new.release, new.view.version, offer.made_for, new.view.annotations, new.view.class_namespace)
+    answer = judge_bundle(new.release, new.view.version, offer.made_for, new.view.annotations)
     if not answer.allowed or old is None:
         return answer
     before = offer.candidates.get(old.release)

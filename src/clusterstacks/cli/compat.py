@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli import output
+from clusterstacks.cli.management import Management, management_options
+from clusterstacks.cli.subjects import Subjects, subjects_argument
 from clusterstacks.cli.upstream import facts_in_force, installed_facts
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.planning.world import Candidate
+    from clusterstacks.domain.objects import ObjectKey
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
-directories_argument = click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=DIRECTORY)
 form_option = click.option(
     "--output", "-o", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
@@ -47,45 +48,58 @@ def show(component: str | None, form: str) -> None:
         raise click.UsageError(f"nothing is known about {component}: 'csctl compat show' lists the components")
 
 
-@compat.command(short_help="Judge every component of a release.")
-@directories_argument
-@click.option("--kubernetes", metavar="v1.36.1", default="", help="Of the cluster.  [default: the release's own]")
+@compat.command(short_help="Judge every component of a release or of a Cluster.")
+@subjects_argument
+@click.option(
+    "--kubernetes", metavar="v1.36.1", default="", help="Judge with it.  [default: the release's own, or the Cluster's]"
+)
+@management_options
 @form_option
-def check(directories: tuple[Path, ...], kubernetes: str, form: str) -> int:
-    """Judge every component of releases or stacks with a Kubernetes version, and name the facts that decide.
+def check(
+    subjects: tuple[Path | ObjectKey, ...], kubernetes: str, management: Management, releases: Path | None, form: str
+) -> int:
+    """Judge every component with a Kubernetes version, and name the facts that decide.
 
-    Of a release only metadata.yaml and compatibility.yaml are read, of a stack also its settings. Where several DIR are
-    given, what they say differently about one version of a component is told, too. Exits with 2 when something is
-    incompatible, else with 0: what is untested or unknown is no error.
+    DIR are releases or stacks: of a release only metadata.yaml and compatibility.yaml are read, of a stack also its
+    settings. Contradictions between them about one version of a component are reported, too.
+
+    NAMESPACE/CLUSTER is a Cluster of the management cluster: its class and the addons that it asks for are judged, with
+    the rules of the provider. Releases are found as by 'csctl plan'. A directory of that name comes first.
+
+    Exits with 2 when something is incompatible, else with 0: what is untested or unknown is no error.
     """
     from clusterstacks.cli.verdicts import Checked, print_checked
     from clusterstacks.domain.combinations import contradictions, parts
     from clusterstacks.domain.versions import KubernetesVersion
 
-    wanted = KubernetesVersion.parse(kubernetes) if kubernetes else None
-    upstream, labelled = facts_in_force(), _labelled(directories)
+    asked = KubernetesVersion.parse(kubernetes) if kubernetes else None
+    found = Subjects.read(subjects, management, releases)
+    judges, combinations = found.judges(), found.combinations()
     checked = []
-    for label, candidate in labelled:
-        version = wanted or candidate.kubernetes
-        checked.append(Checked(label, version, parts(candidate, version, upstream)))
-    print_checked(checked, contradictions(labelled), form)
+    for label, candidate, own in combinations:
+        version = asked or own
+        checked.append(Checked(label, version, parts(candidate, version, judges)))
+    print_checked(checked, contradictions([(label, candidate) for label, candidate, _ in combinations]), form)
     return output.MUST_CHANGE if any(one.broken for one in checked) else 0
 
 
 @compat.command(short_help="Print which combinations work.")
-@directories_argument
+@subjects_argument
+@management_options
 @form_option
-def matrix(directories: tuple[Path, ...], form: str) -> None:
+def matrix(subjects: tuple[Path | ObjectKey, ...], management: Management, releases: Path | None, form: str) -> None:
     """Print which releases, and which versions of their components, work with which Kubernetes minor.
 
-    DIR are directories of releases or stacks. The first rows are releases with their own addons; below them stands
-    every version of every component, as addons can be taken from another release.
+    DIR are directories of releases or stacks. For a Cluster, the releases of its stack in the management cluster are
+    shown. The first rows are releases with their own addons. The rows below are the versions of every component, as
+    addons can be taken from another release.
     """
     from clusterstacks.api.compatibility.kubernetes import known_minors
     from clusterstacks.cli.verdicts import print_matrix
     from clusterstacks.domain.matrices import matrix as tabulate
 
-    print_matrix(tabulate(_labelled(directories), known_minors(), facts_in_force()), form)
+    found = Subjects.read(subjects, management, releases)
+    print_matrix(tabulate(found.releases(), known_minors(), found.judges()), form)
 
 
 @compat.command(short_help="Install newer facts on a component.")
@@ -118,9 +132,3 @@ def infer(directory: Path, *, force: bool) -> None:
     place = infer_file(directory, facts_in_force(), known_minors(), force=force)
     output.say(str(place))
     output.note(f"next: read its comments, then {output.program()} lint {directory}")
-
-
-def _labelled(directories: tuple[Path, ...]) -> list[tuple[str, Candidate]]:
-    from clusterstacks.authoring.stating import stated_by
-
-    return [one for directory in directories for one in stated_by(directory)]

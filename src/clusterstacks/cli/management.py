@@ -92,11 +92,11 @@ def management_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-async def outlook_of(client: Client, cluster: ObjectKey, releases: Path | None, goal: Target) -> Outlook:
+async def outlook_of(client: Client, cluster: ObjectKey, releases: Path | None, goal: Target | None = None) -> Outlook:
     """Read a Cluster and what it could become, as the user of this program sees it.
 
-    The facts in the status of ClusterStackReleases come first. Sources are asked only where these show no plan for the
-    goal: it may need releases that the management cluster does not have yet.
+    The facts in the status of ClusterStackReleases come first. Sources are asked only where these do not tell what the
+    Cluster has, or show no plan for the goal: it may need releases that the management cluster does not have yet.
 
     Raises:
         ClusterStacksError: As :func:`~clusterstacks.fleet.world.read_outlook`; or a file below ``releases`` is broken.
@@ -119,7 +119,7 @@ async def outlook_of(client: Client, cluster: ObjectKey, releases: Path | None, 
     )
     with suppress(ReleasesUnknown):
         outlook = await read_outlook(client, cluster, replace(around, opener=None))
-        if _shows_a_plan(outlook, goal):
+        if goal is None or _shows_a_plan(outlook, goal):
             return outlook
     return await read_outlook(client, cluster, around)
 

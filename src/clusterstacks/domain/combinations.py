@@ -6,19 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.domain.compatibility import FILE
-from clusterstacks.domain.planning.facts import (
-    Judges,
-    class_fact,
-    kubernetes_fact,
-    requires_fact,
-    violations,
-)
+from clusterstacks.domain.planning.facts import class_fact, kubernetes_fact, requires_fact, violations
 from clusterstacks.domain.verdicts import Judgement, Verdict, contains, judge_kubernetes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from clusterstacks.domain.compatibility import Compatibility, Component
+    from clusterstacks.domain.planning.facts import Judges
     from clusterstacks.domain.planning.world import Candidate
     from clusterstacks.domain.verdicts import Upstream
     from clusterstacks.domain.versions import KubernetesVersion
@@ -50,22 +45,20 @@ def worst(judgements: Iterable[Judgement]) -> Verdict:
     return min((one.verdict for one in judgements), key=WORST_FIRST.index, default=Verdict.OK)
 
 
-def parts(candidate: Candidate, kubernetes: KubernetesVersion, upstream: Upstream) -> tuple[Part, ...]:
+def parts(candidate: Candidate, kubernetes: KubernetesVersion, judges: Judges) -> tuple[Part, ...]:
     """Judge every part of a release with a Kubernetes version: class, components, what they require, rules.
-
-    Rules that ask for labels or variables of a cluster do not match here.
 
     Args:
         candidate: The release.
         kubernetes: The version of the control plane.
-        upstream: What upstream projects state, where the release does not.
+        judges: What decides besides the release. Rules that ask for labels or variables match only if it has these.
     """
     stated = candidate.compatibility
     if stated is None:
         return (_bundle(candidate, kubernetes),)
-    broken = {one.fact: one for one in violations(candidate, kubernetes, stated.components, Judges(upstream=upstream))}
+    broken = {one.fact: one for one in violations(candidate, kubernetes, stated.components, judges)}
     found = [_class(candidate, stated, kubernetes)]
-    found += [_component(component, kubernetes, upstream) for component in stated.components]
+    found += [_component(component, kubernetes, judges.upstream) for component in stated.components]
     judged = [_allowed(part, broken.keys()) for part in found]
     known = {part.fact for part in judged}
     by_requirement = {requires_fact(one, other): one for one in stated.components for other in one.requires}

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from clusterstacks.domain.compatibility import Component
+    from clusterstacks.domain.planning.facts import Judges
     from clusterstacks.domain.planning.world import Candidate
     from clusterstacks.domain.ranges import Range
     from clusterstacks.domain.verdicts import Upstream
@@ -69,22 +70,22 @@ class Matrix:
     components: tuple[Row, ...]
 
 
-def matrix(labelled: Sequence[tuple[str, Candidate]], known: Sequence[KubernetesMinor], upstream: Upstream) -> Matrix:
+def matrix(labelled: Sequence[tuple[str, Candidate]], known: Sequence[KubernetesMinor], judges: Judges) -> Matrix:
     """Judge releases and their components with Kubernetes minors.
 
     Args:
         labelled: The releases and what to call them.
         known: Kubernetes minors there are, oldest first.
-        upstream: What upstream projects state, where a release does not.
+        judges: What decides besides the releases.
     """
     candidates = [candidate for _, candidate in labelled]
     minors = _with_next(set(_minors(candidates, known)), known)
     samples = {minor: tuple(_samples(minor, candidates)) for minor in minors}
     releases = tuple(
-        Row((label,), "", "", "", tuple(_together(candidate, samples[minor], upstream) for minor in minors))
+        Row((label,), "", "", "", tuple(_together(candidate, samples[minor], judges) for minor in minors))
         for label, candidate in labelled
     )
-    return Matrix(minors, releases, tuple(_component_rows(labelled, samples, upstream)))
+    return Matrix(minors, releases, tuple(_component_rows(labelled, samples, judges.upstream)))
 
 
 def _with_next(minors: set[KubernetesMinor], known: Sequence[KubernetesMinor]) -> tuple[KubernetesMinor, ...]:
@@ -110,8 +111,8 @@ def _component_rows(
         yield Row(tuple(holders), one.addon, one.name, one.text, cells)
 
 
-def _together(candidate: Candidate, versions: Sequence[KubernetesVersion], upstream: Upstream) -> Cell:
-    return _cell(worst(part.judgement for part in parts(candidate, version, upstream)) for version in versions)
+def _together(candidate: Candidate, versions: Sequence[KubernetesVersion], judges: Judges) -> Cell:
+    return _cell(worst(part.judgement for part in parts(candidate, version, judges)) for version in versions)
 
 
 def _alone(component: Component, versions: Sequence[KubernetesVersion], upstream: Upstream) -> Cell:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.admission.laws import other_stack
+from clusterstacks.domain.decoupling import read_wishes
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName
+from clusterstacks.domain.planning.facts import Judges
 from clusterstacks.domain.planning.patches import taken_from
 from clusterstacks.domain.planning.steps import Kind
 from clusterstacks.domain.planning.world import State, World
@@ -68,6 +70,25 @@ class Outlook:
         if found is None:
             raise TargetUnknown(release, self.notices)
         return found
+
+    def combination(self) -> Candidate:
+        """Return the release of its class with the addons that it asks for, as if it were one release."""
+        known = {one.name: one for one in self.world.candidates}
+        own = known[self.cluster.release]
+        if own.compatibility is None:
+            return own
+        wishes = read_wishes(self.cluster.view.annotations, own.name)
+        components = list(own.compatibility.of_addon(""))
+        for addon, release in wishes.sources({name: known[name].addons for name in wishes.releases()}).items():
+            stated = known[release].compatibility
+            brought = stated.of_addon(addon) if stated is not None else ()
+            components += [replace(one, source=one.source or f"release {release}") for one in brought]
+        return replace(own, compatibility=replace(own.compatibility, components=tuple(components)))
+
+    def judges(self) -> Judges:
+        """Return what decides on its combinations besides the releases."""
+        view = self.cluster.view
+        return Judges(self.world.rules, self.world.upstream, view.labels, self.cluster.variables)
 
     def hints(self, target: Target) -> list[str]:
         """Say what somebody should know who moves the cluster to a target at once."""

@@ -34,6 +34,17 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+@pytest.mark.parametrize("name", ["answer-a-refusal", "find-out-why"])
+def test_every_command_of_a_page_that_is_run_by_a_test_is_in_a_block(name: str) -> None:
+    """Names of programs and verbs may stand in the text; what has arguments is a command, without placeholders."""
+    path = f"how-to/{name}.md"
+    prose = re.sub(r"```.*?```", "", (DOCS / path).read_text(), flags=re.DOTALL)
+
+    assert [code for code in re.findall(r"`((?:kubectl|csctl) [^`]*)`", prose) if len(code.split()) > 3] == []
+    for block in Page.read(path).blocks:
+        assert not re.search(r"NAME|CLUSTER\b|<[a-z]+>|\bDIR\b", block.commands), block.commands
+
+
 @pytest.mark.parametrize(
     "excerpt", ["", "third\n", "first\nsecond: ... files\n", "first\n...\nfourth\n", "...\nfourth\n"]
 )
@@ -48,7 +59,15 @@ def test_an_excerpt_of_something_else_is_none(excerpt: str) -> None:
     assert not shows(excerpt, PRINTED)
 
 
-@pytest.mark.parametrize("block", [Block("echo one", "two\n"), Block("echo one\nfalse")], ids=["output", "failure"])
+@pytest.mark.parametrize(
+    "block",
+    [
+        Block("echo one", "two\n"),
+        Block("echo one\nfalse"),
+        Block("false\necho one: There is no way\n", "one: There is no way\n"),
+    ],
+    ids=["output", "failure", "success"],
+)
 def test_a_page_that_is_wrong_is_told(tmp_path: Path, block: Block) -> None:
     page = Page((Block("echo fine", "fine\n"), block), {})
 

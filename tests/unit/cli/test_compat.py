@@ -215,3 +215,29 @@ def test_a_command_line_that_makes_no_sense_is_refused(
     monkeypatch.chdir(tmp_path)
 
     assert run(*arguments) == output.MUST_CHANGE
+
+
+@pytest.mark.parametrize(
+    ("subjects", "words"),
+    [
+        (["a/b", "c/d"], "name either directories or one NAMESPACE/CLUSTER"),
+        ([".", "a/b"], "name either directories or one NAMESPACE/CLUSTER"),
+        (["nowhere"], "'nowhere' is neither a directory nor a Cluster, like team-a/prod"),
+        ([".", "--context", "prod"], "--kubeconfig, --context and --releases go with NAMESPACE/CLUSTER"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["check", "matrix"])
+def test_a_question_is_about_directories_or_one_cluster(
+    capsys: pytest.CaptureFixture[str], verb: str, subjects: list[str], words: str
+) -> None:
+    assert run(verb, *subjects) == output.MUST_CHANGE
+    assert words in capsys.readouterr().err
+
+
+def test_a_directory_that_is_named_like_a_cluster_is_read(
+    release: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(release.parent.parent)
+
+    assert run("check", f"{release.parent.name}/{release.name}") == 0
+    assert capsys.readouterr().out.startswith("local-tiny-1-35-v2 with Kubernetes v1.35.4")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.domain.combinations import Part, contradictions, parts, worst
 from clusterstacks.domain.compatibility import UpgradeRule
 from clusterstacks.domain.matrices import Row, matrix
+from clusterstacks.domain.planning.facts import Judges
 from clusterstacks.domain.ranges import Range
 from clusterstacks.domain.semver import SemVer
 from clusterstacks.domain.upstream import (
@@ -31,7 +32,7 @@ NET = ComponentFacts(
     statements=(Statement("1.2", Range.parse(">=1.2 <1.3"), "tested", PAGE, Range.parse(">=1.33 <1.35")),),
     upgrade=UpgradeStatement(UpgradeRule(1), PAGE, SemVer(1, 1)),
 )
-FACTS = UpstreamFacts({"net": NET})
+JUDGES = Judges(upstream=UpstreamFacts({"net": NET}))
 MINORS = tuple(KubernetesMinor(1, minor) for minor in range(30, 38))
 
 
@@ -45,7 +46,7 @@ def net(version: str = "1.2.0", **stated: Any) -> dict[str, Any]:
 
 
 def judged(one: Candidate, kubernetes: str = "v1.35.4") -> dict[str, Part]:
-    return {part.fact: part for part in parts(one, KubernetesVersion.parse(kubernetes), FACTS)}
+    return {part.fact: part for part in parts(one, KubernetesVersion.parse(kubernetes), JUDGES)}
 
 
 def test_every_part_tells_the_fact_that_decided_and_where_it_is_from() -> None:
@@ -126,7 +127,7 @@ def cells(row: Row) -> list[str]:
 def test_a_matrix_has_a_row_for_each_release_and_each_version_of_a_component() -> None:
     first = release(net(), kubernetes=">=1.33 <1.35.6")
     second = release(net("1.3.0", kubernetes=">=1.35"), {"name": "vip", "version": "1.0.0"}, version="v2")
-    table = matrix([("a", first), ("b", second)], MINORS, FACTS)
+    table = matrix([("a", first), ("b", second)], MINORS, JUDGES)
 
     assert [str(minor) for minor in table.minors] == ["1.33", "1.34", "1.35", "1.36", "1.37"]
     assert [(row.releases, cells(row)) for row in table.releases] == [
@@ -142,7 +143,7 @@ def test_a_matrix_has_a_row_for_each_release_and_each_version_of_a_component() -
 
 def test_a_bundle_has_its_one_version_in_a_matrix() -> None:
     bundle = candidate("test-tiny-1-35-v1", "v1.35.4", None)
-    table = matrix([("a", bundle)], MINORS, FACTS)
+    table = matrix([("a", bundle)], MINORS, JUDGES)
 
     assert [str(minor) for minor in table.minors] == ["1.35", "1.36"]
     assert [cells(row) for row in table.releases] == [["ok*", "incompatible"]]

@@ -273,3 +273,27 @@ async def test_a_bundle_brings_its_exact_version_whatever_the_cluster_has() -> N
     await there.has_cluster(OLD)
     written, _ = topology(await there.outlook(), "p-s-1-35-v2")
     assert written["version"] == "v1.35.1"
+
+
+async def test_a_combination_has_the_addons_that_are_asked_for_and_says_where_each_is_from() -> None:
+    outlook = await (await with_cluster({CNI: NEW})).outlook()
+
+    combined = outlook.combination()
+
+    assert combined.name.release == OLD
+    assert combined.compatibility is not None
+    assert [(one.addon, one.text, one.source) for one in combined.compatibility.components] == [
+        ("cni", "1.18.0", f"release {NEW}"),
+        ("csi", "1.0.0", f"release {OLD}"),
+    ]
+
+
+async def test_the_combination_of_a_bundle_is_the_bundle() -> None:
+    there = management(**BOTH, p_s_1_35_v2=stated("v1.35.1"))
+    await there.has_stack()
+    await there.has_cluster("p-s-1-35-v2", version="v1.35.1")
+
+    combined = (await there.outlook()).combination()
+
+    assert combined.is_bundle
+    assert combined.name.release == "p-s-1-35-v2"

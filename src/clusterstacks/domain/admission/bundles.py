@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
 
 
-def judge_bundle(
-    release: ReleaseName, version: str, made_for: str, annotations: Iterable[str], namespace: str = ""
-) -> Answer:
+def judge_bundle(release: ReleaseName, version: str, made_for: str, annotations: Iterable[str]) -> Answer:
     """Judge what a Cluster asks for of a bundle.
 
     Args:
@@ -28,13 +26,11 @@ def judge_bundle(
         version: Of Kubernetes, as the Cluster says it.
         made_for: The version of the bundle.
         annotations: Keys of the Cluster's annotations.
-        namespace: Of the class.
     """
     if version != made_for:
         return Answer(
             f"class {release.class_name} is for Kubernetes {made_for} exactly, and spec.topology.version is "
-            f"{version or 'empty'}: set it to {made_for}, or choose a class made for the version you want:\n"
-            f"  kubectl get clusterstackreleases{namespace and f' -n {namespace}'}"
+            f"{version or 'empty'}: set it to {made_for}, or choose a class made for the version you want"
         )
     named = sorted(key for key in annotations if key == RELEASE_ANNOTATION or key.startswith(ADDON_ANNOTATION))
     if named:

@@ -72,14 +72,19 @@ class Decision:
     Args:
         answer: The answer; its refusal says what is wrong, not what to do.
         against: The facts that refuse, where facts do.
+        more: The command that tells more about a refusal, where no facts refuse.
     """
 
     answer: Answer
     against: tuple[Finding, ...] = ()
+    more: str = ""
 
-    def completed(self, way_out: str) -> Answer:
-        """Return the answer with the way out."""
-        return replace(self.answer, refusal=f"{self.answer.refusal}\n{way_out}") if way_out else self.answer
+    def completed(self, way_out: str = "") -> Answer:
+        """Return the answer with the way out, or with the command that tells more."""
+        ending = way_out or self.more
+        if self.answer.allowed or not ending:
+            return self.answer
+        return replace(self.answer, refusal=f"{self.answer.refusal}\n{ending}")
 
 
 def setup_of(

@@ -148,7 +148,8 @@ def deleted(what: str, users: Sequence[Use]) -> Answer:
     releases = ", ".join(sorted({use.release.release for use in users})[:SHOWN_CLUSTERS])
     return Answer(
         f"{what} is in use by Cluster {named}{more} (release {releases}): "
-        "move these Clusters to another class, or delete them, first"
+        "move these Clusters to another class, or delete them, first\n"
+        f"The releases that Cluster {clusters[0]} could use:\n  csctl compat matrix {clusters[0]}"
     )
 
 

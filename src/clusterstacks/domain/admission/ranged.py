@@ -156,7 +156,8 @@ def _forbidden_moves(after: Setup, before: Before) -> Iterator[Finding]:
 
 def _forbidden(new: Component, old: Component) -> str:
     if new.version < old.version:
-        return f"{new.name} may not be downgraded from {old.text} to {new.text}"
+        moved = f"{new.name} may not be downgraded from {old.text} to {new.text}"
+        return f"{moved}: upgrade.downgrade of {new.text} is not true"
     steps = new.upgrade.max_minor_step
     return (
         f"{new.name} may not be upgraded from {old.text} to {new.text} at once: "

@@ -33,6 +33,9 @@ SHOWN_STEPS = 3
 BUDGET = 40_000
 """Choices the planner may look at on behalf of a refusal. Arbitrary: some tenths of a second."""
 
+RULES = "The rules of the provider:\n  kubectl get compatibilityrules"
+"""The command that tells more where labels or variables are refused."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -64,7 +67,8 @@ def way_to(wish: Wish) -> str:
         return ""
     if not isinstance(answer, Plan):
         document = plan_document(wish.world, wish.state, wish.target, answer)
-        return f"there is no way: {document['refused']['message']}"
+        facts = f"The facts that forbid it:\n  csctl plan {wish.cluster} --to {wish.target}"
+        return f"There is no way: {document['refused']['message']}\n{facts}"
     if not answer.steps:
         return ""
     if answer.steps[0].kind is Kind.WORKERS:
@@ -99,6 +103,21 @@ def waited(cluster: ObjectKey, wait: Wait) -> str:
     )
 
 
+def look_for_a_way(cluster: ObjectKey, target: Target) -> str:
+    """Name the command that shows the steps to a target, or why there are none."""
+    return f"Look for a way:\n  csctl plan {cluster} --to {target}"
+
+
+def combinations_of(cluster: ObjectKey) -> str:
+    """Name the command that shows the addons of the releases that a Cluster could use."""
+    return f"The releases, their addons, and what they work with:\n  csctl compat matrix {cluster}"
+
+
+def releases_of(namespace: str) -> str:
+    """Name the command that lists the releases whose classes Clusters can have."""
+    return f"The releases and their Kubernetes versions:\n  kubectl get clusterstackreleases -n {namespace}"
+
+
 def releases_with(addon: str, after: Setup, before: Before, candidates: Iterable[Candidate], judges: Judges) -> str:
     """Name the releases whose version of an addon could be taken instead, newest first."""
     fitting: dict[str, ReleaseName] = {}
@@ -112,7 +131,7 @@ def releases_with(addon: str, after: Setup, before: Before, candidates: Iterable
             fitting.setdefault(other.version(addon), candidate.name)
     named = [f"{version} of release {name}" for version, name in list(fitting.items())[:SHOWN_STEPS]]
     if not named:
-        return f"no release that is known has a version of {addon} that could be taken instead: keep the one there is"
+        return f"No release that is known has a version of {addon} that could be taken instead: keep the one there is"
     return f"Choose another version of cluster addon {addon}: {' or '.join(named)}"
 
 
@@ -121,8 +140,8 @@ def classes_for(after: Setup, candidates: Iterable[Candidate], judges: Judges) -
     own = after.candidate
     for candidate in sorted(candidates, key=lambda one: one.name, reverse=True):
         if candidate.name != own.name and _works(candidate, after.kubernetes, judges):
-            return f"choose class {candidate.name.class_name}, which works with {after.kubernetes}"
-    return f"choose Kubernetes {own.kubernetes}, which class {own.name.class_name} is made for"
+            return f"Choose class {candidate.name.class_name}, which works with {after.kubernetes}"
+    return f"Choose Kubernetes {own.kubernetes}, which class {own.name.class_name} is made for"
 
 
 def command(cluster: ObjectKey, patch: Manifest) -> str:

@@ -356,7 +356,7 @@ def test_an_addon_without_another_release_that_fits_is_to_be_kept() -> None:
 
 
 def test_no_way_is_explained() -> None:
-    assert way_to(wish("v1.36.1", OLD, LATE)).startswith("there is no way: no release offers a version of cilium")
+    assert way_to(wish("v1.36.1", OLD, LATE)).startswith("There is no way: no release offers a version of cilium")
 
 
 def test_a_refused_addon_names_releases_that_fit() -> None:
@@ -371,8 +371,8 @@ def test_a_refused_addon_names_releases_that_fit() -> None:
 
 def test_a_refused_new_cluster_is_told_another_class_or_version() -> None:
     assert classes_for(setup(OLD, "v1.36.1"), KNOWN.values(), Judges()) == (
-        "choose class p-s-1-36-v3, which works with v1.36.1"
+        "Choose class p-s-1-36-v3, which works with v1.36.1"
     )
     assert classes_for(setup(OLD, "v1.39.0"), KNOWN.values(), Judges()) == (
-        "choose Kubernetes v1.35.1, which class p-s-1-35-v1 is made for"
+        "Choose Kubernetes v1.35.1, which class p-s-1-35-v1 is made for"
     )

@@ -100,7 +100,9 @@ def test_a_release_in_use_names_the_clusters_in_its_way() -> None:
     found = release_users("stacks", "openstack-scs-1-35-v1", uses)
     assert deleted("ClusterStackRelease stacks/openstack-scs-1-35-v1", found).refusal == (
         "ClusterStackRelease stacks/openstack-scs-1-35-v1 is in use by Cluster users/a, users/b, users/c and 2 more "
-        "(release openstack-scs-1-35-v1): move these Clusters to another class, or delete them, first"
+        "(release openstack-scs-1-35-v1): move these Clusters to another class, or delete them, first\n"
+        "The releases that Cluster users/a could use:\n"
+        "  csctl compat matrix users/a"
     )
     assert not release_users("stacks", "openstack-scs-1-35-v2", uses)
     assert not release_users("stacks", "foreign", uses)

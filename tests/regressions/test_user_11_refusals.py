@@ -1,0 +1,186 @@
+"""USER-11: refusals are not circular, have one fact a line, and end with the command to run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.admission.advice import Adviser
+from clusterstacks.admission.offers import Offer
+from tests.support.planning import candidate
+from tests.unit.admission.test_judging import Given, cluster, judged
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.domain.planning.world import Candidate
+
+COMMAND = re.compile(r"  (csctl (plan|why|compat)|kubectl (annotate|patch|wait|get)) \S+.*")
+FAR = "v1.37.2"
+
+
+def ranges(
+    name: str, kubernetes: str, works_with: str, network: tuple[str, str], metrics: tuple[str, str]
+) -> Candidate:
+    """A release like those of examples/stacks/local/ranges."""
+    addons = {"network": network, "metrics": metrics}
+    components = [
+        {"name": f"demo-{addon}", "addon": addon, "version": version, "kubernetes": stated}
+        for addon, (version, stated) in addons.items()
+    ]
+    return candidate(name, kubernetes, {"kubernetes": works_with, "components": components})
+
+
+OLD = ranges("p-s-1-35-v1", "v1.35.4", ">=1.34 <1.37", ("2.3.1", ">=1.33 <1.36"), ("0.8.1", ">=1.33 <1.37"))
+NEW = ranges("p-s-1-36-v1", "v1.36.3", ">=1.35 <1.38", ("2.4.0", ">=1.34 <1.38"), ("0.9.0", ">=1.36 <1.39"))
+BUNDLE, NEXT, LATER = (candidate(f"p-s-1-{minor}-v9", f"v1.{minor}.9", None) for minor in (35, 36, 37))
+GIVEN = (OLD, NEW, BUNDLE, NEXT, LATER)
+NOW = {"version": "v1.35.4"}
+
+
+@dataclass
+class Strangers(Given):
+    """A namespace with a stack of its own, and a release that is not known yet."""
+
+    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> Offer | None:
+        found = await super().offer(namespace, release, wanted)
+        return found or Offer("", lacking={release: "it is being fetched for the first time"})
+
+
+@pytest.fixture
+def adviser() -> Iterator[Adviser]:
+    made = Adviser()
+    yield made
+    made.close()
+
+
+async def test_user_11_a_move_of_the_class_alone_is_not_answered_with_itself(adviser: Adviser) -> None:
+    answer = await judged(adviser, cluster("p-s-1-36-v1", "v1.35.4"), cluster(**NOW), Given(GIVEN))
+
+    assert answer.refusal == (
+        "class p-s-1-36-v1 with Kubernetes v1.35.4 is refused:\n"
+        "  cluster addon metrics: demo-metrics 0.9.0 works with Kubernetes >=1.36 <1.39\n"
+        "Do this instead, one after the other:\n"
+        "  1. upgrade cluster addon network to 2.4.0 (release p-s-1-36-v1 has it)\n"
+        "  2. move to class p-s-1-36-v1 with Kubernetes v1.36.3\n"
+        "  3. upgrade cluster addon metrics to 0.9.0 (release p-s-1-36-v1 has it)\n"
+        "All steps with their commands:\n"
+        "  csctl plan users/one --to p-s-1-36-v1\n"
+        "Begin with:\n"
+        "  kubectl annotate cluster -n users one --overwrite clusterstack.x-k8s.io/addon.network=p-s-1-36-v1"
+    )
+
+
+async def test_user_11_a_move_of_class_and_version_is_answered_with_the_steps_to_that_class(adviser: Adviser) -> None:
+    answer = await judged(adviser, cluster("p-s-1-36-v1", "v1.36.3"), cluster(**NOW), Given(GIVEN))
+
+    assert "  2. move to class p-s-1-36-v1 with Kubernetes v1.36.3\n" in answer.refusal
+    assert "  csctl plan users/one --to p-s-1-36-v1\n" in answer.refusal
+
+
+async def test_user_11_a_downgrade_names_the_fact_that_forbids_it(adviser: Adviser) -> None:
+    has = {"network": NEW.name, "metrics": OLD.name}
+    moved = cluster(**NOW, addon__network="p-s-1-36-v1")
+
+    answer = await judged(adviser, cluster(**NOW), moved, Given(GIVEN, has=has))
+
+    assert answer.refusal == (
+        "class p-s-1-35-v1 with Kubernetes v1.35.4 is refused:\n"
+        "  cluster addon network: demo-network may not be downgraded from 2.4.0 to 2.3.1: "
+        "upgrade.downgrade of 2.3.1 is not true\n"
+        "Choose another version of cluster addon network: 2.4.0 of release p-s-1-36-v1\n"
+        "The releases, their addons, and what they work with:\n"
+        "  csctl compat matrix users/one"
+    )
+
+
+async def test_user_11_a_bundle_names_the_command_that_lists_the_classes(adviser: Adviser) -> None:
+    bundle = "p-s-1-35-v9"
+
+    answer = await judged(adviser, cluster(bundle, "v1.36.1"), cluster(bundle, "v1.35.9"), Given(GIVEN))
+
+    assert answer.refusal == (
+        "class p-s-1-35-v9 is for Kubernetes v1.35.9 exactly, and spec.topology.version is v1.36.1: set it to v1.35.9, "
+        "or choose a class made for the version you want\n"
+        "The releases and their Kubernetes versions:\n"
+        "  kubectl get clusterstackreleases -n stacks"
+    )
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "command"),
+    [
+        pytest.param(cluster(version="v1.37.2"), cluster(**NOW), f"csctl plan users/one --to {FAR}", id="two minors"),
+        pytest.param(cluster(version="v1.34.1"), cluster(**NOW), "kubectl get clusterstackreleases", id="down"),
+        pytest.param(cluster("q-s-1-36-v1", **NOW), cluster(**NOW), "kubectl get clusterstackreleases", id="stack"),
+        pytest.param(cluster("p-s-1-36-v7", **NOW), cluster(**NOW), "kubectl get clusterstackreleases", id="unknown"),
+        pytest.param(cluster(version="v1.38.1"), None, "kubectl get clusterstackreleases", id="new cluster"),
+        pytest.param(cluster("p-s-1-35-v9", FAR), None, "kubectl get clusterstackreleases", id="new cluster, bundle"),
+        pytest.param(cluster(version="v1.36.3"), cluster(**NOW), "kubectl annotate cluster", id="facts"),
+        pytest.param(
+            cluster(**NOW, addon__metrics="p-s-1-36-v1"), cluster(**NOW), "csctl compat matrix users/one", id="addon"
+        ),
+        pytest.param(
+            cluster(**NOW, addon__netwrk="p-s-1-36-v1"), cluster(**NOW), "csctl compat matrix users/one", id="slip"
+        ),
+        pytest.param(
+            cluster(**NOW, addon__metrics="p-s-1-36-v8"), cluster(**NOW), "csctl compat matrix", id="no such release"
+        ),
+        pytest.param(
+            cluster("p-s-1-37-v9", "v1.37.9"),
+            cluster("p-s-1-35-v9", "v1.35.9"),
+            "csctl plan users/one --to p-s-1-37",
+            id="bundles",
+        ),
+        pytest.param(
+            cluster("p-s-1-35-v9", "v1.35.9"), cluster("p-s-1-36-v9", "v1.36.9"), "kubectl get", id="bundles, down"
+        ),
+        pytest.param(
+            cluster("p-s-1-35-v9", "v1.35.9", addon__network="p-s-1-36-v1"),
+            cluster("p-s-1-35-v9", "v1.35.9"),
+            "csctl compat matrix users/one",
+            id="bundle with annotation",
+        ),
+    ],
+)
+async def test_user_11_every_refusal_ends_with_a_command(
+    adviser: Adviser, new: Manifest, old: Manifest | None, command: str
+) -> None:
+    answer = await judged(adviser, new, old, Strangers(GIVEN))
+
+    last = answer.refusal.splitlines()[-1]
+    assert COMMAND.fullmatch(last), answer.refusal
+    assert last.startswith(f"  {command}")
+
+
+async def test_user_11_a_refusal_of_labels_and_of_a_namespace_ends_with_a_command(adviser: Adviser) -> None:
+    rule = {
+        "severity": "Deny",
+        "message": "production stays on 1.34",
+        "when": {"clusterLabels": {"stage": "prod"}, "kubernetes": ">=1.35"},
+    }
+
+    labelled = await judged(
+        adviser, cluster(**NOW, labels={"stage": "prod"}), cluster(**NOW), Given(GIVEN, rules=(rule,))
+    )
+    elsewhere = await judged(
+        adviser, cluster("p-s-1-36-v1", **NOW), cluster(**NOW), Given(GIVEN, refusal="is not offered to namespace")
+    )
+
+    assert "production stays on 1.34" in labelled.refusal
+    assert labelled.refusal.endswith("\n  kubectl get compatibilityrules")
+    assert elsewhere.refusal.endswith("\n  kubectl get clusterstackreleases -n stacks")
+
+
+async def test_user_11_where_there_is_no_way_the_command_names_the_facts(adviser: Adviser) -> None:
+    closed = ranges("p-s-1-36-v1", "v1.36.3", ">=1.36 <1.38", ("2.4.0", ">=1.36 <1.38"), ("0.9.0", ">=1.36 <1.39"))
+
+    answer = await judged(adviser, cluster(version="v1.36.3"), cluster(**NOW), Given((OLD, closed)))
+
+    assert "\nThere is no way: no release offers a version of demo-network" in answer.refusal
+    assert answer.refusal.endswith("\nThe facts that forbid it:\n  csctl plan users/one --to v1.36.3")

@@ -1,0 +1,37 @@
+"""USER-9: a ClusterStack that pins a version which does not exist says so where its users look."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.names import Kind
+from tests.support.kubectl import Kubectl
+from tests.support.operating import LOOKING_OFTEN, condition_of
+
+if TYPE_CHECKING:
+    from tests.support.operating import World
+
+
+async def test_user_9_a_pinned_version_that_does_not_exist_is_in_the_table_and_in_the_condition(world: World) -> None:
+    kubectl = Kubectl(world.management_kubeconfig, world.namespace)
+    world.publish(world.stack.release("v2"), world.stack.files("v2", {}))
+    async with world.operator(source=LOOKING_OFTEN):
+        pinned = world.stack.manifest(world.namespace, "v9", autoSubscribe=True, channel="stable")
+        await world.create(pinned)
+        found = await world.says(Kind.CLUSTER_STACK, world.namespace, "Ready", "VersionsMissing")
+        await world.release_ready(world.stack.release("v2"))
+        stack = await world.until(
+            Kind.CLUSTER_STACK, world.namespace, lambda one: (one.get("status") or {}).get("usableVersions") == "v2"
+        )
+        table = await asyncio.to_thread(kubectl, "get", "clusterstacks")
+        waited = await asyncio.to_thread(
+            kubectl.tried, "wait", "--for=condition=Ready", "--timeout=1s", f"clusterstack/{world.namespace}"
+        )
+
+    assert f"release {world.stack.release('v9')} is not in " in found["message"]
+    assert condition_of(stack, "Ready")["status"] == "False"
+    header, row = table.splitlines()
+    assert row[header.index("REASON") :].startswith("VersionsMissing")
+    assert f"{world.stack.release('v9')} is not in" in row
+    assert waited.returncode != 0
