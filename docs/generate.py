@@ -17,8 +17,9 @@ from clusterstacks.api.crds import all_crds
 from clusterstacks.api.yaml import dump
 from clusterstacks.authoring.registry import RULES
 from clusterstacks.cli.main import csctl
+from clusterstacks.operator.go_flags import WITHOUT_MEANING
 from clusterstacks.operator.rights import RIGHTS, Scope, policy_rules
-from clusterstacks.operator.settings import DEPRECATED, option_parser
+from clusterstacks.operator.settings import option_parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,7 +115,7 @@ def _operator() -> Iterator[str]:
         yield f"| `{action.option_strings[0]}` | {_default(action.default)} | {_starred(action.help or '')}.{choices} |"
     yield "\nFlags of the Go operator that have no meaning here are accepted with a notice:\n"
     yield "| flag | instead |\n|---|---|"
-    yield from (f"| `--{name}` | {instead} |" for name, instead in DEPRECATED.items())
+    yield from (f"| `--{name}` | {instead} |" for name, instead in WITHOUT_MEANING.items())
     yield "\nThe process ends with status 0 after an orderly stop (SIGTERM, SIGINT) and 1 when a part of it ended.\n"
 
 

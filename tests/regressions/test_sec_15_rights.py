@@ -39,6 +39,7 @@ ELSEWHERE = {
     **{(CONTROL_PLANES, "*", verb): TEMPLATES_TOO for verb in ("list", "watch", "create", "patch", "delete")},
     **{("openstack.k-orc.cloud", "images", verb): TEMPLATES_TOO for verb in (*READ, "create", "patch", "delete")},
     **{("coordination.k8s.io", "leases", verb): "with leader election" for verb in ("get", "create", "patch")},
+    ("runtime.cluster.x-k8s.io", "extensionconfigs", "list"): "where Cluster API serves the kind",
     ("", "secrets", "patch"): "when the certificate of the webhooks is renewed",
 }
 """Rights that this story does not use, and when they are used."""
