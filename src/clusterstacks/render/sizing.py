@@ -15,7 +15,7 @@ ONE_WORKER_BELOW: Final = 512 * MIB
 40 MiB more while it renders a large chart."""
 
 LEAST: Final = 224 * MIB
-"""Least limit that is enough for the operator and one worker, by the same figures. The Go operator's chart sets 250Mi."""
+"""Least limit that is enough for the operator and one worker, by the same figures. The Go operator has 250Mi."""
 
 _OPERATOR: Final = 128 * MIB
 
