@@ -80,7 +80,6 @@ class ReleaseReconciler:
         if draft.deleting:
             self.facts.forget(draft.key)
             return await delete_release(draft, self.client, self.applier, self.events)
-        draft.drop(ReleaseCondition.ASSETS_CLIENT_AVAILABLE)  # left by the Go operator, nobody else would mend it
         with draft.blaming(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
             name = parse_release(draft.key.name)
         await hold(draft, RELEASE_FINALIZER, self.client)
@@ -88,6 +87,11 @@ class ReleaseReconciler:
         if changed is None:
             return None
         outcome = await self._advance(draft, name, changed)
+        # The Go operator's word for a source that answers, which scripts wait for.
+        if draft.holds(ReleaseCondition.DOWNLOADED):
+            draft.true(ReleaseCondition.ASSETS_CLIENT_AVAILABLE)
+        else:
+            draft.drop(ReleaseCondition.ASSETS_CLIENT_AVAILABLE)
         draft.status["ready"] = isinstance(outcome, Settled)
         return outcome
 
