@@ -136,7 +136,7 @@ def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
     """
     parser = _Parser(prog=NAME, description=__doc__.splitlines()[0], allow_abbrev=False)
     add = parser.add_argument
-    add("--version", action="version", version=f"{NAME} {version('cluster-stacks')}")
+    add("--version", action="version", version=f"{NAME} {version('cluster-stacks')}", help="print the version")
     add(
         "--kubeconfig",
         default="",
