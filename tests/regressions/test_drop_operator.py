@@ -121,6 +121,7 @@ async def test_drop_h2_what_the_go_operator_left_is_named_and_removed_on_demand(
         await eventually(lambda: logged(f"{EXTENSIONS[1]} {extension} ", "deleted (--take-over)"))
         await eventually(lambda: logged(f"delete validatingwebhookconfiguration {other}", "another namespace"))
     assert await there(world, WEBHOOKS, own, other) == [other]
+    await world.delete(go_webhooks(world, other, "cso-system"))
     assert await there(world, EXTENSIONS, extension) == []
 
 
