@@ -17,11 +17,12 @@ from clusterstacks.api.crds import all_crds
 from clusterstacks.api.yaml import dump
 from clusterstacks.authoring.registry import RULES
 from clusterstacks.cli.main import csctl
-from clusterstacks.operator.rights import RIGHTS, Scope, policy_rules
-from clusterstacks.operator.settings import DEPRECATED, option_parser
+from clusterstacks.operator.go_flags import WITHOUT_MEANING
+from clusterstacks.operator.rights import RIGHTS, TAKE_OVER_RIGHTS, Right, Scope, policy_rules
+from clusterstacks.operator.settings import option_parser
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 PAGES = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by docs/generate.py; edit the code and run `make docs`. -->\n"
@@ -114,7 +115,7 @@ def _operator() -> Iterator[str]:
         yield f"| `{action.option_strings[0]}` | {_default(action.default)} | {_starred(action.help or '')}.{choices} |"
     yield "\nFlags of the Go operator that have no meaning here are accepted with a notice:\n"
     yield "| flag | instead |\n|---|---|"
-    yield from (f"| `--{name}` | {instead} |" for name, instead in DEPRECATED.items())
+    yield from (f"| `--{name}` | {instead} |" for name, instead in WITHOUT_MEANING.items())
     yield "\nThe process ends with status 0 after an orderly stop (SIGTERM, SIGINT) and 1 when a part of it ended.\n"
 
 
@@ -128,24 +129,30 @@ def _default(value: object) -> str:
         return f"`{value[0]}:{value[1]}`"
     if value is True:
         return "`true`"
-    return f"`{value}`" if value not in ("", None, False) else ""
+    return f"`{value}`" if value not in ("", None, False, argparse.SUPPRESS) else ""
 
 
 def _rights() -> Iterator[str]:
     yield f"{NOTE}\n# Rights of cluster-stack-operator\n"
     yield RIGHTS_PREFACE
+    yield from _table(RIGHTS)
+    yield RIGHTS_NOTES
+    yield "Only to [replace the Go operator](../how-to/replace-the-go-operator.md) it needs more, once:\n"
+    yield from _table(TAKE_OVER_RIGHTS)
+    yield "\n## As manifests\n"
+    yield "```yaml"
+    yield "---\n".join(dump(one) for one in _roles()) + "```\n"
+
+
+def _table(rights: Iterable[Right]) -> Iterator[str]:
     yield "| group | resources | verbs | where | why |\n|---|---|---|---|---|"
-    for right in RIGHTS:
+    for right in rights:
         names = f" named {', '.join(f'`{name}`' for name in right.names)}" if right.names else ""
         resources = ", ".join(f"`{_cell(one)}`" for one in right.resources)
         yield (
             f"| {f'`{right.group}`' if right.group else 'core'} | {resources}{names} | {', '.join(right.verbs)} "
             f"| {right.scope.value} | {right.why} |"
         )
-    yield RIGHTS_NOTES
-    yield "## As manifests\n"
-    yield "```yaml"
-    yield "---\n".join(dump(one) for one in _roles()) + "```\n"
 
 
 def _roles() -> Iterator[dict[str, Any]]:

@@ -101,6 +101,7 @@ class ReleaseCondition(StrEnum):
 class AddonCondition(StrEnum):
     """Condition types of a ClusterAddon."""
 
+    RELEASE_DOWNLOADED = "ClusterStackReleaseDownloaded"
     CLUSTER_READY = "ClusterReady"
     CONFIG_VALIDATED = "ClusterAddonConfigValidated"
     HOOK_SERVER_READY = "HookServerReady"
@@ -125,6 +126,7 @@ class Reason(StrEnum):
     PROVIDER_TEMPLATE_NOT_FOUND = "ProviderTemplateNotFound"
     FAILED_TO_CREATE_OR_UPDATE = "FailedToCreateOrUpdate"
     RELEASE_NOT_DOWNLOADED_YET = "ReleaseAssetsNotDownloadedYet"
+    ASSETS_CLIENT_FAILED = "FailedCreateAssetsClient"
     ISSUE_WITH_RELEASE = "IssueWithReleaseAssets"
     PROCESS_ONGOING = "ProcessOngoing"
     OBJECTS_APPLYING_ONGOING = "ObjectsApplyingOngoing"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import socket
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -12,10 +11,12 @@ from uuid import uuid4
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.transport import Patience
+from clusterstacks.operator.go_flags import boolean
 from clusterstacks.runtime.elector import Elector
 from clusterstacks.runtime.leases import Terms
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable
 
     from clusterstacks.kube.connection import Connection
@@ -29,9 +30,6 @@ DEFAULT_NAMESPACE: Final = "kube-system"
 
 ELECTION_BUDGET: Final = 2
 """Requests at a time: a renewal, and one that was given up and is still being closed."""
-
-_TRUE = frozenset({"1", "t", "true"})
-_FALSE = frozenset({"0", "f", "false"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ def add_election_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--leader-elect",
-        type=_boolean,
+        type=boolean,
         nargs="?",
         const=True,
         default=True,
@@ -100,12 +98,3 @@ def election_settings(found: argparse.Namespace, own_namespace: str) -> Election
         return None
     namespace = found.leader_elect_namespace or own_namespace or DEFAULT_NAMESPACE
     return ElectionSettings(namespace, found.leader_elect_identity)
-
-
-def _boolean(text: str) -> bool:
-    """Read a flag as Go's flag package does."""
-    if text.lower() in _TRUE:
-        return True
-    if text.lower() in _FALSE:
-        return False
-    raise argparse.ArgumentTypeError(f"{text!r} is not true or false")

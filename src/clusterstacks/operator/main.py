@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import sys
+from dataclasses import replace
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 import uvloop
 
 from clusterstacks.domain.errors import ClusterStacksError
-from clusterstacks.operator.settings import Settings, parse_settings
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.errors import Forbidden
+from clusterstacks.kube.kubeconfig import named_connection
+from clusterstacks.kube.transport import Pool
+from clusterstacks.operator.go_flags import writable_directory
+from clusterstacks.operator.go_installation import own_pod, webhook_service
+from clusterstacks.operator.rights import TAKE_OVER_RIGHTS, Scope
+from clusterstacks.operator.settings import CACHE_DIR, Settings, parse_settings
 from clusterstacks.operator.wiring import Operator
 from clusterstacks.runtime.elector import LeaseLostError
 from clusterstacks.runtime.logs import configure_logging
 from clusterstacks.runtime.process import ServiceEndedError, run_until_signal
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import ObjectKey
 
 log = logging.getLogger(__name__)
 
 
 def main() -> None:
     """Entry point; exits with 0 after an orderly stop, 1 when something made it stop."""
-    settings = parse_settings(sys.argv[1:], os.environ)
+    settings = parse_settings(sys.argv[1:], os.environ, program=sys.argv[0])
     configure_logging(settings.log_level.upper())
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -39,6 +52,7 @@ def main() -> None:
 
 
 async def _serve(settings: Settings) -> None:
+    settings = await _fitted(settings)
     operator = Operator(settings, os.environ)
     log.info(
         "cluster-stack-operator %s starts on API server %s, with releases from %s",
@@ -52,6 +66,53 @@ async def _serve(settings: Settings) -> None:
         await run_until_signal(operator.services())
     finally:
         await operator.close()
+
+
+async def _fitted(settings: Settings) -> Settings:
+    """Find what the machine and an installation of the Go operator decide, where no flag does.
+
+    Raises:
+        SpecError: The kubeconfig is unusable.
+    """
+    if settings.cache_dir == CACHE_DIR:
+        settings = replace(settings, cache_dir=writable_directory(CACHE_DIR))
+        if settings.cache_dir != CACHE_DIR:
+            log.warning("%s cannot be written: releases are kept in %s", CACHE_DIR, settings.cache_dir)
+    named = settings.webhook_service is not None or settings.webhook_url
+    if settings.as_manager and settings.webhook_port and settings.operator_namespace and not named:
+        service = await _webhook_service(settings)
+        settings = replace(settings, webhook_service=service)
+    return settings
+
+
+async def _webhook_service(settings: Settings) -> ObjectKey | None:
+    """Find the Service of the Go operator's webhooks, in whose place ours are served."""
+    namespace, pod = settings.operator_namespace, own_pod(os.environ)
+    connection, _ = named_connection(os.environ, settings.kubeconfig)
+    pool = Pool()
+    client = Client(connection, pool)
+    try:
+        service = await webhook_service(client, namespace, pod, settings.webhook_port)
+    except Forbidden:
+        rules = " and ".join(json.dumps(right.rule()) for right in TAKE_OVER_RIGHTS if right.scope is Scope.OWN)
+        log.warning(
+            "The Service of the webhooks is not known: add the rules %s to a Role in namespace %s, or set "
+            "--webhook-service",
+            rules,
+            namespace,
+        )
+        return None
+    finally:
+        await client.close()
+        await pool.close()
+    if service is None:
+        log.warning(
+            "No Service of namespace %s leads from port 443 to port %s of pod %s: set --webhook-service",
+            namespace,
+            settings.webhook_port,
+            pod,
+        )
+    return service
 
 
 if __name__ == "__main__":

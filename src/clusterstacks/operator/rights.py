@@ -6,18 +6,28 @@ none beside them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+import json
+import logging
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from clusterstacks.admission.configuration import NAME as CONFIGURATION_NAME
 from clusterstacks.admission.keeping import SECRET_NAME
 from clusterstacks.api.names import CLUSTER_API_GROUP, GROUP
+from clusterstacks.api.reading import mapping, mappings
 from clusterstacks.domain.classobjects import IMAGE_KIND, TEMPLATE_GROUPS
+from clusterstacks.domain.errors import DependencyError
 from clusterstacks.operator.election import LEASE_NAME
+from clusterstacks.operator.go_installation import EXTENSIONS, WEBHOOKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from clusterstacks.kube.client import Client
+
+log = logging.getLogger(__name__)
 
 READ: Final = ("get", "list", "watch")
 ANY: Final = "*"
@@ -37,6 +47,13 @@ class Scope(StrEnum):
     OWN = "the operator's namespace"
 
 
+class Feature(StrEnum):
+    """What may be switched off."""
+
+    WEBHOOKS = "webhooks"
+    ELECTION = "leader election"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Right:
     """Verbs on resources of one group.
@@ -48,6 +65,7 @@ class Right:
         why: What the operator does with them.
         scope: Where.
         names: The only objects; empty for all.
+        only_with: What of the operator needs it; None where all of it does.
     """
 
     group: str
@@ -56,10 +74,16 @@ class Right:
     why: str
     scope: Scope = Scope.CLUSTER
     names: tuple[str, ...] = ()
+    only_with: Feature | None = None
 
     def covers(self, group: str, resource: str, verb: str) -> bool:
         """Tell whether a request is allowed by this right, wherever it is."""
         return group == self.group and verb in self.verbs and (ANY in self.resources or resource in self.resources)
+
+    def rule(self) -> dict[str, Any]:
+        """Return the rule of a Role or ClusterRole."""
+        rule = {"apiGroups": [self.group], "resources": [*self.resources], "verbs": [*self.verbs]}
+        return {**rule, "resourceNames": [*self.names]} if self.names else rule
 
 
 RIGHTS: Final = (
@@ -135,7 +159,21 @@ RIGHTS: Final = (
         resources=("validatingwebhookconfigurations",),
         verbs=("create", "patch"),
         names=(CONFIGURATION_NAME,),
+        only_with=Feature.WEBHOOKS,
         why="register the webhooks; with --namespace the name ends in -NAMESPACE; not needed without webhooks",
+    ),
+    Right(
+        group=WEBHOOKS[0],
+        resources=("validatingwebhookconfigurations",),
+        verbs=("list",),
+        why="find what the Go operator left",
+    ),
+    Right(group=EXTENSIONS[0], resources=("extensionconfigs",), verbs=("list",), why="find what the Go operator left"),
+    Right(
+        group="authorization.k8s.io",
+        resources=("selfsubjectrulesreviews",),
+        verbs=("create",),
+        why="report which of these rights are missing; Kubernetes' default role system:basic-user has it",
     ),
     Right(
         group="",
@@ -157,6 +195,7 @@ RIGHTS: Final = (
         verbs=("get", "patch"),
         scope=Scope.OWN,
         names=(SECRET_NAME,),
+        only_with=Feature.WEBHOOKS,
         why="keep the certificate of the webhooks; not needed without webhooks",
     ),
     Right(
@@ -164,6 +203,7 @@ RIGHTS: Final = (
         resources=("secrets",),
         verbs=("create",),
         scope=Scope.OWN,
+        only_with=Feature.WEBHOOKS,
         why="create that Secret; RBAC cannot name an object that is created",
     ),
     Right(
@@ -172,6 +212,7 @@ RIGHTS: Final = (
         verbs=("get", "patch"),
         scope=Scope.OWN,
         names=(LEASE_NAME,),
+        only_with=Feature.ELECTION,
         why="leader election; not needed with --leader-elect=false",
     ),
     Right(
@@ -179,17 +220,128 @@ RIGHTS: Final = (
         resources=("leases",),
         verbs=("create",),
         scope=Scope.OWN,
+        only_with=Feature.ELECTION,
         why="create that Lease; RBAC cannot name an object that is created",
     ),
 )
 
 
+TAKE_OVER_RIGHTS: Final = (
+    Right(
+        group=WEBHOOKS[0],
+        resources=("validatingwebhookconfigurations",),
+        verbs=("delete",),
+        why="--take-over deletes those of the Go operator",
+    ),
+    Right(
+        group=EXTENSIONS[0],
+        resources=("extensionconfigs",),
+        verbs=("delete",),
+        why="--take-over deletes those of the Go operator",
+    ),
+    Right(
+        group="",
+        resources=("pods",),
+        verbs=("get",),
+        scope=Scope.OWN,
+        why="started as /manager: read its own pod, to find the Service of the webhooks",
+    ),
+    Right(
+        group="",
+        resources=("services",),
+        verbs=("list",),
+        scope=Scope.OWN,
+        why="started as /manager: find the Service of the webhooks",
+    ),
+)
+"""Rights needed once, where the operator takes over an installation of the Go operator."""
+
+_CHECKED: Final = {
+    GROUP,
+    CLUSTER_API_GROUP,
+    "apiextensions.k8s.io",
+    WEBHOOKS[0],
+    "coordination.k8s.io",
+    "",
+}
+"""API groups whose rights every installation needs; those of providers depend on what the stacks use."""
+
+
 def policy_rules(*scopes: Scope) -> list[dict[str, Any]]:
-    """Give the rules of a Role or ClusterRole with the rights of these scopes."""
-    return list(_rules(right for right in RIGHTS if right.scope in scopes))
+    """Return the rules of a Role or ClusterRole with the rights of these scopes."""
+    return [right.rule() for right in RIGHTS if right.scope in scopes]
 
 
-def _rules(rights: Iterable[Right]) -> Iterable[dict[str, Any]]:
-    for right in rights:
-        rule = {"apiGroups": [right.group], "resources": [*right.resources], "verbs": [*right.verbs]}
-        yield {**rule, "resourceNames": [*right.names]} if right.names else rule
+def missing_rights(rules: Iterable[Mapping[str, Any]], features: Collection[Feature]) -> list[Right]:
+    """Return the rights that an account lacks.
+
+    Args:
+        rules: Of the account in the operator's namespace, as a SelfSubjectRulesReview lists them.
+        features: What of the operator is switched on.
+    """
+    needed = (
+        right
+        for right in RIGHTS
+        if right.group in _CHECKED
+        and right.scope in (Scope.CLUSTER, Scope.OWN)
+        and (right.only_with is None or right.only_with in features)
+    )
+    known = list(rules)
+    return [lacking for right in needed if (lacking := _lacking(right, known)) is not None]
+
+
+def _lacking(right: Right, rules: Iterable[Mapping[str, Any]]) -> Right | None:
+    def allowed(resource: str, verb: str) -> bool:
+        return any(
+            _holds(rule.get("apiGroups"), right.group)
+            and _holds(rule.get("resources"), resource)
+            and _holds(rule.get("verbs"), verb)
+            and (not rule.get("resourceNames") or (bool(right.names) and {*right.names} <= {*rule["resourceNames"]}))
+            for rule in rules
+        )
+
+    refused = [(resource, verb) for resource in right.resources for verb in right.verbs if not allowed(resource, verb)]
+    if not refused:
+        return None
+    resources = tuple(dict.fromkeys(resource for resource, _ in refused))
+    return replace(right, resources=resources, verbs=tuple(dict.fromkeys(verb for _, verb in refused)))
+
+
+def _holds(listed: Sequence[str] | None, wanted: str) -> bool:
+    return wanted in (listed or ()) or ANY in (listed or ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RightsCheck:
+    """Compares the rights of the operator's account with those that it needs, once at the start.
+
+    Args:
+        client: The management cluster.
+        namespace: The operator's own.
+        features: What of the operator is switched on.
+    """
+
+    client: Client
+    namespace: str
+    features: frozenset[Feature]
+
+    async def run(self) -> None:
+        """Log what is missing, then wait until cancelled."""
+        try:
+            resource = await self.client.resource("authorization.k8s.io", "SelfSubjectRulesReview")
+            review = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": {"namespace": self.namespace}}
+            status = mapping(await self.client.create(resource, review), "status")
+        except DependencyError as error:
+            log.info("The rights of the operator's account are not known: %s", error)
+        else:
+            # An authorizer that cannot list its rules makes the list incomplete.
+            if not status.get("incomplete"):
+                self._report(missing_rights(mappings(status, "resourceRules"), self.features))
+        await asyncio.Event().wait()
+
+    def _report(self, missing: Sequence[Right]) -> None:
+        for scope, role in ((Scope.CLUSTER, "its ClusterRole"), (Scope.OWN, f"a Role in namespace {self.namespace}")):
+            rules = [json.dumps(right.rule()) for right in missing if right.scope is scope]
+            if rules:
+                listed = "\n- ".join(rules)
+                log.warning("The operator's account lacks rights. Add these rules to %s:\n- %s", role, listed)

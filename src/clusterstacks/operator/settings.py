@@ -1,16 +1,13 @@
-"""The operator's command line.
-
-Flags of the Go operator keep their names. Where one has no meaning here it is accepted with a notice, so that an
-existing Deployment starts unchanged; none is accepted silently without effect (INCUMBENT D35).
-"""
+"""The operator's command line, which starts with the arguments of the Go operator as well."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 from urllib.parse import urlsplit
 
 from clusterstacks.api.source import DirectoryPlace, SourceSpec
@@ -21,22 +18,21 @@ from clusterstacks.domain.providerrefs import DEFAULT_KINDS, KindPattern
 from clusterstacks.fleet.sources.choosing import NOTHING_ALLOWED
 from clusterstacks.kube.kubeconfig import SERVICE_ACCOUNT, pod_namespace
 from clusterstacks.operator.election import ElectionSettings, add_election_options, election_settings
+from clusterstacks.operator.go_flags import RELEASE_DIR as GO_RELEASE_DIR
+from clusterstacks.operator.go_flags import add_go_flags, notices, started_as_manager, two_dashes
 from clusterstacks.operator.sources import add_source_options, read_text, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-DEPRECATED = {
-    "qps": "requests are bounded by the number of concurrent reconciles, not by a rate",
-    "burst": "requests are bounded by the number of concurrent reconciles, not by a rate",
-    "hook-port": "this version serves no runtime hooks",
-    "hook-cert-dir": "this version serves no runtime hooks",
-    "local": "use --source directory, which is the default",
-}
-"""Flags of the Go operator without a meaning here, and what to do instead."""
-
+LEVELS: Final = {"warn": "warning"}
+"""Other names of log levels, as zap has them."""
 
 OWN_DIRECTORY: Final = SourceSpec(directory=DirectoryPlace())
+
+NAME: Final = "cluster-stack-operator"
+RELEASE_DIR: Final = Path("/releases")
+CACHE_DIR: Final = Path("/var/cache/cluster-stacks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +45,8 @@ class Settings:
     allowed_sources: AllowedHosts = NOTHING_ALLOWED
     plain_http_credentials: AllowedHosts = NOTHING_ALLOWED
     chart_repositories: AllowedHosts = NOTHING_ALLOWED
-    release_dir: Path = Path("/releases")
-    cache_dir: Path = Path("/var/cache/cluster-stacks")
+    release_dir: Path = RELEASE_DIR
+    cache_dir: Path = CACHE_DIR
     namespace: str = ""
     operator_namespace: str = ""
     watch_filter: str = ""
@@ -64,6 +60,8 @@ class Settings:
     election: ElectionSettings | None = None
     workers: dict[str, int] = field(default_factory=dict)
     log_level: str = "info"
+    as_manager: bool = False
+    take_over: bool = False
     notices: tuple[str, ...] = ()
 
 
@@ -71,18 +69,21 @@ def parse_settings(
     arguments: Sequence[str],
     environ: Mapping[str, str] = MappingProxyType({}),
     service_account: Path = SERVICE_ACCOUNT,
+    program: str = NAME,
 ) -> Settings:
-    """Read the command line and the environment; exits with status 2 and a usage message when they are wrong.
+    """Read the command line and the environment; exits with status 2 and the reason when they are wrong.
 
     Args:
         arguments: The command line.
         environ: The environment.
         service_account: Directory where Kubernetes puts the service account of a pod.
+        program: Path by which the program was started; ``manager`` is the Go operator's.
     """
-    parser = option_parser()
-    found = parser.parse_args(arguments)
+    parser = option_parser(RELEASE_DIR if not started_as_manager(program) else GO_RELEASE_DIR)
+    found = parser.parse_args(two_dashes(arguments))
     try:
-        return _settings(found, environ, service_account)
+        settings = _settings(found, environ, service_account)
+        return replace(settings, as_manager=started_as_manager(program))
     except SpecError as error:
         parser.error(error.message)
 
@@ -114,31 +115,46 @@ def _settings(found: argparse.Namespace, environ: Mapping[str, str], service_acc
             "clusterstackrelease": found.clusterstackrelease_concurrency,
             "clusteraddon": found.clusteraddon_concurrency,
         },
-        log_level=found.log_level,
-        notices=tuple(
-            f"--{name} has no effect: {instead}"
-            for name, instead in DEPRECATED.items()
-            if getattr(found, name.replace("-", "_")) is not None
-        ),
+        log_level=LEVELS.get(found.log_level, found.log_level),
+        take_over=found.take_over,
+        notices=notices(found),
     )
 
 
-def option_parser() -> argparse.ArgumentParser:
-    """The options, also for the reference page that is generated from them."""
-    parser = argparse.ArgumentParser(prog="cluster-stack-operator", description=__doc__.splitlines()[0])
+class _Parser(argparse.ArgumentParser):
+    """Ends with the reason alone; the usage of all flags would push it off the screen."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message}; '{self.prog} --help' lists the flags\n")
+
+
+def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
+    """Return the options, also for the reference page that is generated from them.
+
+    Args:
+        release_dir: Default of ``--release-dir``.
+    """
+    parser = _Parser(prog=NAME, description=__doc__.splitlines()[0], allow_abbrev=False)
     add = parser.add_argument
+    add("--version", action="version", version=f"{NAME} {version('cluster-stacks')}", help="print the version")
     add(
         "--kubeconfig",
         default="",
         help="management cluster; default: KUBECONFIG, then the pod's service account, never ~/.kube/config",
     )
     add_source_options(parser)
-    add("--release-dir", type=Path, default=Path("/releases"), help="the directory that holds releases")
+    add(
+        "--release-dir",
+        type=Path,
+        default=release_dir,
+        help=f"the directory that holds releases; {GO_RELEASE_DIR} when started as /manager",
+    )
     add(
         "--cache-dir",
         type=Path,
-        default=Path("/var/cache/cluster-stacks"),
-        help="where verified copies of releases are kept; may be lost at any time",
+        default=CACHE_DIR,
+        help="where verified copies of releases are kept; may be lost at any time; where the default cannot be "
+        "written, a directory of temporary files",
     )
     add("--namespace", default="", help="watch only this namespace; default: all")
     add(
@@ -184,9 +200,15 @@ def option_parser() -> argparse.ArgumentParser:
     )
     add_election_options(parser)
     _add_concurrency(parser)
-    add("--log-level", choices=["debug", "info", "warning", "error"], default="info", help="least level logged")
-    for name in DEPRECATED:
-        add(f"--{name}", nargs="?", const="true", default=None, help=argparse.SUPPRESS)
+    levels = ["debug", "info", "warning", "warn", "error"]
+    add("--log-level", choices=levels, default="info", help="least level logged")
+    add(
+        "--take-over",
+        action="store_true",
+        help="delete the webhooks and the runtime extension that the Go operator left in the operator's own namespace; "
+        "without it a warning names them",
+    )
+    add_go_flags(parser)
     return parser
 
 

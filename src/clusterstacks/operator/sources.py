@@ -19,6 +19,7 @@ from clusterstacks.api.source import (
 )
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.sources import SourceAddress, SourceKind
+from clusterstacks.operator.go_flags import source_kind
 from clusterstacks.releases.oci.reference import SCHEME, Reference
 
 if TYPE_CHECKING:
@@ -42,8 +43,9 @@ def add_source_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--source",
         choices=[kind.value for kind in SourceKind],
-        default=SourceKind.DIRECTORY.value,
-        help="where releases come from, unless a ClusterStack says where",
+        default="",
+        help="where releases come from, unless a ClusterStack says where; default: github where GIT_ORG_NAME or "
+        "GIT_REPOSITORY_NAME is set, oci where OCI_REGISTRY or OCI_REPOSITORY is set, else directory",
     )
     add(
         "--source-location",
@@ -96,7 +98,7 @@ def source_of(found: argparse.Namespace, environ: Mapping[str, str]) -> SourceSp
     Raises:
         SettingInvalid: Names the flag or variable that is missing or wrong.
     """
-    kind = SourceKind(found.source)
+    kind = source_kind(found.source, local=found.local, environ=environ)
     if found.source_plain_http and kind is not SourceKind.OCI:
         raise SettingInvalid("--source-plain-http goes with --source oci only; an http source has it in its URL")
     SourceAddress(kind, found.source_location).interval(found.source_interval)  # only to refuse a wrong one

@@ -41,16 +41,20 @@ from clusterstacks.kube.kubeconfig import named_connection
 from clusterstacks.kube.transport import Pool
 from clusterstacks.operator.election import build_elector
 from clusterstacks.operator.enqueuing import Wakers
+from clusterstacks.operator.go_installation import GoLeftovers
 from clusterstacks.operator.informing import build_informers, keeps_remnants, sync_problem, trim_of
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.readiness import unready
+from clusterstacks.operator.rights import Feature, RightsCheck
 from clusterstacks.operator.supplying import Supplies
 from clusterstacks.operator.webhooks import Webhooks, webhook_namespace
-from clusterstacks.render.renderer import Renderer
+from clusterstacks.render.renderer import Limits, Renderer
+from clusterstacks.render.sizing import sizing
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.runtime.host import ReconcilerHost
 from clusterstacks.runtime.informer import Informer
+from clusterstacks.runtime.memory_limit import memory_limit
 from clusterstacks.runtime.metrics import Metrics
 from clusterstacks.runtime.probes import Probes
 from clusterstacks.runtime.unreadable import UnreadableObjects
@@ -111,7 +115,7 @@ class Operator:
         self._webhook_client = Client(connection, self._pool, user_agent=COMPONENT)
         self._events = EventRecorder(self._client, COMPONENT)
         self._unreadable = UnreadableObjects(self._events, self._metrics)
-        self._renderer = Renderer(on_failure=self._metrics.count_render_failure)
+        self._renderer = self._build_renderer()
         self._metrics.watch_renders(self._renderer.waiting, self._renderer.oldest_wait)
         self._probes.add_ready("render workers", self._renderer.problem)
         self._workloads = Workloads(self._client, self._pool, gate)
@@ -169,6 +173,13 @@ class Operator:
             self._unreadable.run if elector is None else elector.while_held(self._unreadable.run)
         )
         services["watchdog"] = Watchdog(self._metrics).run
+        settings = self._settings
+        leftovers = GoLeftovers(client=self._client, namespace=settings.operator_namespace, remove=settings.take_over)
+        services["leftovers"] = leftovers.run if elector is None else elector.while_held(leftovers.run)
+        if settings.operator_namespace:
+            services["rights"] = RightsCheck(
+                client=self._webhook_client, namespace=settings.operator_namespace, features=self._features()
+            ).run
         if elector is not None:
             # A replica that cannot read what it needs would only keep others from working.
             services["leader election"] = self._after_sync(elector.run)
@@ -198,6 +209,17 @@ class Operator:
             stack.push_async_callback(self._supplies.close)
             if self._webhooks is not None:
                 stack.push_async_callback(self._webhooks.close)
+
+    def _build_renderer(self) -> Renderer:
+        size = sizing(memory_limit())
+        if size.shortage:
+            log.warning("%s", size.shortage)
+        limits = Limits(memory_bytes=size.memory_bytes)
+        return Renderer(workers=size.workers, limits=limits, on_failure=self._metrics.count_render_failure)
+
+    def _features(self) -> frozenset[Feature]:
+        on = {Feature.WEBHOOKS: self._webhooks is not None, Feature.ELECTION: self._elector is not None}
+        return frozenset(feature for feature, switched in on.items() if switched)
 
     def _build_elector(self, connection: Connection) -> Elector | None:
         settings = self._settings.election

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.addonconfig import AddonConfig
     from clusterstacks.domain.compatibility import Compatibility
+    from clusterstacks.domain.errors import ClusterStacksError
     from clusterstacks.domain.hashes import Hashes
     from clusterstacks.domain.metadata import Metadata
     from clusterstacks.domain.names import ReleaseName
@@ -77,7 +78,9 @@ class Release:
         charts: Where packed charts are kept.
         class_digest: Of the files of the class chart, with what was added to it.
         vendored: The charts that others depend on and the release itself does not hold.
-        lacking: What is still missing, by chart: these cannot be rendered. The store gives out no such release.
+        lacking: What is still missing, by chart: these cannot be rendered.
+        incomplete: Why it is still missing; raised where a chart that lacks something is asked for. None where the
+            release was not tried to be completed, or nothing is missing.
         damaged: Called when a file turns out not to be what was verified.
         compatibility: compatibility.yaml; None makes the release a bundle, whose class, addons and exact Kubernetes
             version belong together.
@@ -92,6 +95,7 @@ class Release:
     class_digest: str = ""
     vendored: VendoredCharts = NOTHING_VENDORED
     lacking: Mapping[str, tuple[Requirement, ...]] = field(default_factory=dict)
+    incomplete: ClusterStacksError | None = None
     damaged: Callable[[], None] = _ignore
     compatibility: Compatibility | None = None
 
@@ -156,6 +160,7 @@ class Release:
         Raises:
             ReleaseBroken: The release has no such addon.
             ReleaseDamaged: The archive changed on disk.
+            SpecError, DependencyError: Charts that it depends on are missing, see ``incomplete``.
         """
         facts = self.facts.get(name)
         if facts is None:
@@ -163,7 +168,10 @@ class Release:
             raise ReleaseBroken(
                 self.name, addon_file(self.name, self.metadata), f"has no addon {name} (it has {there})"
             )
-        chart = self._packed(addon_label(name, staged=self.staged), name, facts.digest)
+        label = addon_label(name, staged=self.staged)
+        if self.incomplete is not None and label in self.lacking:
+            raise self.incomplete
+        chart = self._packed(label, name, facts.digest)
         return AddonChart(name, chart, facts.digest, facts.values_template, facts.values_name)
 
     def _packed(self, label: str, directory: str, digest: str) -> bytes:

@@ -23,7 +23,11 @@ from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.charts import ChartCache
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.dependencies.errors import ChartDependenciesMissing, ChartRepositoryRefused
+from clusterstacks.releases.dependencies.errors import (
+    CHART_ERRORS,
+    ChartDependenciesMissing,
+    ChartRepositoryRefused,
+)
 from clusterstacks.releases.errors import (
     DigestMismatch,
     ReleaseBroken,
@@ -33,6 +37,7 @@ from clusterstacks.releases.errors import (
 )
 from clusterstacks.releases.keeping import drop_kept, find_kept, keep
 from clusterstacks.releases.opening import open_release
+from clusterstacks.releases.release import CLASS_CHART
 from clusterstacks.releases.staging import Staging, discard, sweep
 
 if TYPE_CHECKING:
@@ -79,7 +84,7 @@ class ReleaseStore:
         self._swept = False
         self._sweeping = threading.Lock()
 
-    async def ensure(
+    async def ensure(  # noqa: PLR0913 - what is wanted, from where, and what is accepted
         self,
         name: ReleaseName,
         source: ReleaseSource,
@@ -88,6 +93,7 @@ class ReleaseStore:
         dependencies: ChartDependencies | None = None,
         pinned: Sequence[Resolved] = (),
         approve: Callable[[Release], Awaitable[None]] | None = None,
+        whole: bool = True,
     ) -> Release:
         """Return a release, from disk when ``digest`` names what is there, else from the source.
 
@@ -99,6 +105,8 @@ class ReleaseStore:
             pinned: The charts found before (:attr:`Release.dependencies`): exactly these are used again.
             approve: Called with a release that was not held completely, before anything is fetched on its behalf;
                 raises to refuse it.
+            whole: Refuse a release whose addons lack charts. Otherwise it is returned with
+                :attr:`Release.incomplete`, so that its class can be used.
 
         Raises:
             SpecError: The release is broken, ``digest`` is none, or (:class:`DigestMismatch`) the source has another
@@ -120,7 +128,12 @@ class ReleaseStore:
         if not release.lacking:
             return release
         work = partial(self._complete, release, dependencies, pins)
-        return await self._once((id(dependencies), name, release.digest, pins), work)
+        try:
+            return await self._once((id(dependencies), name, release.digest, pins), work)
+        except CHART_ERRORS as error:
+            if whole or CLASS_CHART in release.lacking:
+                raise
+            return replace(release, incomplete=error)
 
     async def open(self, name: ReleaseName, digest: str, pinned: Sequence[Resolved] = ()) -> Release | None:
         """Return a release that is on disk; None when it is not there, whole and unchanged. Asks no source.

@@ -6,12 +6,14 @@ CEL are loaded when first asked for, so a worker that only reads values stays sm
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
 import sys
 import traceback
 from collections import OrderedDict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from clusterstacks.domain.errors import ClusterStacksError
@@ -125,7 +127,7 @@ def main() -> None:
 
 
 def confine(memory_bytes: int) -> None:
-    """Bound the memory, write no core dumps, and leave Ctrl-C to the parent.
+    """Bound the memory, be the first to go where there is none left, write no core dumps, leave Ctrl-C to the parent.
 
     RLIMIT_DATA counts memory that can be written; of the address space Go and glibc reserve more than a gibibyte
     before they use any, so RLIMIT_AS only stops what that limit does not see.
@@ -133,6 +135,8 @@ def confine(memory_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes + RESERVED_BYTES, memory_bytes + RESERVED_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError):  # in a container without /proc the kernel chooses by size
+        Path("/proc/self/oom_score_adj").write_text("1000")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

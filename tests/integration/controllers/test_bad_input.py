@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +15,7 @@ import pytest
 from clusterstacks.api.names import Kind
 from clusterstacks.kube.errors import ApiError
 from clusterstacks.operator import wiring
-from clusterstacks.render.renderer import Limits, Renderer
+from clusterstacks.render.renderer import Limits
 from clusterstacks.runtime import host
 from tests.support.operating import condition_of, is_ready, is_unready
 from tests.support.stacks import INFRASTRUCTURE, config_map, stage, templates
@@ -38,7 +37,7 @@ LIMITS = Limits(deadline=timedelta(seconds=5), memory_bytes=400 * 1024**2)
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a render five seconds and little memory."""
-    monkeypatch.setattr(wiring, "Renderer", partial(Renderer, limits=LIMITS))
+    monkeypatch.setattr(wiring, "Limits", lambda **_: LIMITS)
     monkeypatch.setattr(host, "STOP_DEADLINE", timedelta(seconds=0.1))
 
 

@@ -6,6 +6,7 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
+from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import CHARTS_ANNOTATION, Kind
 from clusterstacks.domain.allowing import AllowedHosts
 from tests.support.chart_repository import chart_repository, packaged
@@ -25,7 +26,8 @@ def depending(world: World, url: str) -> dict[str, bytes]:
     chart = "apiVersion: v2\nname: cni\nversion: 1.0.0\n"
     needs = f"dependencies: [{{name: part, version: '^1.0.0', repository: '{url}'}}]\n"
     addon = templates(config_map(world.namespace, text="hello"), **{"Chart.yaml": chart + needs})
-    return world.stack.files("v1", {"cni": addon})
+    alone = templates(config_map(f"{world.namespace}-alone", text="hello"))
+    return world.stack.files("v1", {"alone": alone, "cni": addon})
 
 
 def resolved(manifest: Manifest) -> bool:
@@ -57,17 +59,26 @@ async def test_charts_are_resolved_once_and_pinned_past_a_lost_disk_and_a_move(w
             assert len(charts.asked) == asked
 
 
-async def test_charts_of_a_repository_that_is_not_allowed_are_named(world: World) -> None:
+async def test_drop_h4_only_an_addon_fails_whose_charts_may_not_be_fetched(world: World) -> None:
     name = world.stack.release("v1")
-    async with chart_repository() as charts, world.operator():
+    async with chart_repository() as charts:
         charts.add("part", "1.0.0")
         world.publish(name, depending(world, charts.url))
-        await world.create(world.stack.manifest(world.namespace, "v1"))
+        words = ["part", charts.url.removeprefix("http://"), "--chart-repositories"]
+        missing = "ChartDependenciesMissing"
+        async with world.operator():
+            await world.create(world.stack.manifest(world.namespace, "v1"))
+            await world.release_ready(name)
+            await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, CONDITION, missing, words=words)
 
-        host = charts.url.removeprefix("http://")
-        words = ["part", host, "--chart-repositories"]
-        await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, CONDITION, "ChartDependenciesMissing", words=words)
-        assert charts.asked == []
+            await world.cluster("one", name.class_name)
+            await world.says(Kind.CLUSTER_ADDON, addon_name("one"), "HelmChartFound", words=words)
+            assert await world.delivered(f"{world.namespace}-alone")
+            assert charts.asked == []
+
+        async with world.operator(chart_repositories=ALLOWED):
+            assert is_ready(await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, resolved))
+            await world.addons_ready("one", name.class_name)
 
 
 async def test_a_chart_repository_that_fails_is_said_and_heals(world: World) -> None:
@@ -78,7 +89,7 @@ async def test_a_chart_repository_that_fails_is_said_and_heals(world: World) -> 
 
         await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, CONDITION, words=["part"])
         charts.publish(packaged("part", "1.0.0"), "part", "1.0.0")
-        assert resolved(await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready, nudging=True))
+        assert is_ready(await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, resolved, nudging=True))
 
 
 async def test_a_release_that_holds_its_charts_has_no_such_condition(world: World) -> None:

@@ -20,7 +20,13 @@ GIT = {"GIT_PROVIDER": "github", "GIT_ORG_NAME": "team", "GIT_REPOSITORY_NAME": 
 @pytest.mark.parametrize(
     ("arguments", "environ", "address"),
     [
-        ([], OCI | GIT, SourceAddress(SourceKind.DIRECTORY, "")),
+        ([], {}, SourceAddress(SourceKind.DIRECTORY, "")),
+        ([], dict.fromkeys(OCI | GIT, ""), SourceAddress(SourceKind.DIRECTORY, "")),
+        ([], OCI | GIT, SourceAddress(SourceKind.GITHUB, "team/stacks")),
+        ([], OCI | {"GIT_PROVIDER": "github"}, SourceAddress(SourceKind.OCI, "registry.example.org/kaas/stacks")),
+        (["--source=directory"], OCI | GIT, SourceAddress(SourceKind.DIRECTORY, "")),
+        (["--local=true", "--source=oci"], OCI | GIT, SourceAddress(SourceKind.DIRECTORY, "")),
+        (["--local=false"], OCI, SourceAddress(SourceKind.OCI, "registry.example.org/kaas/stacks")),
         (["--source-location=team"], {}, SourceAddress(SourceKind.DIRECTORY, "team")),
         (["--source=oci"], OCI, SourceAddress(SourceKind.OCI, "registry.example.org/kaas/stacks")),
         (

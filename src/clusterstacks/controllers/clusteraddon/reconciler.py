@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusteraddon import Admitted, ClusterAddon, addon_name
@@ -53,6 +53,9 @@ PAUSED = "Paused"
 GATE_RETRY = timedelta(seconds=10)
 """How soon to look again at a control plane that is not there yet; as the Go operator."""
 
+REPORTED_WITHIN = timedelta(minutes=2)
+"""Age of a Cluster from which its kubeconfig and an answer of its API server are enough, as for the Go operator: some
+providers never report their control plane or infrastructure. Arbitrary."""
 
 log = logging.getLogger(__name__)
 
@@ -185,16 +188,31 @@ class AddonReconciler:
         if seen.release_missing:
             draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, seen.release_missing)
             return Waiting(Reason.CHART_MISSING, seen.release_missing, GATE_RETRY)
-        missing = _missing(seen.cluster)
-        if missing:
-            message = f"the {missing} of Cluster {seen.cluster.key} is not there yet"
-            draft.false(AddonCondition.CLUSTER_READY, Reason.CONTROL_PLANE_NOT_READY, message)
-            return Waiting(Reason.CONTROL_PLANE_NOT_READY, message, GATE_RETRY)
-        with draft.blaming(AddonCondition.CLUSTER_READY):
-            workload = await self.workloads.connect(seen.cluster.key)
+        connected = await self._connect(draft, seen)
+        if isinstance(connected, Waiting):
+            draft.false(AddonCondition.CLUSTER_READY, Reason.CONTROL_PLANE_NOT_READY, connected.message)
+            return connected
         draft.true(AddonCondition.CLUSTER_READY)
         draft.status["ready"] = False
-        return await self.rolling.roll(draft, seen, workload, recorded=recorded, inputs=inputs)
+        return await self.rolling.roll(draft, seen, connected, recorded=recorded, inputs=inputs)
+
+    async def _connect(self, draft: Draft, seen: Seen) -> Client | Waiting:
+        """Connect to the workload cluster once Cluster API reports it, or once it answers where nothing is reported."""
+        missing = _missing(seen.cluster)
+        message = f"the {missing} of Cluster {seen.cluster.key} is not there yet"
+        if missing and self._is_young(seen.cluster):
+            return Waiting(Reason.CONTROL_PLANE_NOT_READY, message, GATE_RETRY)
+        try:
+            with draft.blaming(AddonCondition.CLUSTER_READY):
+                return await self.workloads.connect(seen.cluster.key)
+        except DependencyError as error:
+            if not missing:
+                raise
+            return Waiting(Reason.CONTROL_PLANE_NOT_READY, f"{message}: {error.message}", GATE_RETRY)
+
+    def _is_young(self, cluster: ClusterView) -> bool:
+        created = text(cluster.raw, "metadata", "creationTimestamp")
+        return not created or self.clock.now() - datetime.fromisoformat(created) < REPORTED_WITHIN
 
     async def _admit(self, draft: Draft, addon: ClusterAddon, seen: Seen) -> None:
         """Decide whether the Cluster may have the addons, unless it was decided before of just these.

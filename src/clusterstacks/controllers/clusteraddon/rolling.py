@@ -125,10 +125,12 @@ class Rolling:
             draft.false(AddonCondition.CONFIG_VALIDATED, Reason.PARSING_CONFIG_FAILED, error.message, Severity.ERROR)
             raise
         except ClusterStacksError as error:
+            draft.false(AddonCondition.RELEASE_DOWNLOADED, Reason.ISSUE_WITH_RELEASE, error.message)
             draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, error.message)
             raise
         if obtained is None:
             return None
+        draft.true(AddonCondition.RELEASE_DOWNLOADED)
         if obtained.release.staged:
             draft.true(AddonCondition.CONFIG_VALIDATED)
         return obtained.release

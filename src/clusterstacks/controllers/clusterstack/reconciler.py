@@ -67,7 +67,6 @@ class StackReconciler:
         """Do what is next for one ClusterStack; None until its source was asked for the first time."""
         if draft.deleting:
             return Settled()  # its releases follow through their owner references
-        draft.drop(StackCondition.ASSETS_CLIENT_AVAILABLE)  # left by the Go operator, nobody else would mend it
         stack = ClusterStack.parse(draft.manifest)
         subscription = subscription_of(stack)
         listed = self._listed(draft, stack)
@@ -96,6 +95,7 @@ class StackReconciler:
                 terms = self.choice.terms(stack)
             if not stack.spec.auto_subscribe:
                 draft.drop(StackCondition.RELEASES_SYNCED)
+                draft.drop(StackCondition.ASSETS_CLIENT_AVAILABLE)
                 return _Listed(frozenset())
             listing = self.listings.follow(stack.key, terms)
             if not listing.is_read:
@@ -103,8 +103,10 @@ class StackReconciler:
             with draft.blaming(StackCondition.RELEASES_SYNCED, Reason.FAILED_TO_SYNC):
                 names = listing.names()
         except ClusterStacksError as error:
+            draft.false(StackCondition.ASSETS_CLIENT_AVAILABLE, Reason.ASSETS_CLIENT_FAILED, error.message)
             return _Listed(None, error)
         draft.true(StackCondition.RELEASES_SYNCED)
+        draft.true(StackCondition.ASSETS_CLIENT_AVAILABLE)
         return _Listed(names)
 
     def _classes_in_use(self, namespace: str) -> list[str]:

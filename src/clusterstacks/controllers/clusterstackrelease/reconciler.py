@@ -14,7 +14,6 @@ from clusterstacks.controllers.clusterstackrelease.deletion import delete_releas
 from clusterstacks.controllers.clusterstackrelease.objects import apply_class_chart
 from clusterstacks.controllers.clusterstackrelease.vigilance import moved, unclear, unsigned
 from clusterstacks.controllers.finalizers import hold
-from clusterstacks.controllers.sources.charts import concerns_charts
 from clusterstacks.controllers.sources.pins import Pins
 from clusterstacks.controllers.sources.verifying import Unsigned
 from clusterstacks.domain.conditions import Severity
@@ -22,6 +21,7 @@ from clusterstacks.domain.errors import ClusterStacksError, DependencyError, Spe
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.objects import split_api_version
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
+from clusterstacks.releases.dependencies.errors import CHART_ERRORS
 from clusterstacks.releases.errors import DigestMismatch
 from clusterstacks.releases.signing.errors import SignaturesUnclear
 
@@ -62,7 +62,7 @@ class ReleaseReconciler:
 
     A release whose objects are all applied is not opened again, so a restart downloads and renders nothing (D56); only
     provider and class are looked at, and ``ready`` follows them both ways (D19). The one exception is a release whose
-    facts the status does not hold.
+    facts the status does not hold, or whose addons lack charts that they depend on.
     """
 
     client: Client
@@ -80,7 +80,6 @@ class ReleaseReconciler:
         if draft.deleting:
             self.facts.forget(draft.key)
             return await delete_release(draft, self.client, self.applier, self.events)
-        draft.drop(ReleaseCondition.ASSETS_CLIENT_AVAILABLE)  # left by the Go operator, nobody else would mend it
         with draft.blaming(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
             name = parse_release(draft.key.name)
         await hold(draft, RELEASE_FINALIZER, self.client)
@@ -88,6 +87,11 @@ class ReleaseReconciler:
         if changed is None:
             return None
         outcome = await self._advance(draft, name, changed)
+        # The Go operator's word for a source that answers, which scripts wait for.
+        if draft.holds(ReleaseCondition.DOWNLOADED):
+            draft.true(ReleaseCondition.ASSETS_CLIENT_AVAILABLE)
+        else:
+            draft.drop(ReleaseCondition.ASSETS_CLIENT_AVAILABLE)
         draft.status["ready"] = isinstance(outcome, Settled)
         return outcome
 
@@ -100,7 +104,9 @@ class ReleaseReconciler:
             self.class_objects.repaired(draft.key)
             message = f"{_named(changed)}; to be applied again"
             draft.false(ReleaseCondition.CHART_APPLIED, Reason.CLASS_OBJECTS_CHANGED, message)
-        if not (draft.holds(ReleaseCondition.CHART_APPLIED) and draft.annotation(DIGEST_ANNOTATION)):
+        unresolved = draft.condition(ReleaseCondition.DEPENDENCIES_RESOLVED)
+        whole = unresolved is None or unresolved.status == "True"
+        if not (whole and draft.holds(ReleaseCondition.CHART_APPLIED) and draft.annotation(DIGEST_ANNOTATION)):
             release = await self._open(draft, name)
             if release is None:
                 return Waiting(Reason.RELEASE_NOT_DOWNLOADED_YET, f"release {name} is being downloaded", None)
@@ -147,12 +153,17 @@ class ReleaseReconciler:
             draft.false(ReleaseCondition.DOWNLOADED, Reason.RELEASE_NOT_DOWNLOADED_YET, message, Severity.INFO)
             return None
         release = obtained.release
-        if Pins.of(draft.manifest) != Pins.holding(release):
-            await self._pin(draft, Pins.holding(release))
+        pins = Pins.holding(release)
+        if release.incomplete is not None:
+            pins = Pins(release.digest, Pins.of(draft.manifest).charts)
+        if Pins.of(draft.manifest) != pins:
+            await self._pin(draft, pins)
         if obtained.fresh:
             self.vigilance.seen(draft, origin, obtained.verdict)
         draft.true(ReleaseCondition.DOWNLOADED)
-        if release.dependencies:
+        if release.incomplete is not None:
+            draft.false(ReleaseCondition.DEPENDENCIES_RESOLVED, release.incomplete.code, release.incomplete.message)
+        elif release.dependencies:
             draft.true(ReleaseCondition.DEPENDENCIES_RESOLVED)
         else:
             draft.drop(ReleaseCondition.DEPENDENCIES_RESOLVED)
@@ -181,7 +192,7 @@ class ReleaseReconciler:
             unsigned(draft, error.message, required=True)
         elif isinstance(error, SignaturesUnclear):
             unclear(draft, error)
-        elif concerns_charts(error):
+        elif isinstance(error, CHART_ERRORS):
             draft.false(ReleaseCondition.DEPENDENCIES_RESOLVED, error.code, error.message)
 
     async def _pin(self, draft: Draft, pins: Pins) -> None:

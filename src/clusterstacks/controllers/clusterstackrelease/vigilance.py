@@ -37,9 +37,15 @@ SOON = timedelta(minutes=1)
 """How soon to look again for a release that only waits for its signatures. Arbitrary."""
 
 ADVISORY = frozenset(
-    {ReleaseCondition.SOURCE_UNCHANGED, ReleaseCondition.SIGNATURE_VERIFIED, ReleaseCondition.FACTS_KEPT}
+    {
+        ReleaseCondition.SOURCE_UNCHANGED,
+        ReleaseCondition.SIGNATURE_VERIFIED,
+        ReleaseCondition.FACTS_KEPT,
+        ReleaseCondition.DEPENDENCIES_RESOLVED,
+    }
 )
-"""Conditions about the source and about what admission knows: they do not count for Ready."""
+"""Conditions about the source, about what admission knows, and about addons: they do not count for Ready, which says
+that Clusters can use the class."""
 
 _chance = SystemRandom()
 log = logging.getLogger(__name__)

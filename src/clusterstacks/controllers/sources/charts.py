@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from clusterstacks.domain.errors import ClusterStacksError, DependencyError
-from clusterstacks.releases.dependencies.errors import (
-    ChartBroken,
-    ChartDependenciesMissing,
-    ChartDigestMismatch,
-    ChartNotFound,
-)
+from clusterstacks.domain.errors import DependencyError
+from clusterstacks.releases.dependencies.errors import ChartsUnavailable
 from clusterstacks.releases.dependencies.vendoring import ChartDependencies
 
 if TYPE_CHECKING:
@@ -18,16 +13,6 @@ if TYPE_CHECKING:
 
     from clusterstacks.releases.dependencies.vendoring import Vendored
     from clusterstacks.releases.vendored import Resolved
-
-
-class ChartsUnavailable(DependencyError):
-    """Charts cannot be had now."""
-
-    def __init__(self, cause: DependencyError) -> None:
-        super().__init__(cause.code, f"charts that the release depends on: {cause.message}")
-
-
-_TROUBLES: Final = (ChartBroken, ChartDependenciesMissing, ChartDigestMismatch, ChartNotFound, ChartsUnavailable)
 
 
 class RepositoryCharts(ChartDependencies):
@@ -50,8 +35,3 @@ class RepositoryCharts(ChartDependencies):
             return await super().vendor_all(charts, pinned, tree=tree)
         except DependencyError as error:
             raise ChartsUnavailable(error) from error
-
-
-def concerns_charts(error: ClusterStacksError) -> bool:
-    """Whether it is not the release that is at fault, but the charts it depends on."""
-    return isinstance(error, _TROUBLES)

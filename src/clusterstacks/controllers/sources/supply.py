@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.controllers.sources.charts import concerns_charts
 from clusterstacks.controllers.sources.pins import Pins, signers_of
 from clusterstacks.controllers.sources.verifying import Unsigned, Verdict, judge, trusted_keys, uncovered
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.fleet.owners import leading_stack
+from clusterstacks.releases.dependencies.errors import CHART_ERRORS
 from clusterstacks.releases.errors import DigestMismatch, ReleaseBroken, ReleaseNotFound, SourceUnavailable
 from clusterstacks.releases.evidence import Evidence
 
@@ -202,6 +202,7 @@ class Supply:
                 dependencies=self.charts,
                 pinned=pins.charts,
                 approve=approve,
+                whole=False,
             )
         except Unsigned:
             raise
@@ -210,7 +211,7 @@ class Supply:
                 raise
             raise SourceUnavailable(live.address, f"release {name} was changed while it was read") from None
         except SpecError as error:
-            if not concerns_charts(error):
+            if not isinstance(error, CHART_ERRORS):
                 self._broken[key] = (stated, error)
             raise
 

@@ -9,12 +9,13 @@
     ├── ChartDigestMismatch       a chart changed under its version
     └── ChartBroken               an archive is not the chart it should be
     DependencyError
-    └── ChartNotFound             the repository has no such chart (yet)
+    ├── ChartNotFound             the repository has no such chart (yet)
+    └── ChartsUnavailable         a repository cannot be used now
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.domain.errors import DependencyError, SpecError
 
@@ -89,3 +90,14 @@ class ChartNotFound(DependencyError):
         super().__init__(
             "ChartNotFound", f"{requirement} is not in {repository} ({problem}): publish it there or correct the chart"
         )
+
+
+class ChartsUnavailable(DependencyError):
+    """Charts that a release depends on cannot be had now."""
+
+    def __init__(self, cause: DependencyError) -> None:
+        super().__init__(cause.code, f"charts that the release depends on: {cause.message}")
+
+
+CHART_ERRORS: Final = (ChartBroken, ChartDependenciesMissing, ChartDigestMismatch, ChartNotFound, ChartsUnavailable)
+"""Not the release is at fault, but the charts that its charts depend on."""

@@ -1,0 +1,75 @@
+"""Conditions that scripts of the Go operator's users wait for, and the moment at which its addons begin."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.clusteraddon import addon_name
+from clusterstacks.api.names import Kind
+from clusterstacks.controllers.clusteraddon import reconciler
+from tests.support.operating import condition_of
+from tests.support.stacks import config_map, templates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+    from clusterstacks.domain.objects import Manifest
+    from tests.support.operating import World
+
+
+async def test_drop_m4_conditions_of_the_go_operator_become_true(world: World) -> None:
+    name = world.stack.release("v1")
+    world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
+
+    def says(condition: str) -> Callable[[Manifest], bool]:
+        def true(manifest: Manifest) -> bool:
+            return condition_of(manifest, condition).get("status") == "True"
+
+        return true
+
+    async with world.operator():
+        manifest = world.stack.manifest(world.namespace, "v1")
+        manifest["spec"]["autoSubscribe"] = True
+        stack = await world.create(manifest)
+        await world.until(Kind.CLUSTER_STACK, stack["metadata"]["name"], says("AssetsClientAPIAvailable"))
+        await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, says("AssetsClientAPIAvailable"))
+        await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, says("ClusterStackReleaseDownloaded"))
+        await world.cluster("one", name.class_name)
+        await world.until(Kind.CLUSTER_ADDON, addon_name("one"), says("ClusterStackReleaseDownloaded"))
+        await world.addons_ready("one", name.class_name)
+
+
+async def test_drop_m5_a_cluster_whose_provider_reports_nothing_gets_its_addons(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = world.stack.release("v1")
+    world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
+    await world.create(world.stack.manifest(world.namespace, "v1"))
+    async with world.operator():
+        cluster = await world.cluster("one", name.class_name, ready=False)
+        await world.says(Kind.CLUSTER_ADDON, addon_name("one"), "ClusterReady", words=["the control plane of Cluster"])
+
+        monkeypatch.setattr(reconciler, "REPORTED_WITHIN", timedelta())
+        await world.nudge(cluster)
+        await world.addons_ready("one", name.class_name)
+
+
+async def test_drop_m5_a_cluster_that_does_not_answer_is_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconciler, "REPORTED_WITHIN", timedelta())
+    name = world.stack.release("v1")
+    world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
+    await world.create(world.stack.manifest(world.namespace, "v1"))
+    async with world.operator():
+        cluster = await world.cluster("one", name.class_name, ready=False)
+        secret = await world.find("Secret", "one-kubeconfig")
+        assert secret is not None
+        await world.delete({"apiVersion": "v1", "kind": "Secret", **secret})
+        await world.nudge(cluster)
+
+        words = ["the control plane of Cluster", f"Secret {world.namespace}/one-kubeconfig does not exist yet"]
+        await world.says(Kind.CLUSTER_ADDON, addon_name("one"), "ClusterReady", words=words)

@@ -1,0 +1,57 @@
+"""Rights that the operator's account lacks are found in what the API server lists of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clusterstacks.operator.rights import RIGHTS, Feature, Scope, missing_rights, policy_rules
+
+EVERYTHING = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
+DOCUMENTED = policy_rules(Scope.CLUSTER, Scope.OWN)
+ALL = frozenset(Feature)
+
+
+def rule(group: str, *resources: str, verbs: list[str], **names: list[str]) -> dict[str, Any]:
+    return {"apiGroups": [group], "resources": [*resources], "verbs": verbs, **names}
+
+
+@pytest.mark.parametrize("rules", [[EVERYTHING], DOCUMENTED])
+def test_nothing_is_missing_where_the_documented_rights_are_given(rules: list[dict[str, Any]]) -> None:
+    assert missing_rights(rules, ALL) == []
+
+
+@pytest.mark.parametrize("number", range(len(DOCUMENTED)))
+def test_a_rule_that_is_left_out_is_missing_unless_it_depends_on_the_stacks(number: int) -> None:
+    left_out = DOCUMENTED[number]
+    missing = [right.rule() for right in missing_rights([*DOCUMENTED[:number], *DOCUMENTED[number + 1 :]], ALL)]
+
+    of_providers = left_out["apiGroups"][0].endswith((".cluster.x-k8s.io", ".clusterstack.x-k8s.io", "k-orc.cloud"))
+    listed = left_out["resources"] == ["extensionconfigs"] or left_out["apiGroups"] == ["authorization.k8s.io"]
+    assert missing == ([] if of_providers or listed else [left_out])
+
+
+def test_what_is_switched_off_needs_no_rights() -> None:
+    plain = [right.rule() for right in RIGHTS if right.only_with is None]
+
+    assert missing_rights(plain, frozenset()) == []
+    assert {right.only_with for right in missing_rights(plain, ALL)} == ALL
+
+
+def test_a_right_on_other_objects_does_not_count() -> None:
+    others = [one for one in DOCUMENTED if one["resources"] != ["leases"]]
+    lease = rule("coordination.k8s.io", "leases", verbs=["get", "patch", "create"], resourceNames=["another"])
+
+    missing = missing_rights([*others, lease], ALL)
+
+    assert {verb for right in missing for verb in right.verbs} == {"get", "patch", "create"}
+
+
+def test_only_the_verbs_that_are_missing_are_named() -> None:
+    others = [one for one in DOCUMENTED if one["resources"] != ["clusterclasses"]]
+    reading = rule("cluster.x-k8s.io", "clusterclasses", verbs=["get", "list", "watch"])
+
+    (missing,) = missing_rights([*others, reading], ALL)
+
+    assert missing.verbs == ("create", "patch", "delete")
