@@ -16,10 +16,13 @@ from clusterstacks.domain.admission.ranged import Before, Setup
 from clusterstacks.domain.decoupling import (
     ADDON_ANNOTATION,
     MOST_RELEASES,
+    NO_RELEASE,
     RELEASE_ANNOTATION,
     AddonReleaseRefused,
     read_wishes,
+    without_effect,
 )
+from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class
 from clusterstacks.domain.planning.facts import Judges, looks_at_circumstances
 from clusterstacks.domain.planning.world import Candidate
@@ -95,6 +98,26 @@ async def weigh(review: Review, known: Knowledge) -> tuple[Decision, Case | None
     if offer.candidates[new.release].is_bundle:
         return Decision(_of_bundle(new, old, offer)), None
     return _of_ranges(new, old, offer, known)
+
+
+async def annotation_warnings(review: Review, offers: Offers) -> tuple[str, ...]:
+    """Warn of the annotations about addons that a write adds or changes and that have no effect."""
+    new = _asked(review.new)
+    if new is None or review.operation is Operation.DELETE:
+        return ()
+    before = cluster_view(review.old).annotations if review.old else {}
+    fresh = {key: value for key, value in new.view.annotations.items() if before.get(key) != value}
+    unread = without_effect(fresh, ())
+    if not unread and NO_RELEASE not in fresh.values():
+        return ()
+    try:
+        offer = await offers.offer(new.view.class_namespace, new.release, _named(new) - {new.release})
+    except ClusterStacksError:
+        return tuple(unread)
+    known = offer.candidates if offer is not None else {}
+    stated = [known[release].compatibility for release in _named(new) if release in known]
+    addons = {addon for one in stated if one is not None for addon in one.addons()}
+    return tuple(without_effect(fresh, {*addons, *offers.delivered(new.view.key)}))
 
 
 async def _not_offered(
