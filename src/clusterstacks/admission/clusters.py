@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from clusterstacks.admission.weighing import Knowledge, weigh, annotation_warnings
+from clusterstacks.admission.weighing import Knowledge, annotation_warnings, weigh
 
 if TYPE_CHECKING:
     from clusterstacks.admission.advice import Adviser
