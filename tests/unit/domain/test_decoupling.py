@@ -114,7 +114,7 @@ def test_annotations_without_effect_are_found_within_a_bound() -> None:
     annotations = {f"{KEY}s.{number:04}".ljust(80, "x"): "" for number in range(3000)}
     addons = [f"addon-{number:04}".ljust(63, "x") for number in range(1000)]
 
-    with no_stall(0.2):
+    with no_stall():
         without_effect(annotations, addons)
 
 
