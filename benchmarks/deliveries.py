@@ -57,7 +57,7 @@ class Meter:
     def __init__(self) -> None:
         self.answers = 0
 
-    def count(self, _method: str, _code: int) -> None:
+    def count(self, _target: str, _method: str, _code: int) -> None:
         self.answers += 1
 
     async def of(self, work: Awaitable[object]) -> Cost:

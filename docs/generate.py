@@ -1,7 +1,7 @@
 """Write the reference pages that follow from the code: ``make docs``. A test fails when they are behind.
 
 Custom resources come from their definitions, the operator's flags from its parser, csctl's verbs from click, the rules
-of lint from their list.
+of lint from their list, the metrics from their registry.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from clusterstacks.cli.main import csctl
 from clusterstacks.operator.go_flags import WITHOUT_MEANING
 from clusterstacks.operator.rights import RIGHTS, TAKE_OVER_RIGHTS, Right, Scope, policy_rules
 from clusterstacks.operator.settings import option_parser
+from clusterstacks.runtime.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -58,6 +59,7 @@ def pages() -> dict[str, str]:
         "operator.md": "\n".join(_operator()),
         "csctl.md": "\n".join(_csctl()),
         "rights.md": "\n".join(_rights()),
+        "metrics.md": "\n".join(_metrics()),
         "lint-rules.md": "\n".join(_lint_rules()),
     }
 
@@ -103,6 +105,24 @@ def _described(schema: dict[str, Any]) -> str:
     if "pattern" in schema:
         text += f" Form `{_cell(schema['pattern'])}`."
     return text
+
+
+def _metrics() -> Iterator[str]:
+    yield f"{NOTE}\n# Metrics\n"
+    yield "Served by the operator at `--metrics-bind-address`, path `/metrics`. No metric has a label per object."
+    yield "What to watch, and examples of alerts: [run the operator](../how-to/run-the-operator.md#watch-it).\n"
+    yield "| metric | type | labels | meaning |\n|---|---|---|---|"
+    registry = Metrics().registry
+    for collector in registry._collector_to_names:  # noqa: SLF001 - the registry has no public way to list labels
+        labels = getattr(collector, "_labelnames", None)
+        if labels is None:
+            continue  # the process metrics of the client library
+        for metric in collector.collect():
+            name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+            shown = ", ".join(f"`{label}`" for label in labels)
+            yield f"| `{name}` | {metric.type} | {shown} | {_plain(metric.documentation)} |"
+    yield "\nA histogram has the series `_bucket`, `_sum` and `_count`. The metrics `process_*` are those of the"
+    yield "Prometheus client library: memory, CPU time, open files, start time.\n"
 
 
 def _operator() -> Iterator[str]:

@@ -56,6 +56,7 @@ PATTERNS = {
     "domain/versions.py": "MAX_CHARACTERS",
     "fleet/sources/choosing.py": URL,
     "kube/decoding.py": "an answer of an API server: kube.bounds; possessive, so linear",
+    "kube/redaction.py": "a failure answer: kube.transport.MAX_FAILURE_BYTES; bounded repetitions at its beginning",
     "kube/status.py": "a failure answer: kube.transport.MAX_FAILURE_BYTES",
     "releases/building/settings.py": AUTHOR,
     "releases/building/sourcetree.py": AUTHOR,
@@ -78,6 +79,7 @@ PATTERNS = {
     "releases/signing/statement.py": "a digest; a pattern of 64 characters",
     "releases/store.py": "a digest or file name; patterns of 71 characters",
     "releases/vendored.py": OBJECT,
+    "render/cel.py": "an expression: render.renderer.MAX_EXPRESSION; in a worker with a deadline",
     "render/gotemplate.py": "a message of Helm, in a worker with a deadline",
     "render/templatesyntax.py": "a file of a release, in a worker with a deadline",
 }

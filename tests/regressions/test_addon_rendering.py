@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api.names import Kind
-from tests.support.operating import is_unready
+from tests.support.operating import bugs, is_unready
 from tests.support.stacks import config_map, stage, templates
 
 if TYPE_CHECKING:
@@ -115,3 +115,18 @@ async def test_d34_an_overwrite_that_is_a_list_is_named(world: World) -> None:
 
         assert "overwrite.yaml" in found["message"]
         assert "addon cni" in found["message"]
+
+
+async def test_an_addon_that_renders_nothing_is_delivered_at_the_first_attempt(world: World) -> None:
+    """Every template may be switched off by a value."""
+    name = world.stack.release("v1")
+    chart = {"templates/all.yaml": "{{ if .Values.enabled }}a: 1{{ end }}", "values.yaml": "enabled: false\n"}
+    world.publish(name, world.stack.files("v1", {"csi": chart}))
+    async with world.operator() as operator:
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+        await world.release_ready(name)
+        await world.cluster("one", name.class_name)
+        addon = await world.addons_ready("one", name.class_name)
+
+        assert addon["status"]["addons"] == [{"name": "csi", "release": name.release, "objects": 0}]
+        assert not bugs(operator)

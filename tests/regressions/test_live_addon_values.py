@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.names import Kind
+from tests.support.guarding import guarded, ranged
+from tests.support.kubectl import Kubectl
 from tests.support.operating import condition_of, is_ready
 from tests.support.stacks import config_map, templates
 
@@ -57,3 +60,20 @@ async def test_live_m4_a_misspelt_addon_or_annotation_is_reported_and_the_rest_d
 
         await world.until(Kind.CLUSTER_ADDON, ADDON, corrected)
         assert (await world.delivered(word) or {})["data"]["low"] == "5"
+
+
+async def test_live_m4_kubectl_shows_a_warning_about_a_misspelt_annotation(world: World) -> None:
+    async with guarded(world):
+        name, files = ranged(world.stack, "v1", "v1.35.4", ">=1.34 <1.37", cilium=("1.17.2", ">=1.30 <1.36"))
+        world.publish(name, files)
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+        await world.release_ready(name)
+        await world.cluster("one", name.class_name)
+        kubectl = Kubectl(world.management_kubeconfig, world.namespace)
+        key = "clusterstack.x-k8s.io/addons.cillium"
+
+        done = await asyncio.to_thread(kubectl.tried, "annotate", "cluster", "one", f"{key}={name}")
+
+        assert done.returncode == 0
+        advice = "write clusterstack.x-k8s.io/addon.cilium; the addons are cilium"
+        assert f"Warning: annotation {key} is not read: {advice}\n" in done.stderr

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
+import time
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_CLASS_KIND, Kind
 from tests.support.operating import condition_of, is_ready
 from tests.support.stacks import INFRASTRUCTURE
 from tests.support.waiting import eventually
+from tests.support.writes import writes
 
 if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
+    from clusterstacks.kube.client import Client
     from tests.support.operating import World
 
 GROUP = INFRASTRUCTURE.partition("/")[0]
@@ -23,6 +28,30 @@ def cluster_class(world: World) -> Manifest:
     reference = {**manifest["spec"]["infrastructure"]["templateRef"], "apiVersion": INFRASTRUCTURE}
     variables = [{"name": "environment", "required": False}]
     return {**manifest, "spec": {"infrastructure": {"templateRef": reference}, "variables": variables}}
+
+
+class Rival:
+    """Another writer that changes a template again and again."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._written = 0
+
+    async def run(self, name: str, namespace: str) -> None:
+        resource = await self._client.resource(GROUP, TEMPLATE)
+        while True:
+            patch = {"spec": {"template": {"spec": {"size": 2 + self._written % 8}}}}
+            await self._client.merge_patch(resource, name, patch, namespace, manager="rival")
+            self._written += 1
+            await asyncio.sleep(0.05)
+
+    async def writes_more(self, number: int) -> None:
+        wanted = self._written + number
+
+        async def written() -> bool:
+            return self._written >= wanted
+
+        await eventually(written, seconds=20, about="changes of the rival")
 
 
 async def ready_release(world: World) -> ReleaseName:
@@ -72,6 +101,33 @@ async def test_live_h3_a_changed_template_is_restored(world: World) -> None:
             return True
 
         await eventually(look, seconds=10, about="the template as it was")
+
+
+async def test_live_h3_a_writer_that_always_changes_a_template_back_is_named_and_not_fought_in_a_loop(
+    world: World,
+) -> None:
+    async with world.operator() as operator:
+        name = await ready_release(world)
+        began, before = time.monotonic(), await writes(world.client)
+        rival = Rival(world.client)
+        fight = asyncio.create_task(rival.run(name.class_name, world.namespace))
+        words = [f"{TEMPLATE}.{GROUP} {world.namespace}/{name.class_name} was changed", "field manager 'rival'"]
+        words.append("another writer changes objects of this class")
+        found = await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, "Ready", "ClassObjectsChanged", words=words)
+        release = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
+        await rival.writes_more(20)
+        await world.look_again(operator, "clusterstackrelease", release)
+        after, events = await writes(world.client), await world.events(release)
+        took = time.monotonic() - began
+        fight.cancel()
+        await asyncio.gather(fight, return_exceptions=True)
+
+    # Two repairs at once, then after 10 s, 20 s, 40 s and so on; the first request of each shows who has the field.
+    repairs = (after - before)["APPLY tinyclustertemplates/"] / 2
+    assert 1 <= repairs <= 2 + math.log2(took / 10 + 1)
+    assert (after - before)["PATCH clusterstackreleases/status"] <= 4 * repairs + 2
+    assert "stop it" in found["message"]
+    assert "field manager 'rival'" in " ".join(one["message"] for one in events)
 
 
 async def test_live_h3_a_variable_that_was_removed_from_the_class_is_restored(world: World) -> None:

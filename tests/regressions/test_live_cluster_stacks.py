@@ -53,7 +53,7 @@ def is_ready_condition(stack: Manifest) -> bool:
     return condition_of(stack, "Ready").get("status") == "True"
 
 
-async def test_live_m7_a_second_stack_can_be_deleted_while_another_one_keeps_the_releases(world: World) -> None:
+async def test_live_m7_user_4_a_second_stack_can_be_deleted_while_another_one_keeps_the_releases(world: World) -> None:
     publish(world, "v1")
     name = world.stack.release("v1")
     plain = world.stack.manifest(world.namespace, "v1")

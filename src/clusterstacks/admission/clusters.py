@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from clusterstacks.admission.weighing import Knowledge, weigh
+from clusterstacks.admission.weighing import Knowledge, annotation_warnings, weigh
 
 if TYPE_CHECKING:
     from clusterstacks.admission.advice import Adviser
     from clusterstacks.admission.offers import Offers
     from clusterstacks.admission.reviews import Review
     from clusterstacks.admission.rules import ProviderRules
+    from clusterstacks.admission.weighing import Case
     from clusterstacks.domain.admission.answers import Answer
+    from clusterstacks.domain.admission.clusters import Decision
     from clusterstacks.domain.verdicts import Upstream
 
 
@@ -36,6 +38,10 @@ class ClusterJudge:
         """Judge a write of a Cluster."""
         known = Knowledge(offers=self.offers, counting=self.rules.counting, upstream=self.upstream)
         decision, case = await weigh(review, known)
+        answer = await self._completed(decision, case)
+        return replace(answer, warnings=(*answer.warnings, *await annotation_warnings(review, self.offers)))
+
+    async def _completed(self, decision: Decision, case: Case | None) -> Answer:
         if case is None or not decision.against:
             return decision.completed()
         way_out = await self.adviser.way_out(case.cluster, case.write, decision, case.offer, case.judges)

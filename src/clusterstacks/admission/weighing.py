@@ -17,10 +17,13 @@ from clusterstacks.domain.admission.wayout import RULES, combinations_of, look_f
 from clusterstacks.domain.decoupling import (
     ADDON_ANNOTATION,
     MOST_RELEASES,
+    NO_RELEASE,
     RELEASE_ANNOTATION,
     AddonReleaseRefused,
     read_wishes,
+    without_effect,
 )
+from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class
 from clusterstacks.domain.planning.facts import Judges, looks_at_circumstances
 from clusterstacks.domain.planning.world import Candidate
@@ -114,6 +117,26 @@ def _more(new: Asked, old: Asked | None, offer: Offer) -> str:
         return listing
     other_class = new.release != old.release
     return look_for_a_way(new.view.key, new.release if other_class or version is None else version)
+
+
+async def annotation_warnings(review: Review, offers: Offers) -> tuple[str, ...]:
+    """Warn of the annotations about addons that a write adds or changes and that have no effect."""
+    new = _asked(review.new)
+    if new is None or review.operation is Operation.DELETE:
+        return ()
+    before = cluster_view(review.old).annotations if review.old else {}
+    fresh = {key: value for key, value in new.view.annotations.items() if before.get(key) != value}
+    unread = without_effect(fresh, ())
+    if not unread and NO_RELEASE not in fresh.values():
+        return ()
+    try:
+        offer = await offers.offer(new.view.class_namespace, new.release, _named(new) - {new.release})
+    except ClusterStacksError:
+        return tuple(unread)
+    known = offer.candidates if offer is not None else {}
+    stated = [known[release].compatibility for release in _named(new) if release in known]
+    addons = {addon for one in stated if one is not None for addon in one.addons()}
+    return tuple(without_effect(fresh, {*addons, *offers.delivered(new.view.key)}))
 
 
 async def _not_offered(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.names import PAUSED_ANNOTATION, EventReason
@@ -99,6 +99,13 @@ class Draft:
             self.false(condition, reason or error.code, error.message, severity)
             raise
 
+    def reported(self, outcome: Outcome, now: datetime, advisory: Collection[str] = ()) -> Outcome:
+        """Return the outcome with the reason and message that Ready gets, so that other objects report the same."""
+        if isinstance(outcome, Settled):
+            return outcome
+        ready = self._conditions(outcome, now, advisory)[0]
+        return replace(outcome, reason=ready.reason, message=ready.message)
+
     async def checkpoint(self, outcome: Outcome) -> None:
         """Write the status in the middle of a long operation, so that people see progress and a crash loses none."""
         if self.writer is not None:
@@ -106,10 +113,14 @@ class Draft:
 
     def status_patch(self, outcome: Outcome, now: datetime, advisory: Collection[str] = ()) -> Manifest:
         """The merge patch from the status read to the status reached; empty when nothing changed."""
-        conditions = updated(from_documents(self.status.get("conditions") or []), self._changes, now)
-        conditions = ready_summary(conditions, outcome, now, advisory=advisory)
+        conditions = self._conditions(outcome, now, advisory)
         before = self.manifest.get("status") or {}
         return merge_diff(before, {**self.status, "conditions": to_documents(conditions)})
+
+    def _conditions(self, outcome: Outcome, now: datetime, advisory: Collection[str]) -> tuple[Condition, ...]:
+        """Return the conditions reached, Ready first."""
+        conditions = updated(from_documents(self.status.get("conditions") or []), self._changes, now)
+        return ready_summary(conditions, outcome, now, advisory=advisory)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

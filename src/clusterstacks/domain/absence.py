@@ -53,6 +53,7 @@ def nothing(subscription: Subscription, example: ReleaseName, listed: Collection
     has = f"; of {example.series} it has {_versions(present)}" if present else _similar(example, listed)
     return (
         f"{source} has no release {example.series}-* on channel {subscription.channel}, and spec.versions is empty{has}"
+        "; publish one, or correct provider, name, kubernetesVersion or channel in the spec"
     )
 
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, parse_release
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 RELEASE_ANNOTATION = "clusterstack.x-k8s.io/addon-release"
 ADDON_ANNOTATION = "clusterstack.x-k8s.io/addon."
@@ -35,6 +36,15 @@ some microseconds whenever Clusters are looked through."""
 MOST_RELEASES = 32
 """Releases the addons of one cluster may come from. Arbitrary: far above any use, and each of them may cost a request
 to the API server, of which the 256 KiB of an object's annotations could name thousands."""
+
+SHOWN_FAULTS = 3
+"""Annotations without effect that are named; arbitrary."""
+
+SHOWN_ADDONS = 10
+"""Addons that a message lists (arbitrary: most releases have fewer)."""
+
+COMPARED_ADDONS = 50
+"""Addons that a misspelt annotation is compared with. Arbitrary: at worst it takes 20 ms."""
 
 
 class AddonReleaseRefused(SpecError):
@@ -82,14 +92,47 @@ class AddonWishes:
         return dict(sorted(found.items()))
 
 
-def unknown_annotations(annotations: Mapping[str, str]) -> list[str]:
-    """List the annotations, sorted, that look like those about addons and are none: ``.../addons.network``."""
-    family = ADDON_ANNOTATION.removesuffix(".")
-    return sorted(
-        key
-        for key in annotations
-        if key.lower().startswith(family) and key != RELEASE_ANNOTATION and not key.startswith(ADDON_ANNOTATION)
-    )
+def without_effect(annotations: Mapping[str, str], addons: Collection[str]) -> list[str]:
+    """Say which annotations about addons have no effect, and what to write instead; sorted, and bounded in number.
+
+    These are annotations that are spelled differently (``.../addons.network``), and those that keep out an addon which
+    does not exist.
+
+    Args:
+        annotations: All of a Cluster.
+        addons: The addons its releases have; empty where they are not known.
+    """
+    faults = [(key, fault) for key in sorted(annotations) if (fault := _fault(key, annotations[key], addons))]
+    written = [ADDON_ANNOTATION + addon for addon in islice(sorted(addons), COMPARED_ADDONS)]
+    found = [f"{fault}: {_advice(key, written)}" for key, fault in faults[:SHOWN_FAULTS]]
+    if not faults:
+        return []
+    if addons:
+        found[-1] += f"; the addons are {_joined(sorted(addons))}"
+    return [*found, *([f"and {len(faults) - SHOWN_FAULTS} more"] if len(faults) > SHOWN_FAULTS else [])]
+
+
+def _fault(key: str, value: str, addons: Collection[str]) -> str:
+    if key.startswith(ADDON_ANNOTATION):
+        kept_out = key.removeprefix(ADDON_ANNOTATION)
+        absent = value == NO_RELEASE and addons and kept_out not in addons
+        return f"annotation {key} keeps out addon {shown(kept_out)}, which does not exist" if absent else ""
+    is_near = key.lower().startswith(ADDON_ANNOTATION.removesuffix("."))
+    return f"annotation {key} is not read" if is_near and key != RELEASE_ANNOTATION else ""
+
+
+def _advice(key: str, written: Sequence[str]) -> str:
+    """Name the nearest annotation; the group, which all begin with, would make everything look similar."""
+    names = {name.rpartition("/")[2]: name for name in (*written, RELEASE_ANNOTATION)}
+    near = get_close_matches(key.rpartition("/")[2].lower(), names, 1)
+    if near:
+        return f"write {names[near[0]]}"
+    return f"write {ADDON_ANNOTATION}<addon>, or {RELEASE_ANNOTATION} for all addons"
+
+
+def _joined(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN_ADDONS} more" if len(names) > SHOWN_ADDONS else ""
+    return ", ".join(names[:SHOWN_ADDONS]) + more
 
 
 def read_wishes(annotations: Mapping[str, str], own: ReleaseName) -> AddonWishes:

@@ -16,7 +16,7 @@ from clusterstacks.kube.discovery import ACCEPT, Discovery
 from clusterstacks.kube.errors import Expired, NotFound, Unreachable, Unreadable
 from clusterstacks.kube.listing import ListReader
 from clusterstacks.kube.resources import Listing, Resource, WatchEvent
-from clusterstacks.kube.transport import JSON, Call, Patience, Pool, Transport, drop
+from clusterstacks.kube.transport import JSON, MANAGEMENT, Call, Patience, Pool, Transport, drop
 from clusterstacks.kube.watching import Broken, bare, event, lines
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class Client:
         deadline: Of every request with its retries; a watch has it for its beginning.
         bounds: How much of the server's answers is read.
         gate: What writes must pass at the moment of sending; None lets all pass.
+        target: Management or workload cluster, for metrics.
     """
 
     def __init__(  # noqa: PLR0913  # all but two have defaults
@@ -70,9 +71,11 @@ class Client:
         patience: Patience = Patience(),  # noqa: B008  # an immutable value
         bounds: Bounds = Bounds(),  # noqa: B008  # an immutable value
         gate: WriteGate | None = None,
+        target: str = MANAGEMENT,
     ) -> None:
         self._transport = Transport(connection, pool, budget, deadline, patience, bounds)
         self._transport.gate = gate
+        self._transport.target = target
         self._transport.user_agent = user_agent
         self._bounds = bounds
         self._silence = patience.silence

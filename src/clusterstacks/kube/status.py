@@ -1,7 +1,6 @@
 """Turn a server's failure answer into one of the types of ``errors``.
 
-The server's words go into the message, except for Secrets: what a server says about a broken object may quote it. Of
-these only the name of an admission webhook is shown that failed or refused.
+The server's words go into the message, except for Secrets: what is said about an object may quote it (``redaction``).
 """
 
 from __future__ import annotations
@@ -30,6 +29,8 @@ from clusterstacks.kube.errors import (
     Unreachable,
     WebhookFailed,
 )
+from clusterstacks.kube.redaction import REASONS as KNOWN_REASONS
+from clusterstacks.kube.redaction import WITHHELD, names_fields, redacted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,13 +71,11 @@ _SIMPLE: dict[int, type[ApiError]] = {
     409: AlreadyExists,
     410: Expired,
 }
-_QUOTES_THE_OBJECT = frozenset({400, 422, 500})
-_WITHHELD = "(the server's words are withheld, they may quote the Secret)"
-
 # Internal error occurred: failed calling webhook "strict.example.com": failed to call webhook: Post "https://...
-# admission webhook "strict.example.com" denied the request: ...
 _WEBHOOK_FAILED = re.compile(r'failed calling webhook "([^"\s]{1,253})"')
-_WEBHOOK_DENIED = re.compile(r'admission webhook "([^"\s]{1,253})" denied the request')
+
+# A webhook that refuses an object may send any text as reason.
+_REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}")
 
 # failed to create typed patch object (default/x; apps/v1, Kind=Deployment): .spec.foo: field not declared in schema
 # failed to convert new object (default/x; /v1, Kind=Secret) to proper version: ...
@@ -106,10 +105,10 @@ def failure(
         body: The Status object; any other mapping when the server sent none.
         confidential: The object is a Secret.
     """
-    fallback = "Invalid" if _schema_words(status, body) else REASONS.get(status, "UnexpectedAnswer")
-    reason = _text(body.get("reason")) or fallback
+    reason = _reason(status, body, confidential=confidential)
     message = f"{about}: {status} {reason}: {_words(status, body, confidential=confidential)}"
-    if status >= 500 and (failing := _WEBHOOK_FAILED.search(_text(body.get("message")))):
+    said = message if confidential else _text(body.get("message"))
+    if status >= 500 and (failing := _WEBHOOK_FAILED.search(said)):
         return WebhookFailed(message, status=status, webhook=failing[1])
     if status >= 500 and not _schema_words(status, body):
         return Unreachable(message, status=status)
@@ -121,13 +120,22 @@ def failure(
 def _typed(message: str, status: int, reason: str, body: Mapping[str, Any], *, confidential: bool) -> ApiError:
     match status:
         case 409 if reason != "AlreadyExists":
-            return Conflict(message, status=status, reason=reason, conflicts=_conflicts(body))
+            return Conflict(
+                message, status=status, reason=reason, conflicts=_conflicts(body, confidential=confidential)
+            )
         case 422 | 500:
             return Invalid(message, status=status, reason=reason, causes=_field_causes(body, confidential=confidential))
         case 429:
             return TooMany(message, status=status, reason=reason, retry_after=timedelta(seconds=retry_seconds(body)))
         case _:
             return _SIMPLE.get(status, ApiError)(message, status=status, reason=reason)
+
+
+def _reason(status: int, body: Mapping[str, Any], *, confidential: bool) -> str:
+    reason = _text(body.get("reason"))
+    if _REASON.fullmatch(reason) and (not confidential or reason in KNOWN_REASONS):
+        return reason
+    return "Invalid" if _schema_words(status, body) else REASONS.get(status, "UnexpectedAnswer")
 
 
 def status_of(answer: bytes) -> Mapping[str, Any]:
@@ -186,13 +194,10 @@ def _shown(cause: FieldCause) -> str:
 
 
 def _words(status: int, body: Mapping[str, Any], *, confidential: bool) -> str:
-    if confidential and status in _QUOTES_THE_OBJECT:
-        message = _text(body.get("message"))
-        if webhook := _WEBHOOK_FAILED.search(message) or _WEBHOOK_DENIED.search(message):
-            return f"{webhook[0]} {_WITHHELD}"
+    if confidential and not _conflicts(body, confidential=True):
         fields = ", ".join(cause.field for cause in _field_causes(body, confidential=True))
-        return f"{fields} {_WITHHELD}" if fields else _WITHHELD
-    if conflicts := _conflicts(body):
+        return f"{fields} {WITHHELD}" if fields else redacted(_text(body.get("message")))
+    if conflicts := _conflicts(body, confidential=confidential):
         words = ", ".join(f"{one.field} is managed by {one.manager}" for one in conflicts)
     elif status in {422, 500} and (causes := _field_causes(body, confidential=False)):
         words = "; ".join(_shown(cause) for cause in causes)
@@ -201,9 +206,9 @@ def _words(status: int, body: Mapping[str, Any], *, confidential: bool) -> str:
     return words if len(words) <= MAX_WORDS else f"{words[:MAX_WORDS]}..."
 
 
-def _conflicts(body: Mapping[str, Any]) -> tuple[FieldConflict, ...]:
+def _conflicts(body: Mapping[str, Any], *, confidential: bool) -> tuple[FieldConflict, ...]:
     found = []
-    for cause in _causes(body):
+    for cause in _causes(body, confidential=confidential):
         if cause.get("reason") != "FieldManagerConflict":
             continue
         quoted = _MANAGER.search(_text(cause.get("message")))
@@ -214,12 +219,12 @@ def _conflicts(body: Mapping[str, Any]) -> tuple[FieldConflict, ...]:
 def _field_causes(body: Mapping[str, Any], *, confidential: bool) -> tuple[FieldCause, ...]:
     found = [
         FieldCause(_text(cause.get("field")), _text(cause.get("reason")), _text(cause.get("message")))
-        for cause in _causes(body)
+        for cause in _causes(body, confidential=confidential)
     ]
     if not found and (words := _schema_words(500, body)):
         lines = [matched for line in words.splitlines() if (matched := _SCHEMA_LINE.fullmatch(line.strip()))]
         found = [FieldCause(line[1], "SchemaMismatch", line[2]) for line in lines]
-    return tuple(replace(cause, message=_WITHHELD) if confidential else cause for cause in found)
+    return tuple(replace(cause, message=WITHHELD) if confidential else cause for cause in found)
 
 
 def _schema_words(status: int, body: Mapping[str, Any]) -> str:
@@ -233,7 +238,10 @@ def _schema_words(status: int, body: Mapping[str, Any]) -> str:
     return matched[1] if matched else ""
 
 
-def _causes(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _causes(body: Mapping[str, Any], *, confidential: bool) -> list[Mapping[str, Any]]:
+    """Return the causes; of a Secret only those that the API server found itself."""
+    if confidential and not names_fields(_text(body.get("message"))):
+        return []
     causes = _details(body).get("causes")
     return [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else []
 

@@ -37,6 +37,10 @@ MAX_FAILURE_BYTES = 1024 * 1024
 IDLE_SECONDS = 60.0
 """How long an unused connection stays open: as long as the drift interval, so that a sweep opens none."""
 
+MANAGEMENT = "management"
+WORKLOAD = "workload"
+"""Targets of requests."""
+
 GOODBYE_SECONDS = 0.2
 """How long the TLS end of a connection may take. asyncio's 30 s would keep the sockets of a frozen server for as long;
 nothing is lost by a shorter one, as every answer has its length."""
@@ -46,10 +50,10 @@ class Pool:
     """One aiohttp session for all clusters; clients share its connector, not their settings (INCUMBENT D32).
 
     Args:
-        on_answer: Called with HTTP method and status of every answer; for metrics.
+        on_answer: Called with target, HTTP method and status of every answer; for metrics.
     """
 
-    def __init__(self, *, on_answer: Callable[[str, int], None] | None = None) -> None:
+    def __init__(self, *, on_answer: Callable[[str, str, int], None] | None = None) -> None:
         self.on_answer = on_answer
         self._session: aiohttp.ClientSession | None = None
 
@@ -152,6 +156,8 @@ class Transport:
 
     gate: WriteGate | None = None
     """What writes must pass at the moment of sending; None lets all pass."""
+    target: str = MANAGEMENT
+    """Which kind of cluster it is, for metrics; never the name of one."""
 
     def __init__(
         self,
@@ -252,7 +258,7 @@ class Transport:
             response = await self._request(call, identity)
             try:
                 if self._pool.on_answer is not None:
-                    self._pool.on_answer(call.method, response.status)
+                    self._pool.on_answer(self.target, call.method, response.status)
                 if response.status < 300:
                     return await consume(response)
                 return await _refusal(call, response)

@@ -6,6 +6,7 @@ controller are made once and kept, because looking one up costs more than counti
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 RECONCILE_SECONDS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 2, 10, 60)
 # From a small chart (3 ms) over cilium (130 ms) to the default deadline (60 s); DEPENDENCIES section 5.
 RENDER_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 1, 5, 60)
+
+CODES: Final = frozenset(HTTPStatus)
 
 # From what tasks of a busy loop take to what a probe gives up at (arbitrary).
 STALL_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 1, 5, 30)
@@ -89,8 +92,8 @@ class Metrics:
         )
         self._requests = Counter(
             "clusterstacks_api_requests",
-            "Answers of API servers by HTTP method and status code.",
-            ("method", "code"),
+            "Answers of API servers by target (management or workload clusters), HTTP method and status code.",
+            ("target", "method", "code"),
             registry=self.registry,
         )
         self.render_seconds = Histogram(
@@ -236,9 +239,12 @@ class Metrics:
         """Return the series of the controller; call once and keep them."""
         return ControllerMetrics(self, name)
 
-    def count_request(self, method: str, code: int) -> None:
-        """Count one answer of an API server; the client's pool calls it."""
-        self._requests.labels(method, str(code)).inc()
+    def count_request(self, target: str, method: str, code: int) -> None:
+        """Count one answer of an API server; the client's pool calls it.
+
+        A workload cluster may answer with any code, so those that HTTP does not define are counted together.
+        """
+        self._requests.labels(target, method, str(code) if code in CODES else "other").inc()
 
     def count_applied(self, *, changed: int = 0, unchanged: int = 0, failed: int = 0) -> None:
         """Count the objects of one delivery."""

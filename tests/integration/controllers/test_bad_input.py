@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.api.names import Kind
+from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.kube.errors import ApiError
 from clusterstacks.operator import wiring
 from clusterstacks.render.renderer import Limits
@@ -277,11 +277,9 @@ async def test_addons_are_not_ready_when(world: World, case: str) -> None:
         addon = await world.addon("one")
         assert is_unready(addon)
         assert condition_of(addon, "Ready")["status"] == "False"
-        mirrored = condition_of(
-            await world.until("Cluster", "one", lambda one: condition_of(one, "ClusterStackAddonsReady")),
-            "ClusterStackAddonsReady",
-        )
-        assert mirrored["status"] == "False"
+        # USER-10: one reason for one cause, on the ClusterAddon and on its Cluster.
+        reason = condition_of(addon, "Ready")["reason"]
+        await world.says(CLUSTER_KIND, "one", "ClusterStackAddonsReady", reason, words=words)
         await world.another_is_ready()
 
         for mend in mends:

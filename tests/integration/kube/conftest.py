@@ -25,7 +25,7 @@ def answers() -> list[tuple[str, int]]:
 
 @pytest.fixture
 async def pool(answers: list[tuple[str, int]]) -> AsyncIterator[Pool]:
-    async with Pool(on_answer=lambda method, status: answers.append((method, status))) as pool:
+    async with Pool(on_answer=lambda _target, method, status: answers.append((method, status))) as pool:
         yield pool
 
 

@@ -148,7 +148,7 @@ async def test_list_whose_snapshot_is_compacted_away_begins_again(
     monkeypatch.setattr("clusterstacks.kube.listing.PAGE", 2)
     statuses: list[int] = []
 
-    def compact_after_the_first_page(_method: str, status: int) -> None:
+    def compact_after_the_first_page(_target: str, _method: str, status: int) -> None:
         statuses.append(status)
         if len(statuses) == 1:
             compact(etcd)

@@ -46,6 +46,14 @@ async def test_a_chart_sees_release_values_and_version_but_no_cluster(renderer: 
     }
 
 
+async def test_live_l8_capabilities_are_helms_built_in_set_and_the_version_of_the_cluster(renderer: Renderer) -> None:
+    removed = '"{{ .Capabilities.APIVersions.Has "policy/v1beta1" }}"'
+    old = '"{{ semverCompare "<1.25-0" .Capabilities.KubeVersion.Version }}"'
+    chart = template(map_of(removed=removed, old=old))
+
+    assert data_of(await renderer.chart(chart_request(chart))) == {"removed": "true", "old": "false"}
+
+
 async def test_hooks_notes_crds_and_partials_are_treated_as_helm_template_does(renderer: Renderer) -> None:
     crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x.example.com}\n"
     hook = 'apiVersion: v1\nkind: Pod\nmetadata: {name: %s, annotations: {"helm.sh/hook": %s}}\n'

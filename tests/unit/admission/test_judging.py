@@ -165,6 +165,34 @@ async def test_an_addon_on_its_way_is_waited_for(adviser: Adviser) -> None:
     assert not delivered.warnings
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "warned"),
+    [
+        (None, {"addons__cilium": "v1"}, "addons.cilium is not read: write clusterstack.x-k8s.io/addon.cilium"),
+        ({}, {"addons__cilium": "v1"}, "addons.cilium is not read: write clusterstack.x-k8s.io/addon.cilium"),
+        ({}, {"addon__cillium": "none"}, "'cillium', which does not exist: write clusterstack.x-k8s.io/addon.cilium"),
+        ({}, {"addon__cilium": "none"}, ""),
+        ({"addons__cilium": "v1"}, {"addons__cilium": "v2"}, "addons.cilium is not read"),
+        ({"addons__cilium": "v1"}, {"addons__cilium": "v1"}, ""),
+        ({"addons__cilium": "v1"}, {}, ""),
+    ],
+)
+async def test_live_m4_a_write_of_an_annotation_without_effect_is_warned_about(
+    adviser: Adviser, before: dict[str, str] | None, after: dict[str, str], warned: str
+) -> None:
+    answer = await judged(adviser, cluster(**after), None if before is None else cluster(**before))
+
+    assert answer.allowed
+    assert len(answer.warnings) == bool(warned)
+    assert all(warned in text and "the addons are cilium" in text for text in answer.warnings)
+
+
+async def test_live_m4_the_warning_does_not_depend_on_known_releases(adviser: Adviser) -> None:
+    answer = await judged(adviser, cluster("p-s-1-39-v1", addons__cilium="v1"))
+
+    assert "addons.cilium is not read: write clusterstack.x-k8s.io/addon.<addon>, or" in answer.warnings[-1]
+
+
 async def test_live_m8_a_version_on_its_way_is_waited_for(adviser: Adviser) -> None:
     """The class alone was moved first; the addon's new version needs the Kubernetes version that nodes roll to."""
     stated = {

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from clusterstacks.api.clusterapi import MAX_REFERENCES, template_references
-from clusterstacks.controllers.clusterstackrelease.drift import REPAIRS, ClassObjects, class_metadata, difference_of
+from clusterstacks.controllers.clusterstackrelease.drift import (
+    REPAIRS,
+    ClassObjects,
+    class_metadata,
+    difference_of,
+    writers_of,
+)
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.runtime.informer import Informer
 from tests.support.virtual_time import VirtualClock, in_virtual_time
@@ -39,6 +45,31 @@ def test_live_h3_an_object_differs_when_it_is_gone_another_or_changed(
     uid: str, generation: int, found: Manifest | None, difference: str
 ) -> None:
     assert difference_of(uid, generation, found) == difference
+
+
+def managed(*entries: Any) -> Manifest:
+    return {"metadata": {"managedFields": list(entries)}}
+
+
+def entry(manager: str, *fields: str, **more: str) -> Any:
+    return {"manager": manager, "fieldsV1": {f"f:{field}": {} for field in fields}, **more}
+
+
+@pytest.mark.parametrize(
+    ("found", "writers"),
+    [
+        (None, ""),
+        ({"metadata": {}}, ""),
+        (managed(entry("cluster-stack-operator", "spec"), entry("capi", "metadata"), 7, {"manager": 7}), ""),
+        (managed(entry("capi", "status", subresource="status")), ""),
+        (managed(entry("b", "spec"), entry("a", "data", "metadata")), " (fields of field manager 'a', 'b')"),
+        (managed(entry("a\nb", "spec")), " (fields of field manager 'a\\nb')"),
+        (managed(*(entry(f"m{number}", "spec") for number in range(9))), "'m0', 'm1', 'm2' and 6 more)"),
+    ],
+)
+def test_live_h3_the_other_writers_of_an_object_are_named(found: Manifest | None, writers: str) -> None:
+    assert writers_of(found).endswith(writers)
+    assert bool(writers_of(found)) == bool(writers)
 
 
 @in_virtual_time

@@ -82,7 +82,7 @@ def test_values_within_the_bounds_are_taken(value: object) -> None:
         ({}, {"clusterstack.x-k8s.io/addon-release": "v1", "clusterstack.x-k8s.io/adopt-addons-of": "a/b"}, ()),
         (5, {"clusterstack.x-k8s.io/digest": ""}, ()),
         ({"cin": {}}, {}, ("values for 'cin'", "the addons are 'cni', 'csi'")),
-        ({}, {"clusterstack.x-k8s.io/addons.cni": "v1"}, ("'clusterstack.x-k8s.io/addons.cni' is not read",)),
+        ({}, {"clusterstack.x-k8s.io/addons.cni": "v1"}, ("annotation clusterstack.x-k8s.io/addons.cni is not read",)),
         ({}, {"clusterstack.x-k8s.io/addon-releases": "v1"}, ("addon-releases",)),
         ({f"a{number}": 1 for number in range(99)}, {}, ("and 89 more",)),
     ],

@@ -44,7 +44,8 @@ def test_live_m6_a_stack_that_follows_an_empty_channel_says_what_it_looked_for()
     subscription = Subscription("local", "fleet", KubernetesMinor(1, 35), "stable")
     assert nothing(subscription, release("v0"), ["local-fleet-1-35-v0-beta-1"], SOURCE) == (
         "directory demo has no release local-fleet-1-35-* on channel stable, and spec.versions is empty; "
-        "of local-fleet-1-35 it has v0-beta.1"
+        "of local-fleet-1-35 it has v0-beta.1; publish one, or correct provider, name, kubernetesVersion or channel "
+        "in the spec"
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from clusterstacks.domain.addonconfig import Action, AddonConfig, Check, Hook, Stage
@@ -14,9 +16,13 @@ from clusterstacks.domain.decoupling import (
     combined_config,
     read_wishes,
     releases_named,
+    without_effect,
 )
 from clusterstacks.domain.names import parse_release
 from tests.support.stopwatch import no_stall
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 OWN = parse_release("openstack-scs-1-35-v1")
 OTHER = parse_release("openstack-scs-1-36-v0-sha-abc")
@@ -69,6 +75,47 @@ def test_every_release_that_is_needed_is_named_once() -> None:
 def test_what_no_addon_can_come_from_is_refused(annotations: dict[str, str], complaint: str) -> None:
     with pytest.raises(AddonReleaseRefused, match=complaint):
         read_wishes(annotations, OWN).sources(OFFERED)
+
+
+KEY = ADDON_ANNOTATION.removesuffix(".")
+THERE = "; the addons are cni, csi"
+GENERAL = f"write {ADDON_ANNOTATION}<addon>, or {RELEASE_ANNOTATION} for all addons"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "addons", "said"),
+    [
+        ({}, ("cni", "csi"), []),
+        ({"example.org/addons.cni": "v1", f"{KEY}-release": "v1", f"{KEY}.gpu": "v1"}, ("cni", "csi"), []),
+        ({f"{KEY}.csi": "none"}, ("cni", "csi"), []),
+        ({f"{KEY}s.cni": "v1"}, ("cni", "csi"), [f"annotation {KEY}s.cni is not read: write {KEY}.cni{THERE}"]),
+        ({f"{KEY}.CNI": "none"}, ("cni", "csi"), [f"{KEY}.CNI keeps out addon 'CNI', which does not exist: write "]),
+        ({f"{KEY}.gpu": "none"}, (), []),
+        ({f"{KEY}.snapshots": "none"}, ("cni", "csi"), [f"'snapshots', which does not exist: {GENERAL}{THERE}"]),
+        ({f"{KEY}-releases": "v1"}, (), [f"{KEY}-releases is not read: write {RELEASE_ANNOTATION}"]),
+        ({f"{KEY.replace('addon', 'Addon')}.csi": "v1"}, ("cni", "csi"), [f"write {KEY}.csi{THERE}"]),
+        ({f"{KEY}-of-the-whole-cluster": "v1"}, (), [GENERAL]),
+        ({f"{KEY}s.cni": "v1", f"{KEY}s.csi": "v1"}, ("cni", "csi"), [f"write {KEY}.cni", f"write {KEY}.csi{THERE}"]),
+        ({f"{KEY}s.{number}": "" for number in range(99)}, (), [*["is not read"] * 3, "and 96 more"]),
+        ({f"{KEY}s.a1": ""}, [f"a{number}" for number in range(99)], ["a17 and 89 more"]),
+    ],
+)
+def test_live_m4_annotations_without_effect_are_named_with_the_nearest_one(
+    annotations: dict[str, str], addons: Collection[str], said: list[str]
+) -> None:
+    found = without_effect(annotations, addons)
+
+    assert len(found) == len(said)
+    assert all(words in text for words, text in zip(said, found, strict=True))
+
+
+def test_annotations_without_effect_are_found_within_a_bound() -> None:
+    """A Cluster has at most 256 KiB of annotations."""
+    annotations = {f"{KEY}s.{number:04}".ljust(80, "x"): "" for number in range(3000)}
+    addons = [f"addon-{number:04}".ljust(63, "x") for number in range(1000)]
+
+    with no_stall():
+        without_effect(annotations, addons)
 
 
 def test_the_order_is_the_class_s_and_the_conditions_are_each_release_s_own() -> None:

@@ -109,7 +109,8 @@ def test_schema_mismatches_are_invalid_although_the_server_calls_them_its_own_er
 
 def test_secrets_are_never_quoted() -> None:
     causes = [{"reason": "FieldValueInvalid", "message": 'Invalid value: "hunter2"', "field": "data[key]"}]
-    refused = failure("apply Secret a/b", 422, status("Invalid", "hunter2", causes=causes), confidential=True)
+    invalid = 'Secret "b" is invalid: data[key]: Invalid value: "hunter2"'
+    refused = failure("apply Secret a/b", 422, status("Invalid", invalid, causes=causes), confidential=True)
     typed = "failed to create typed patch object (a/b; /v1, Kind=Secret): .data.key: expected string, got hunter2"
     misfit = failure("apply Secret a/b", 500, status(message=typed), confidential=True)
     bad = failure("apply Secret a/b", 400, status("BadRequest", "json: hunter2"), confidential=True)
@@ -117,6 +118,60 @@ def test_secrets_are_never_quoted() -> None:
     for error in (refused, misfit, bad):
         assert "hunter2" not in repr((str(error), vars(error)))
     assert str(misfit).startswith("apply Secret a/b: 500 Invalid: data.key (")
+    assert str(refused).startswith("apply Secret a/b: 422 Invalid: data[key] (")
+
+
+POLICY = "secrets \"b\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'q' denied request"
+RIGHTS = 'secrets "b" is forbidden: User "op" cannot patch resource "secrets" in API group "" in the namespace "a"'
+OPAQUE = "(the server's words are withheld, they may quote the Secret)"
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 404, 409, 410, 413, 418, 422, 429, 500, 503, 504])
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (RIGHTS, RIGHTS),
+        (f"{RIGHTS}: hunter2", f"{RIGHTS} {OPAQUE}"),
+        (RIGHTS.replace(' in the namespace "a"', " at the cluster scope"), "at the cluster scope"),
+        (f"{POLICY}: hunter2", f"{POLICY} {OPAQUE}"),
+        (
+            f'admission webhook "x.org" denied the request: hunter2 {RIGHTS}',
+            'admission webhook "x.org" denied the request (',
+        ),
+        ('failed calling webhook "x.org": hunter2', 'failed calling webhook "x.org" ('),
+        ('namespaces "a" not found', 'namespaces "a" not found'),
+        ('Operation cannot be fulfilled on secrets "b": hunter2', 'fulfilled on secrets "b" ('),
+        (f"hunter2 {RIGHTS}", OPAQUE),
+        ("hunter2", OPAQUE),
+        ("", OPAQUE),
+    ],
+)
+def test_live_h4_of_words_about_a_secret_only_the_server_s_own_are_shown(code: int, words: str, shown: str) -> None:
+    causes = [{"reason": "hunter2", "message": "hunter2", "field": "hunter2"}]
+    conflict = {"reason": "FieldManagerConflict", "message": 'conflict with "hunter2"', "field": "hunter2"}
+    body = status("hunter2", words, causes=[*causes, conflict], name="b")
+
+    error = failure("apply Secret a/b", code, body, confidential=True)
+
+    assert shown in str(error)
+    assert "hunter2" not in repr((str(error), vars(error)))
+
+
+def test_field_managers_of_a_secret_are_named() -> None:
+    causes = [{"reason": "FieldManagerConflict", "message": 'conflict with "kubectl"', "field": ".data.key"}]
+    body = status("Conflict", 'Apply failed with 1 conflict: conflict with "kubectl": .data.key', causes=causes)
+
+    error = failure("apply Secret a/b", 409, body, confidential=True)
+
+    assert str(error) == "apply Secret a/b: 409 Conflict: .data.key is managed by kubectl"
+
+
+@pytest.mark.parametrize("reason", ["two words", "x" * 65, "9", "a\n", ""])
+def test_a_reason_that_no_condition_may_have_is_replaced(reason: str) -> None:
+    error = failure(ABOUT, 418, status(reason))
+
+    assert isinstance(error, errors.ApiError)
+    assert error.code == error.reason == "UnexpectedAnswer"
 
 
 FAILED = (
@@ -133,7 +188,7 @@ def test_live_h4_a_webhook_that_fails_is_named_also_for_secrets(code: int, confi
     assert isinstance(error, errors.WebhookFailed)
     assert (error.code, error.webhook) == ("WebhookFailed", "strict.example.com")
     assert 'failed calling webhook "strict.example.com"' in str(error)
-    assert ("https://x" in str(error)) == (not confidential or code == 503)
+    assert ("https://x" in str(error)) == (not confidential)
 
 
 def test_live_h4_a_webhook_that_refuses_a_secret_is_named_without_its_words() -> None:

@@ -46,12 +46,12 @@ async def test_the_status_follows_the_checks() -> None:
 
 async def test_metrics_are_served_in_the_text_format() -> None:
     metrics = Metrics()
-    metrics.count_request("GET", 200)
+    metrics.count_request("management", "GET", 200)
     async with serving(metrics=metrics) as url:
         status, text = await read(f"{url}/metrics")
 
     assert status == 200
-    assert 'clusterstacks_api_requests_total{code="200",method="GET"} 1.0' in text
+    assert 'clusterstacks_api_requests_total{code="200",method="GET",target="management"} 1.0' in text
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/metrics", "/"])

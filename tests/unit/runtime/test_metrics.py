@@ -1,22 +1,35 @@
 from __future__ import annotations
 
+from http import HTTPStatus
+
 from clusterstacks.runtime.metrics import Metrics, Unready
 
 
 def test_everything_counted_is_exposed_as_text() -> None:
     metrics = Metrics()
-    metrics.count_request("PATCH", 200)
-    metrics.count_request("PATCH", 200)
+    metrics.count_request("workload", "PATCH", 200)
+    metrics.count_request("workload", "PATCH", 200)
     metrics.count_applied(changed=2, unchanged=3, failed=1)
     metrics.render_seconds.observe(0.2)
     metrics.controller("clusteraddon").succeeded.inc()
     text = metrics.expose().decode()
 
-    assert 'clusterstacks_api_requests_total{code="200",method="PATCH"} 2.0' in text
+    assert 'clusterstacks_api_requests_total{code="200",method="PATCH",target="workload"} 2.0' in text
     assert 'clusterstacks_objects_applied_total{result="unchanged"} 3.0' in text
     assert 'clusterstacks_render_seconds_bucket{le="0.25"} 1.0' in text
     assert 'clusterstacks_reconcile_total{controller="clusteraddon",result="success"} 1.0' in text
     assert "process_resident_memory_bytes" in text
+
+
+def test_live_m1_codes_that_http_does_not_define_are_one_series() -> None:
+    metrics = Metrics()
+    for code in range(1000):
+        metrics.count_request("workload", "GET", code)
+    series = [line for line in metrics.expose().decode().splitlines() if "api_requests_total{" in line]
+
+    assert len(series) == len(HTTPStatus) + 1
+    other = len(range(1000)) - len(HTTPStatus)
+    assert f'clusterstacks_api_requests_total{{code="other",method="GET",target="workload"}} {other}.0' in series
 
 
 def test_live_m1_alerts_can_be_written_on_what_is_not_ready() -> None:
@@ -40,7 +53,7 @@ def test_live_m1_alerts_can_be_written_on_what_is_not_ready() -> None:
 
 def test_two_processes_in_one_test_do_not_mix() -> None:
     one, other = Metrics(), Metrics()
-    one.count_request("GET", 200)
+    one.count_request("management", "GET", 200)
 
     assert b'method="GET"' not in other.expose()
 

@@ -134,7 +134,7 @@ class Delivering:
     def counts(self) -> dict[str, int]:
         """Number of objects the cluster has of each addon."""
         return {
-            addon: len(self.results.get(addon) or self.records[addon].objects)
+            addon: len(self.results[addon] if addon in self.results else self.records[addon].objects)
             for addon in sorted({*self.records, *self.results})
         }
 

@@ -8,7 +8,7 @@ import orjson
 
 from clusterstacks.api.clusterapi import topology_variables
 from clusterstacks.api.yaml import MAX_DEPTH
-from clusterstacks.domain.decoupling import ADDON_ANNOTATION, RELEASE_ANNOTATION, unknown_annotations
+from clusterstacks.domain.decoupling import without_effect
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 
@@ -54,11 +54,7 @@ def unknown_settings(cluster: Manifest, addons: Collection[str]) -> str:
         found.append(
             f"variable {VARIABLE} has values for {_named(unknown)}, but the addons are {there}: rename the key"
         )
-    if keys := unknown_annotations(cluster["metadata"].get("annotations") or {}):
-        found.append(
-            f"annotation {_named(keys)} is not read: write {ADDON_ANNOTATION}<addon>, or {RELEASE_ANNOTATION} for all "
-            "addons"
-        )
+    found += without_effect(cluster["metadata"].get("annotations") or {}, addons)
     return "; ".join(found)
 
 

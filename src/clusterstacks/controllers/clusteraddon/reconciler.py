@@ -120,7 +120,7 @@ class AddonReconciler:
             outcome = await self._deliver(draft, addon, seen)
         except ClusterStacksError as error:
             _observed(draft, seen)
-            outcome = outcome_of(error)
+            outcome = draft.reported(outcome_of(error), self.clock.now(), ADVISORY)
             if await self._mirror(draft, seen, outcome) and not isinstance(outcome, Settled):
                 await self.events.record(seen.cluster.raw, "Warning", outcome.reason, outcome.message)
             draft.status["ready"] = False
@@ -145,8 +145,8 @@ class AddonReconciler:
         await self._mirror(draft, seen, beginning)
 
     async def _mirror(self, draft: Draft, seen: Seen, outcome: Outcome) -> bool:
-        within = draft.condition(AddonCondition.WITHIN_RANGES)
-        return await mirror(self.client, seen.cluster.raw, outcome, self.clock.now(), within)
+        within, now = draft.condition(AddonCondition.WITHIN_RANGES), self.clock.now()
+        return await mirror(self.client, seen.cluster.raw, draft.reported(outcome, now, ADVISORY), now, within)
 
     async def _end(self, draft: Draft, cluster: ObjectKey | None) -> Outcome:
         """Let a deleted ClusterAddon go. The cluster keeps its addons; while it exists a new one is created (D21).

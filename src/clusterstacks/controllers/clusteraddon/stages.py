@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from clusterstacks.controllers.clusteraddon.delivering import Delivering
     from clusterstacks.domain.rollout import Step
 
+SHOWN_OBJECTS = 3
+"""Objects of a condition that a message names; arbitrary."""
+
 RETRY = timedelta(seconds=5)
 """How soon to evaluate a condition again that does not hold (the Go operator waits 20 s). Arbitrary."""
 
@@ -68,7 +71,8 @@ async def _check(check: Check | None, addon: str, delivering: Delivering, reason
             message = f"{label} waits for {_title(missing[0])}, which does not exist"
             return Waiting("ConditionNotMet", message, RETRY)
         objects = {key: manifest for key, manifest in variables.items() if manifest is not None}
-        holds = await delivering.renderer.holds(check.expression, objects, label=label)
+        watched = ", ".join(f"{one.key} is {_title(one)}" for one in check.objects[:SHOWN_OBJECTS])
+        holds = await delivering.renderer.holds(check.expression, objects, label=f"{label} ({watched})")
     delivering.draft.true(AddonCondition.CEL_EVALUATED)
     if holds:
         return None

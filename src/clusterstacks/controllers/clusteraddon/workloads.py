@@ -15,6 +15,7 @@ from clusterstacks.domain.objects import ObjectKey, split_api_version
 from clusterstacks.kube.bounds import Bounds
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_secret_kubeconfig
+from clusterstacks.kube.transport import WORKLOAD
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
@@ -118,7 +119,7 @@ class Workloads:
             connection = parse_secret_kubeconfig(_kubeconfig(secret, name), origin=f"Secret {name}")
             known = _Connected(
                 revision,
-                Client(connection, self._pool, budget=BUDGET, bounds=WORKLOAD_BOUNDS, gate=self._gate),
+                Client(connection, self._pool, budget=BUDGET, bounds=WORKLOAD_BOUNDS, gate=self._gate, target=WORKLOAD),
             )
             self._connected[cluster] = known
         try:

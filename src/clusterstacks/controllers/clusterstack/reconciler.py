@@ -190,7 +190,7 @@ class StackReconciler:
             return Waiting(Reason.FAILED_TO_SYNC, f"{pending[0]} is not ready: {error.message}", RESYNC)
         if not message:
             return None
-        message = f"{message}; publish it, or correct spec.versions"
+        message = f"{message}; publish it, or correct the spec"
         draft.false(StackCondition.VERSIONS_AVAILABLE, Reason.VERSIONS_MISSING, message)
         if not ready:
             draft.false(StackCondition.RELEASE_AVAILABLE, "NoReleaseReady", message, Severity.INFO)
@@ -200,13 +200,13 @@ class StackReconciler:
         if decision.latest_ready is not None:
             draft.true(StackCondition.RELEASE_AVAILABLE)
             return Settled(RESYNC)
-        message = "no release is ready yet"
+        message, severity = "no release is ready yet", Severity.WARNING if not decision.decisions else Severity.INFO
         if not decision.decisions and not subscription.auto_subscribe:
             message = "spec.versions is empty and spec.autoSubscribe is false: name a version, or set autoSubscribe"
         elif not decision.decisions:
             terms, example = self.choice.terms(stack), subscription.release(StackVersion(0))
             message = nothing(subscription, example, self.listings.known(stack.key), str(terms.address))
-        draft.false(StackCondition.RELEASE_AVAILABLE, "NoReleaseReady", message, Severity.INFO)
+        draft.false(StackCondition.RELEASE_AVAILABLE, "NoReleaseReady", message, severity)
         return Waiting("NoReleaseReady", message, RESYNC)
 
 

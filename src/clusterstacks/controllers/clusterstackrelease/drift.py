@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterapi import is_moving, is_paused
 from clusterstacks.api.names import DELETE_FOR_MOVE_ANNOTATION
+from clusterstacks.api.reading import mapping, mappings, text
 from clusterstacks.controllers.clusterstackrelease.objects import known_objects
 from clusterstacks.domain.classobjects import deletion_fault
+from clusterstacks.domain.documents import shown
 from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
+from clusterstacks.domain.ownership import FIELD_MANAGER
 from clusterstacks.domain.waves import CLASS_KIND
 from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.runtime.backoff import BackOff
@@ -39,6 +42,9 @@ without the list the objects are read one by one."""
 REPAIRS = BackOff(first=timedelta(seconds=10), limit=timedelta(hours=1))
 """Pauses between two repairs of one release. Another writer that always undoes them costs one write an hour at last.
 Arbitrary."""
+
+SHOWN_WRITERS = 3
+"""Field managers that a message names; arbitrary."""
 
 QUIET = timedelta(hours=2)
 """A release that needed no repair for so long is repaired at once again. Arbitrary: twice the longest pause."""
@@ -107,9 +113,9 @@ class ClassObjects:
         found = []
         for one in suspects:
             identity = self._in(one.id, draft.key)
-            difference = difference_of(one.uid, baseline.get(identity, 0), await self._read(identity))
-            if difference:
-                found.append(f"{identity} {difference}")
+            live = await self._read(identity)
+            if difference := difference_of(one.uid, baseline.get(identity, 0), live):
+                found.append(f"{identity} {difference}{writers_of(live)}")
         return found
 
     def pause(self, key: ObjectKey) -> timedelta:
@@ -231,6 +237,19 @@ def difference_of(uid: str, generation: int, live: Manifest | None) -> str:
     if generation and metadata.get("generation", 0) > generation:
         return "was changed"
     return ""
+
+
+def writers_of(live: Manifest | None) -> str:
+    """Name the other field managers that own fields of the object, its metadata and subresources aside."""
+    entries = mappings(live, "metadata", "managedFields") if live is not None else []
+    others = {
+        text(one, "manager")
+        for one in entries
+        if mapping(one, "fieldsV1").keys() - {"f:metadata"} and not text(one, "subresource")
+    }
+    names = [shown(name) for name in sorted(others - {FIELD_MANAGER})]
+    more = f" and {len(names) - SHOWN_WRITERS} more" if len(names) > SHOWN_WRITERS else ""
+    return f" (fields of field manager {', '.join(names[:SHOWN_WRITERS])}{more})" if names else ""
 
 
 def class_metadata(manifest: Manifest) -> Manifest:

@@ -231,5 +231,5 @@ def _named(changed: list[str]) -> str:
 def _fought(changed: list[str]) -> str:
     return (
         f"{_named(changed)}, soon after it was applied again: another writer changes objects of this class; "
-        "see managedFields of the object for its name"
+        "stop it, or it is applied again less and less often"
     )
