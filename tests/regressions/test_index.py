@@ -34,9 +34,11 @@ FINDINGS = [
     *(f"sec_{number}" for number in range(1, 25)),
     *(f"live_h{number}" for number in range(1, 6)),
     *(f"live_m{number}" for number in range(1, 9)),
-    *(f"live_l{number}" for number in (1, 2, 3, 4, 5, 6, 10)),
-    *(f"user_{number}" for number in (8, 13, 19)),
-    "drop_l7",
+    *(f"live_l{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 10)),
+    *(f"user_{number}" for number in (3, 4, 8, 9, 10, 11, 13, 19)),
+    *(f"drop_h{number}" for number in (2, 3, 4, 5)),
+    *(f"drop_m{number}" for number in (4, 5)),
+    *(f"drop_l{number}" for number in (7, 8)),
 ]
 """Findings of the reviews of version 0.1.0: security, live faults, side by side with the Go tools, users."""
 
