@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,7 +23,6 @@ PROGRAM: Final = "manager"
 RELEASE_DIR: Final = Path("/tmp/downloads")  # noqa: S108 - the path of the Go operator, where its volumes are mounted
 """Where the Go operator keeps releases."""
 
-_ONE_DASH: Final = re.compile(r"^-(?=[a-z][a-z0-9-]+(=|$))")
 _TRUE: Final = frozenset({"1", "t", "true"})
 _FALSE: Final = frozenset({"0", "f", "false"})
 WITHOUT_MEANING: Final = {
@@ -37,7 +35,7 @@ WITHOUT_MEANING: Final = {
 
 def two_dashes(arguments: Iterable[str]) -> list[str]:
     """Write flags with two dashes; ``-h`` stays."""
-    return [_ONE_DASH.sub("--", argument, count=1) for argument in arguments]
+    return [f"-{one}" if one[:1] == "-" and one[1:2].isalpha() and len(one) > 2 else one for one in arguments]
 
 
 def started_as_manager(program: str) -> bool:
