@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
     from clusterstacks.runtime.metrics import Metrics
 
-BEAT_SECONDS: Final = 0.25
-"""Between two beats. A stall is measured too short by this at most; with ten beats a second an idle operator would need
-five times its CPU time."""
+BEAT_SECONDS: Final = 0.5
+"""Between two beats. A stall is measured too short by this at most: one of ``BEAT_SECONDS + WORTH_A_LINE`` is always
+logged, a shorter one by chance. Each beat of an idle operator costs about 0.1 ms of CPU time."""
 
-LOOK_SECONDS: Final = 0.5
-"""Between two looks of the thread; beats and looks together take some 0.05 % of a core."""
+LOOK_SECONDS: Final = 1.0
+"""Between two looks of the thread: a stall that lasts for ``2 * BEAT_SECONDS + LOOK_SECONDS`` is always seen, and its
+task named. Each look costs as much as a beat."""
 
 WORTH_A_LINE: Final = 0.5
 """Seconds from which on a stall is logged (arbitrary; probes and webhooks bear with seconds)."""
