@@ -10,12 +10,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.client import Client
-from clusterstacks.kube.errors import AlreadyExists, Conflict, Expired, KindNotServed, NotFound, TooMany, Unreachable
+from clusterstacks.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    Expired,
+    Invalid,
+    KindNotServed,
+    NotFound,
+    TooMany,
+    Unreachable,
+)
 from clusterstacks.kube.resources import Listing, Remnant, Resource, WatchEvent
 from clusterstacks.runtime.store import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Mapping, Sequence
     from datetime import timedelta
 
 SILENCE_SECONDS: Final = 70.0
@@ -189,6 +198,24 @@ class FakeApi(Client):
             return copy.deepcopy(patched)
         return self._store(resource, key, "MODIFIED", patched)
 
+    async def json_patch(
+        self,
+        resource: Resource,
+        name: str,
+        operations: Sequence[Mapping[str, Any]],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> Manifest:
+        await self._meet("json_patch", name=name, operations=operations, subresource=subresource)
+        key = ObjectKey(namespace, name)
+        current = self._stored(resource, key)
+        try:
+            patched = _operated(copy.deepcopy(current), operations)
+        except LookupError as error:
+            raise Invalid(f"patch {key}: {error}", status=422, reason="Invalid") from None
+        return copy.deepcopy(current) if patched == current else self._store(resource, key, "MODIFIED", patched)
+
     async def delete(
         self,
         resource: Resource,
@@ -295,6 +322,20 @@ class FakeApi(Client):
             raise NotFound(f"list {resource}: the server could not find it", status=404, reason="NotFound")
         items = [item for key, item in self._objects[resource].items() if namespace in {"", key.namespace}]
         return Listing(copy.deepcopy(items), str(self._version))
+
+
+def _operated(manifest: Manifest, operations: Sequence[Mapping[str, Any]]) -> Manifest:
+    """Apply the operations ``test`` and ``replace`` of a JSON patch (RFC 6902); LookupError where one does not hold."""
+    for operation in operations:
+        *path, last = (int(step) if step.isdigit() else step for step in operation["path"].split("/")[1:])
+        parent: Any = manifest
+        for step in path:
+            parent = parent[step]
+        if operation["op"] == "replace":
+            parent[last] = copy.deepcopy(operation["value"])
+        elif parent[last] != operation["value"]:
+            raise LookupError(f"test of {operation['path']} failed")
+    return manifest
 
 
 def _bare(manifest: Manifest) -> Manifest:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.names import PAUSED_ANNOTATION, EventReason
-from clusterstacks.controllers.announcing import announce
+from clusterstacks.controllers.announcing import Announcement, announce
 from clusterstacks.domain.conditions import Condition, Severity, from_documents, ready_summary, to_documents, updated
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, outcome_of
 from clusterstacks.domain.objects import Manifest, ObjectKey
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.clock import Clock
-    from clusterstacks.runtime.events import EventRecorder
+    from clusterstacks.runtime.events import EventRecorder, EventType
 
 
 log = logging.getLogger(__name__)
@@ -39,6 +39,8 @@ class Draft:
     """Our finalizer was removed, or the object is gone: there may be none left to write a status to."""
     writer: Callable[[Draft, Outcome], Awaitable[None]] | None = None
     """Writes the status; set by whoever runs the reconcile."""
+    news: list[tuple[Manifest, Announcement]] = field(init=False, default_factory=list)
+    """Events to record about other objects."""
     _changes: dict[str, Condition | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -70,6 +72,10 @@ class Draft:
     def drop(self, condition: str) -> None:
         """Remove a condition that says nothing any more."""
         self._changes[condition] = None
+
+    def announce(self, regarding: Manifest, type_: EventType, reason: str, message: str) -> None:
+        """Have an event about another object recorded after the status is written, which does not wait for it."""
+        self.news.append((regarding, Announcement(type_, reason, message)))
 
     def reconsider(self, conditions: Iterable[str]) -> None:
         """Take back those that are False: what still fails is reported again, and what was mended is not for ever."""
@@ -168,6 +174,8 @@ class StatusReconciler:
         if outcome is None:
             return None
         await self.write_status(draft, outcome)
+        for regarding, one in draft.news:
+            await self.events.record(regarding, one.type, one.reason, one.message)
         if isinstance(failure, DependencyError):
             raise failure
         return requeue_of(outcome)

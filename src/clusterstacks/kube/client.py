@@ -231,13 +231,17 @@ class Client:
         name: str,
         operations: Sequence[Mapping[str, Any]],
         namespace: str = "",
+        *,
+        subresource: str = "",
     ) -> Manifest:
         """Change an object by JSON patch operations; sent once, as adding to a list twice would add twice.
+
+        The server repeats them itself on the newest object where another one wrote meanwhile.
 
         Raises:
             Invalid: A ``test`` operation does not hold, or a path does not exist.
         """
-        target = Target(resource, namespace, name).named()
+        target = Target(resource, namespace, name, subresource).named()
         return await self._answer(target.call("patch", body=Body(operations, _JSON_PATCH), repeatable=False))
 
     async def delete(

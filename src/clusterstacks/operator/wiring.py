@@ -327,7 +327,6 @@ class Operator:
             workloads=self._workloads,
             rolling=rolling,
             live=LiveCheck(store=self._supplies.store, counting=self._counting, upstream=facts()),
-            events=self._events,
         )
 
     def _counting(self, release: ReleaseName, labels: Mapping[str, str]) -> tuple[Rule, ...] | None:

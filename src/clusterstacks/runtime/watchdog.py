@@ -14,12 +14,16 @@ if TYPE_CHECKING:
 
     from clusterstacks.runtime.metrics import Metrics
 
-BEAT_SECONDS: Final = 0.25
-"""Between two beats. A stall is measured too short by this at most; with ten beats a second an idle operator would need
-five times its CPU time."""
+BEAT_SECONDS: Final = 0.5
+"""Between two beats. A stall is measured too short by this at most: one of ``BEAT_SECONDS + WORTH_A_LINE`` is always
+logged, a shorter one by chance. Each beat of an idle operator costs about 0.1 ms of CPU time."""
 
-LOOK_SECONDS: Final = 0.5
-"""Between two looks of the thread; beats and looks together take some 0.05 % of a core."""
+LATE_SECONDS: Final = 0.75
+"""Age of a beat from which on the loop is taken to stand still: half a beat is more than an idle loop is ever late."""
+
+LOOK_SECONDS: Final = 1.0
+"""Between two looks of the thread: the task of a stall of ``LATE_SECONDS + LOOK_SECONDS`` is always named. Each look
+costs as much as a beat."""
 
 WORTH_A_LINE: Final = 0.5
 """Seconds from which on a stall is logged (arbitrary; probes and webhooks bear with seconds)."""
@@ -70,7 +74,7 @@ class Watchdog:
 
     def _watch(self, loop: asyncio.AbstractEventLoop, thread: int) -> None:
         while not self._stopped.wait(LOOK_SECONDS):
-            if time.monotonic() - self._beat > 2 * BEAT_SECONDS and not self._culprit:
+            if time.monotonic() - self._beat > LATE_SECONDS and not self._culprit:
                 frame = sys._current_frames().get(thread)  # noqa: SLF001  # documented, in spite of its name
                 task = asyncio.current_task(loop)
                 self._culprit = f"{task.get_name() if task else 'a callback'} ({_place(frame)})"

@@ -128,6 +128,19 @@ async def test_apply_names_fields_of_other_managers_until_forced(client: Client,
     assert forced["spec"]["replicas"] == 2
 
 
+async def test_json_patch_of_a_status_is_refused_when_a_test_in_it_fails(client: Client, deployments: Resource) -> None:
+    written = await client.apply(deployments, deployment("tested"), manager=MANAGER)
+    value = {"op": "add", "path": "/status/observedGeneration", "value": 7}
+
+    for uid, generation in (("another", 0), (written["metadata"]["uid"], 7)):
+        operations = [{"op": "test", "path": "/metadata/uid", "value": uid}, value]
+        try:
+            after = await client.json_patch(deployments, "tested", operations, "default", subresource="status")
+        except Invalid:
+            after = await client.get(deployments, "tested", "default")
+        assert after["status"].get("observedGeneration", 0) == generation
+
+
 async def test_apply_writes_a_status(client: Client, deployments: Resource) -> None:
     await client.apply(deployments, deployment("reported"), manager=MANAGER)
     status = {**deployment("reported"), "status": {"observedGeneration": 1}}

@@ -79,7 +79,6 @@ async def frame(api: FakeApi) -> AsyncIterator[StatusReconciler]:
             workloads=Workloads(api, pool),
             rolling=unused,
             live=unused,
-            events=EventRecorder(api, "test"),
         )
         yield StatusReconciler(
             group=GROUP,
@@ -210,7 +209,7 @@ async def test_sec_22_releases_are_read_beside_each_other(api: FakeApi) -> None:
 
     assert seen is not None
     assert seen.refusal is None
-    assert most == len(seen.lenders) == MOST_RELEASES - 1
+    assert most == len(seen.objects) == MOST_RELEASES
 
 
 async def test_a_release_whose_stack_is_gone_has_no_rule(api: FakeApi) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import API_VERSION, GROUP, Kind
 from clusterstacks.controllers.base import Draft, StatusReconciler
+from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled
 from clusterstacks.kube.resources import Resource
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import pytest
 
 ADDONS = Resource(GROUP, "v1alpha1", Kind.CLUSTER_ADDON.value, "clusteraddons", namespaced=True)
+EVENTS = Resource("", "v1", "Event", "events", namespaced=True)
 KEY = ObjectKey("team", "cluster-addon-one")
 
 
@@ -60,6 +62,22 @@ async def test_an_object_to_be_left_alone_gets_no_status_and_so_never_looks_read
 
     assert "status" not in left
     assert api.count("merge_patch") == 0
+
+
+async def test_an_event_about_another_object_is_recorded_after_the_status_was_written() -> None:
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other", "namespace": "team", "uid": "1"}}
+
+    async def announce(draft: Draft) -> Outcome:
+        draft.announce(other, "Warning", "Broken", "it does not work")
+        raise SpecError("Broken", "it does not work")
+
+    api = FakeApi(ADDONS, EVENTS)
+    await api.create(ADDONS, addon(condition("Ready", "False")))
+    await frame(api, announce).reconcile(KEY)
+
+    assert [verb for verb, _ in api.calls if verb in {"merge_patch", "create"}][1:] == ["merge_patch", "create"]
+    [event] = api.objects(EVENTS).values()
+    assert (event["involvedObject"]["name"], event["reason"]) == ("other", "Broken")
 
 
 async def test_a_failure_that_was_mended_does_not_stay_in_the_conditions() -> None:

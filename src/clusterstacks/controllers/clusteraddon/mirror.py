@@ -9,7 +9,7 @@ from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_API_GROUP, C
 from clusterstacks.api.reading import mappings
 from clusterstacks.controllers.clusteraddon.offers import CLASS_NOT_OFFERED
 from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
-from clusterstacks.kube.errors import Conflict
+from clusterstacks.kube.errors import Conflict, Invalid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,18 +28,19 @@ PatchOf: TypeAlias = "Callable[[Manifest], Manifest | None]"
 
 async def mirror(
     client: Client, cluster: Manifest, outcome: Outcome, now: datetime, within: Condition | None = None
-) -> bool:
+) -> tuple[Manifest, bool]:
     """Write how the addons are doing into the Cluster's conditions, if that is news.
 
     Args:
         client: The management cluster.
-        cluster: The Cluster as it was read.
+        cluster: The Cluster as it was read, or as this function returned it.
         outcome: What the reconcile ended with.
         now: When it ended.
         within: Whether the cluster is within its ranges; only what is wrong is told.
 
     Returns:
-        Whether ``ClusterStackAddonsReady`` has another status or reason now, which is worth an event.
+        The Cluster with its conditions as they are now, and whether ``ClusterStackAddonsReady`` has another status or
+        reason, which is worth an event.
     """
     status, reason, message = _state(outcome)
     before = next((one for one in mappings(cluster, "status", "conditions") if _is_addons_ready(one)), {})
@@ -53,7 +54,8 @@ async def mirror(
         told = with_cluster_condition(after, WITHIN_RANGES_CONDITION, "False", within.reason, within.message, now)
         return told or ready
 
-    return await _write(client, cluster, patch_of) and is_news
+    written = await _write(client, cluster, patch_of)
+    return (cluster, False) if written is None else (written, is_news)
 
 
 async def withdraw(client: Client, cluster: Manifest) -> None:
@@ -78,27 +80,48 @@ async def withdraw_refusal(client: Client, cluster: Manifest) -> None:
     await _write(client, cluster, patch_of)
 
 
-async def _write(client: Client, cluster: Manifest, patch_of: PatchOf) -> bool:
-    """Write what there is to write; returns whether it was written."""
+async def _write(client: Client, cluster: Manifest, patch_of: PatchOf) -> Manifest | None:
+    """Write what there is to write; returns the Cluster as it is since, None where nothing was written."""
     resource = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
     metadata = cluster["metadata"]
     name, namespace, generation = metadata["name"], metadata["namespace"], metadata.get("generation")
     for attempt in range(1, ATTEMPTS + 1):
         patch = patch_of(cluster)
         if patch is None:
-            return False
+            return None
+        operations = replacements(cluster, patch)
         try:
-            await client.merge_patch(resource, name, patch, namespace, subresource="status")
-        except Conflict:
+            if operations:
+                return await client.json_patch(resource, name, operations, namespace, subresource="status")
+            return await client.merge_patch(resource, name, patch, namespace, subresource="status")
+        except (Conflict, Invalid):  # the latter where a test of an operation fails
             if attempt == ATTEMPTS:
                 raise
             changed = await client.find(resource, name, namespace)
             if changed is None or changed["metadata"].get("generation") != generation:
-                return False  # what is known is about another specification; the change wakes the reconciler
+                return None  # what is known is about another specification; the change wakes the reconciler
             cluster = changed
-        else:
-            return True
     raise AssertionError("the last attempt returns or raises")
+
+
+def replacements(cluster: Manifest, patch: Manifest) -> list[Manifest]:
+    """Return a merge patch of the conditions as JSON patch operations; empty where conditions come or go.
+
+    Cluster API writes to the same list during an upgrade. The operations replace single conditions, each if it is at
+    its place, and only of this very Cluster with this specification: so they do not conflict with what others write.
+    """
+    before, after = (cluster.get("status") or {}).get("conditions") or [], patch["status"]["conditions"]
+    if [one.get("type") for one in before] != [one.get("type") for one in after]:
+        return []
+    metadata = cluster["metadata"]
+    same = [field for field in ("uid", "generation") if field in metadata]
+    operations = [{"op": "test", "path": f"/metadata/{field}", "value": metadata[field]} for field in same]
+    for index, (old, new) in enumerate(zip(before, after, strict=True)):
+        if old != new:
+            path = f"/status/conditions/{index}"
+            operations.append({"op": "test", "path": f"{path}/type", "value": new["type"]})
+            operations.append({"op": "replace", "path": path, "value": new})
+    return operations
 
 
 def _is_addons_ready(condition: Manifest) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api.clusterapi import ClusterView, ObjectRef, cluster_view, reported_versions, template_data
 from clusterstacks.api.clusterconditions import condition_view
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from clusterstacks.controllers.clusteraddon.contracts import ContractKinds
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.kube.client import Client
+
+CONTROL_PLANE_REF: Final = "spec.controlPlaneRef"
+INFRASTRUCTURE_REF: Final = "spec.infrastructureRef"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,19 +138,24 @@ async def observe(client: Client, key: ObjectKey, contracts: ContractKinds) -> S
     releases = await client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE)
     name = parse_release(release_key.name)
     wishes, refusal = _wishes(cluster, name)
-    others = [one for one in wishes.releases() if one != name]
-    lenders = await together(lambda one: client.find(releases, one.release, release_key.namespace), others)
+    names = [name, *(one for one in wishes.releases() if one != name)]
     referenced = _References(client, contracts, cluster.namespace)
-    control_plane = await referenced.read("spec.controlPlaneRef", cluster.control_plane_ref)
-    infrastructure = await referenced.read("spec.infrastructureRef", cluster.infrastructure_ref)
+    control_plane, infrastructure, release_object, *lenders = await together(
+        lambda read: read(),
+        (
+            partial(referenced.read, CONTROL_PLANE_REF, cluster.control_plane_ref),
+            partial(referenced.read, INFRASTRUCTURE_REF, cluster.infrastructure_ref),
+            *(partial(client.find, releases, one.release, release_key.namespace) for one in names),
+        ),
+    )
     return Seen(
         cluster=cluster,
         release=name,
-        release_object=await client.find(releases, release_key.name, release_key.namespace),
+        release_object=release_object,
         wishes=wishes,
         refusal=refusal,
         unread=referenced.refused,
-        lenders=dict(zip(others, lenders, strict=True)),
+        lenders=dict(zip(names[1:], lenders, strict=True)),
         control_plane=_state(cluster, control_plane),
         data=template_data(manifest, control_plane, infrastructure),
     )
@@ -167,12 +176,17 @@ def _digest(release: Manifest | None) -> str:
 
 @dataclass(slots=True)
 class _References:
-    """Reads what a Cluster refers to; the first refusal is kept, as a ClusterAddon is deleted in spite of it."""
+    """Reads what a Cluster refers to; a refusal is kept, as a ClusterAddon is deleted in spite of it."""
 
     client: Client
     contracts: ContractKinds
     namespace: str
-    refused: ReferenceNotAllowed | None = None
+    _refusals: dict[str, ReferenceNotAllowed] = field(default_factory=dict)
+
+    @property
+    def refused(self) -> ReferenceNotAllowed | None:
+        """The refusal, of the control plane first: which one is found first may differ from time to time."""
+        return self._refusals.get(CONTROL_PLANE_REF) or self._refusals.get(INFRASTRUCTURE_REF)
 
     async def read(self, where: str, reference: ObjectRef | None) -> Manifest | None:
         if reference is None:
@@ -185,7 +199,7 @@ class _References:
         except KindNotServed:
             return None
         except ReferenceNotAllowed as error:
-            self.refused = self.refused or error
+            self._refusals[where] = error
             return None
         return await self.client.find(resource, reference.name, reference.namespace)
 

@@ -6,6 +6,7 @@ import hashlib
 import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusteraddon import Admitted, ClusterAddon, addon_name
@@ -19,6 +20,7 @@ from clusterstacks.api.names import (
     Reason,
 )
 from clusterstacks.api.reading import at, text
+from clusterstacks.apply.concurrently import together
 from clusterstacks.controllers.clusteraddon.inputs import seen_digest
 from clusterstacks.controllers.clusteraddon.livecheck import ADVISORY
 from clusterstacks.controllers.clusteraddon.mirror import mirror, withdraw
@@ -28,11 +30,13 @@ from clusterstacks.controllers.finalizers import hold, let_go
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.decoupling import annotations_digest
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError, outcome_of
-from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 from clusterstacks.domain.progress import Progress, read_progress
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.controllers.base import Draft
     from clusterstacks.controllers.clusteraddon.contracts import ContractKinds
@@ -42,7 +46,6 @@ if TYPE_CHECKING:
     from clusterstacks.controllers.clusteraddon.workloads import Workloads
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.clock import Clock
-    from clusterstacks.runtime.events import EventRecorder
 
 RESYNC = timedelta(minutes=5)
 """Control plane and infrastructure objects are read again at least this often; as the Go operator's resync."""
@@ -92,7 +95,6 @@ class AddonReconciler:
     workloads: Workloads
     rolling: Rolling
     live: LiveCheck
-    events: EventRecorder
 
     async def work(self, draft: Draft) -> Outcome | None:
         """Do what is next for one cluster's addons; None where they are nobody's or not to be touched."""
@@ -115,38 +117,51 @@ class AddonReconciler:
             return _pause(draft, seen.cluster)
         draft.drop(AddonCondition.PAUSED)
         await hold(draft, ADDON_FINALIZER, self.client)
-        await self._begin(draft, addon, seen)
+        cluster = await self._begin(draft, addon, seen)
         try:
             outcome = await self._deliver(draft, addon, seen)
         except ClusterStacksError as error:
             _observed(draft, seen)
             outcome = draft.reported(outcome_of(error), self.clock.now(), ADVISORY)
-            if await self._mirror(draft, seen, outcome) and not isinstance(outcome, Settled):
-                await self.events.record(seen.cluster.raw, "Warning", outcome.reason, outcome.message)
+            _, is_news = await self._mirror(draft, cluster, outcome)
+            if is_news and not isinstance(outcome, Settled):
+                draft.announce(cluster, "Warning", outcome.reason, outcome.message)
             draft.status["ready"] = False
             raise
         draft.status["ready"] = isinstance(outcome, Settled)
         if isinstance(outcome, Settled):
             await self.live.look(draft, seen)
         _observed(draft, seen)
-        if await self._mirror(draft, seen, outcome) and isinstance(outcome, Settled):
+        _, is_news = await self._mirror(draft, cluster, outcome)
+        if is_news and isinstance(outcome, Settled):
             message = f"the addons of class {seen.cluster.class_name} are delivered"
-            await self.events.record(seen.cluster.raw, "Normal", EventReason.ADDONS_DELIVERED, message)
+            draft.announce(cluster, "Normal", EventReason.ADDONS_DELIVERED, message)
         return outcome
 
-    async def _begin(self, draft: Draft, addon: ClusterAddon, seen: Seen) -> None:
-        """Take back what was said of the old class as soon as the Cluster names another: people wait for conditions."""
+    async def _begin(self, draft: Draft, addon: ClusterAddon, seen: Seen) -> Manifest:
+        """Take back what was said of the old class as soon as the Cluster names another: people wait for conditions.
+
+        Returns:
+            The Cluster with its conditions as they are now.
+        """
+        cluster = seen.cluster.raw
         recorded, wanted = addon.spec.cluster_stack, seen.cluster.class_name
         if not addon.status.ready or recorded == wanted:
-            return
+            return cluster
         draft.status["ready"] = False
         beginning = Waiting("RollingOut", f"the addons of class {recorded} give way to those of {wanted}")
-        await draft.checkpoint(beginning)
-        await self._mirror(draft, seen, beginning)
 
-    async def _mirror(self, draft: Draft, seen: Seen, outcome: Outcome) -> bool:
+        async def take_back() -> None:
+            nonlocal cluster
+            cluster, _ = await self._mirror(draft, cluster, beginning)
+
+        writes: tuple[Callable[[], Awaitable[None]], ...] = (partial(draft.checkpoint, beginning), take_back)
+        await together(lambda write: write(), writes)
+        return cluster
+
+    async def _mirror(self, draft: Draft, cluster: Manifest, outcome: Outcome) -> tuple[Manifest, bool]:
         within, now = draft.condition(AddonCondition.WITHIN_RANGES), self.clock.now()
-        return await mirror(self.client, seen.cluster.raw, draft.reported(outcome, now, ADVISORY), now, within)
+        return await mirror(self.client, cluster, draft.reported(outcome, now, ADVISORY), now, within)
 
     async def _end(self, draft: Draft, cluster: ObjectKey | None) -> Outcome:
         """Let a deleted ClusterAddon go. The cluster keeps its addons; while it exists a new one is created (D21).

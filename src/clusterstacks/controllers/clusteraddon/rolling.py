@@ -164,8 +164,10 @@ class Rolling:
             rollout = rollout.reached(index, stage.phase)
             _save(draft, rollout)
             await self._tell_of_others(delivering)
-        # A stage that had nothing to do is no progress worth a write: it is found done again for nothing.
-        if waiting is None and delivering.touched(stage.step.stage):
+        # A stage that had nothing to do is no progress worth a write: it is found done again for nothing. Before it
+        # waits for the upgrade the reconcile ends, and writes the same progress.
+        ends = isinstance(rollout.next_move(delivering.seen.control_plane), WaitForUpgrade)
+        if waiting is None and delivering.touched(stage.step.stage) and not ends:
             draft.status["resources"] = delivering.resources()
             message = f"{index + 1} of {len(rollout.steps)} stages done, the last one was {stage.step.stage.addon}"
             await draft.checkpoint(Waiting("RollingOut", message))
