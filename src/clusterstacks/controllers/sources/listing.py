@@ -190,6 +190,7 @@ class _Reader:
             done, _ = await asyncio.wait({reading}, timeout=DEADLINE.total_seconds())
         except asyncio.CancelledError:
             reading.cancel()
+            await asyncio.wait({reading})  # its connections are closed next
             raise
         if not done:
             raise DependencyError(
