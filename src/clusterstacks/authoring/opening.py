@@ -55,7 +55,7 @@ async def opened(
     Args:
         directory: Of the release or stack.
         newest: Tells the newest patch of a minor.
-        kubernetes: Which minor of a stack for several, as ``1-35``.
+        kubernetes: Which minor of versions.yaml or stack.yaml, as ``1-35``; empty for the release csctl.yaml names.
         dependencies: Adds what charts depend on; None leaves them as they are.
 
     Raises:
@@ -71,9 +71,10 @@ async def opened(
         with told_of(directory):
             await asyncio.to_thread(_require_stack, directory)
             tree = await asyncio.to_thread(read_tree, directory)
-            minor = open_minor(tree)
+            listed = bool(kubernetes)
+            minor = open_minor(tree, listed=listed)
             patches = {minor: await newest(minor)} if minor else {}
-            stack = _chosen(stacks_of(directory, tree, patches), kubernetes)
+            stack = _chosen(stacks_of(directory, tree, patches, listed=listed), kubernetes)
             created = await Creator(into=Path(scratch), dependencies=dependencies).create(stack, _metadata(stack))
             release = await asyncio.to_thread(open_directory, created.directory)
         yield release

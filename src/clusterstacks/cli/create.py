@@ -10,6 +10,7 @@ import click
 from clusterstacks.cli import output
 from clusterstacks.cli.charts import dependency_options
 from clusterstacks.cli.connecting import trust_options
+from clusterstacks.cli.minors import minor_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,7 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
     click.option(
         "--output", "-o", "into", type=DIRECTORY, default=".release", show_default=True, help="Build in here."
     ),
-    click.option("--kubernetes", metavar="1-35", default="", help="Build for this minor only.  [default: for all]"),
+    minor_options,
     click.option(
         "--remote", type=click.Choice(REMOTES), default="github", show_default=True, help="What is published?"
     ),
@@ -61,6 +62,10 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @_with_options
 def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes what the options above say
     """Build the releases of a stack directory, or of all stacks in a repository (providers/PROVIDER/STACK).
+
+    Builds what csctl.yaml says, with the charts as they are. The Kubernetes minors of versions.yaml and stack.yaml are
+    built with --kubernetes or --all-minors; a class whose values or templates name the version of another minor is an
+    error then. Where csctl.yaml names no full Kubernetes version, those files decide.
 
     Prints the directory of each release; what was decided, and why, goes to standard error.
 

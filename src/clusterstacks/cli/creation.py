@@ -43,6 +43,7 @@ class Options:
     mode: str
     into: Path
     kubernetes: str
+    all_minors: bool
     remote: str
     remote_dir: Path | None
     publish: bool
@@ -101,15 +102,16 @@ async def _create(options: Options) -> None:
 
 
 async def _stacks(options: Options, into: Path, web: Web) -> tuple[Stack, ...]:
+    listed = options.all_minors or bool(options.kubernetes)
     found: list[Stack] = []
     patches: dict[KubernetesMinor, KubernetesVersion] = {}
     for root in await asyncio.to_thread(find_stacks, options.directory):
         with told_of(_shown(root.absolute())):
             tree = await asyncio.to_thread(read_stack, root, into)
-            minor = open_minor(tree)
+            minor = open_minor(tree, listed=listed)
             if minor and minor not in patches and not options.offline:
                 patches[minor] = await newest_patch(web, minor)
-            found += stacks_of(root, tree, patches)
+            found += stacks_of(root, tree, patches, listed=listed)
     return selected(found, options.kubernetes)
 
 

@@ -29,7 +29,12 @@ COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @click.option("--output", "-o", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--cluster", type=FILE, help="YAML file with Cluster, control plane and infrastructure object.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when there is a difference, like diff(1) and git diff.")
-@click.option("--kubernetes", metavar="1-35", default="", help="For this minor, where a stack is for several.")
+@click.option(
+    "--kubernetes",
+    metavar="1-35",
+    default="",
+    help="For this minor of versions.yaml or stack.yaml.  [default: for the version of csctl.yaml]",
+)
 @dependency_options
 def diff(form: str, *, exit_code: bool, **arguments: Any) -> int:  # noqa: ANN401 - click passes what is said above
     """Show what B changes against A: versions, files, values of the addons, rendered objects.

@@ -49,7 +49,12 @@ class Options:
 @click.option("--values", is_flag=True, help="The values of the addons instead of the objects.")
 @click.option("--images", is_flag=True, help="The container images the objects name, one a line.")
 @click.option("--sample", is_flag=True, help="What values templates see without --cluster, as a file for it.")
-@click.option("--kubernetes", metavar="1-35", default="", help="For this minor, where DIR is for several.")
+@click.option(
+    "--kubernetes",
+    metavar="1-35",
+    default="",
+    help="For this minor of versions.yaml or stack.yaml.  [default: for the version of csctl.yaml]",
+)
 @dependency_options
 def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the options above say
     """Print the objects of class and addons as YAML, as the operator renders them.

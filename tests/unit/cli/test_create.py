@@ -80,7 +80,7 @@ def test_a_repository_is_built_and_published_as_far_as_it_changed(
 ) -> None:
     copied("single", tmp_path / "stacks")
     several = copied("several", tmp_path / "stacks")
-    options = (tmp_path / "stacks", *remote, "--publish", "--dependencies", "leave")
+    options = (tmp_path / "stacks", *remote, "--publish", "--dependencies", "leave", "--all-minors")
     code, out, _ = run(*options)
     assert (code, len(out.splitlines())) == (0, 3)
 
@@ -122,7 +122,7 @@ def test_metadata_yaml_carries_the_versions_from_build_to_build(run: Run, tmp_pa
 def test_one_metadata_yaml_does_not_hold_the_versions_of_several_minors(run: Run, tmp_path: Path) -> None:
     options = (copied("several", tmp_path), "--remote", "none", "--write-metadata", "--dependencies", "leave")
 
-    assert "choose a minor with --kubernetes" in run(*options)[2]
+    assert "choose a minor with --kubernetes" in run(*options, "--all-minors")[2]
     assert run(*options, "--kubernetes", "1.35")[0] == 0
 
 
@@ -192,7 +192,7 @@ def test_hashes_are_printed_as_hashes_json_has_them(run: Run) -> None:
 
 
 def test_hashes_of_a_repository_are_told_apart(run: Run) -> None:
-    assert list(json.loads(run(REPOSITORY, "-o", "json", verb=hash_command)[1])) == [
+    assert list(json.loads(run(REPOSITORY, "-o", "json", "--all-minors", verb=hash_command)[1])) == [
         "local-minor-1-35",
         "local-minor-1-36",
         "local-several-1-34",

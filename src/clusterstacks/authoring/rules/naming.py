@@ -36,9 +36,14 @@ def idle_versions(stack: Stack) -> Iterator[Fault]:
     if stack.settings is None:
         return
     if stack.settings.unlisted is not None:
-        problem = f"names Kubernetes {stack.settings.unlisted}, but the rows of {VERSIONS} decide and none is for it"
+        file = stack.settings.addons_file
+        problem = (
+            f"names Kubernetes {stack.settings.unlisted}, and {file} {stack.settings.kubernetes} for the same minor"
+        )
         line = line_of_text(stack.content(CSCTL), "kubernetesVersion:")
-        yield Fault(CSCTL, line, problem, f"write one of those in {VERSIONS}, or add a row there")
+        yield Fault(
+            CSCTL, line, problem, "csctl create builds the first, with --kubernetes the second: write one version"
+        )
     if not stack.pinning_problem:
         for key in without_dependency(stack.tree, stack.settings):
             path = stack.settings.addons_file

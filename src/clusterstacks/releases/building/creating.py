@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.releases.building.nodeimages import check_node_images
-from clusterstacks.releases.building.packaging import Blueprint, below, chart_directories, packed, prepared, visible
+from clusterstacks.releases.building.packaging import (
+    CLASS_DIRECTORY,
+    Blueprint,
+    below,
+    chart_directories,
+    packed,
+    prepared,
+    visible,
+)
 from clusterstacks.releases.building.pinning import without_dependency
 from clusterstacks.releases.building.placing import place, staged
 from clusterstacks.releases.building.plugins import Plugin, find_plugin
-from clusterstacks.releases.building.settings import CSCTL, VERSIONS
+from clusterstacks.releases.building.settings import CSCTL
 from clusterstacks.releases.building.sourcemetadata import renewed, write_metadata
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.release import METADATA, NODE_IMAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from clusterstacks.domain.metadata import Metadata
     from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.versions import KubernetesVersion
     from clusterstacks.releases.building.stacks import Stack
     from clusterstacks.releases.dependencies.vendoring import ChartDependencies
+
+_VERSIONED: Final = (f"{CLASS_DIRECTORY}values.yaml", f"{CLASS_DIRECTORY}templates/")
+"""Files of the class whose text reaches the cluster."""
+_COMMENT: Final = re.compile(rb"(^|\s)#.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +79,9 @@ class Creator:
 
         Raises:
             PluginMissing: The stack needs a plugin that is not there.
+            SourceBroken: The class names the Kubernetes version of another release of its directory.
         """
+        _check_versions(stack)
         if stack.settings.plugin:
             find_plugin(stack.settings.provider, self.path)
 
@@ -86,7 +102,7 @@ class Creator:
             stack = replace(stack, tree={**stack.tree, METADATA: renewed(stack.tree, metadata)})
         blueprint = Blueprint(stack.settings, metadata, stack.hashes)
         files = prepared(stack.tree, stack.settings, metadata)
-        notes = [*_ignored(stack), *_left_versions(stack, files)]
+        notes = [*_ignored(stack)]
         if self.dependencies is not None:
             notes += await _add_dependencies(files, self.dependencies)
         with staged(packed(blueprint, files), self.into) as staging:
@@ -129,17 +145,37 @@ def _ignored(stack: Stack) -> Iterator[str]:
     """Find what is written about versions and has no effect."""
     settings = stack.settings
     if settings.unlisted is not None:
-        yield f"{CSCTL} names Kubernetes {settings.unlisted}, but the rows of {VERSIONS} decide and none is for it"
+        yield (
+            f"{CSCTL} names Kubernetes {settings.unlisted}, {settings.addons_file} {settings.kubernetes}: "
+            f"without --kubernetes and --all-minors, csctl create builds {settings.unlisted}"
+        )
     for key in without_dependency(stack.tree, settings):
         yield f"{settings.addons_file} lists {key}, which is no dependency of an addon: it sets nothing"
 
 
-def _left_versions(stack: Stack, files: Mapping[str, bytes]) -> Iterator[str]:
-    """Find files of the class that name a Kubernetes version the directory is for, but this release is not."""
-    for path, content in sorted(visible(files).items()):
+def _check_versions(stack: Stack) -> None:
+    """Refuse a class that names another Kubernetes version of the directory than the one it is built for.
+
+    A file that names the version of the release as well is taken for a table of versions.
+    """
+    own = stack.settings.kubernetes
+    for path, content in sorted(visible(stack.tree).items()):
+        if not path.startswith(_VERSIONED) or _line_of(own, content):
+            continue
         for other in stack.others:
-            at = content.find(other.text.removeprefix("v").encode()) if path.startswith("cluster-class/") else -1
-            if at >= 0:
-                line = content.count(b"\n", 0, at) + 1
-                own = stack.settings.kubernetes
-                yield f"{path}, line {line} names Kubernetes {other}, and nothing replaces it in a release for {own}"
+            if line := _line_of(other, content):
+                raise SourceBroken(
+                    f"{path}, line {line}",
+                    f"names Kubernetes {other}, and nothing replaces it in a release for {own}: take the version from "
+                    f"the Cluster (builtin.controlPlane.version in a patch of the class), or keep {own.series} in a "
+                    "directory of its own",
+                )
+
+
+def _line_of(version: KubernetesVersion, content: bytes) -> int:
+    """Return the first line that names a version outside of comments; 0 where there is none."""
+    named = re.compile(rb"(?<![0-9.])" + re.escape(version.text.removeprefix("v")).encode() + rb"(?![0-9]|\.[0-9])")
+    for number, line in enumerate(content.splitlines(), start=1):
+        if named.search(_COMMENT.sub(b"", line)):
+            return number
+    return 0

@@ -27,7 +27,7 @@ class Stack:
         root: The directory; absolute.
         tree: Its files.
         settings: What the release is.
-        others: The other Kubernetes versions the directory is for.
+        others: The other Kubernetes versions that were read from the directory.
     """
 
     root: Path
@@ -71,19 +71,27 @@ def read_stack(root: Path, output: Path) -> dict[str, bytes]:
 
 
 def stacks_of(
-    root: Path, tree: Mapping[str, bytes], patches: Mapping[KubernetesMinor, KubernetesVersion] | None = None
+    root: Path,
+    tree: Mapping[str, bytes],
+    patches: Mapping[KubernetesMinor, KubernetesVersion] | None = None,
+    *,
+    listed: bool = False,
 ) -> tuple[Stack, ...]:
-    """Return the releases a directory is for.
+    """Return the releases to be built from a directory.
+
+    Args:
+        root: The directory.
+        tree: Its files.
+        patches: The newest patch of a minor.
+        listed: Whether those of stack.yaml and versions.yaml are wanted, see
+            :func:`~clusterstacks.releases.building.settings.read_settings`.
 
     Raises:
-        SpecError: What it says of itself is wrong, see :func:`~clusterstacks.releases.building.settings.read_settings`.
+        SpecError: What it says of itself is wrong.
     """
-    found = read_settings(tree, patches)
-    versions = tuple(one.kubernetes for one in found)
-    return tuple(
-        Stack(root.absolute(), tree, one, tuple(version for version in versions if version != one.kubernetes))
-        for one in found
-    )
+    found = read_settings(tree, patches, listed=listed)
+    versions = {version for one in found for version in (one.kubernetes, one.unlisted) if version is not None}
+    return tuple(Stack(root.absolute(), tree, one, tuple(sorted(versions - {one.kubernetes}))) for one in found)
 
 
 def selected(stacks: Iterable[Stack], wanted: str) -> tuple[Stack, ...]:

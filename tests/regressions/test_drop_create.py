@@ -1,0 +1,159 @@
+"""``csctl create`` in the place of csctl written in Go: the same release, or the same failure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.authoring.linting import findings
+from clusterstacks.authoring.loading import load
+from clusterstacks.cli import output
+from clusterstacks.cli.create import create
+from clusterstacks.cli.hash import hash as hash_command
+from clusterstacks.cli.template import template
+from clusterstacks.releases.archives import read_archive
+from clusterstacks.releases.building.sourcetree import read_tree
+from tests.support.sources import copied
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import click
+
+    Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a verb in an empty directory, where nothing of the remotes is set."""
+    for variable in ("GIT_PROVIDER", "GIT_ORG_NAME", "GIT_REPOSITORY_NAME", "OCI_REGISTRY", "OCI_REPOSITORY"):
+        monkeypatch.delenv(variable, raising=False)
+    (tmp_path / "working").mkdir()
+    monkeypatch.chdir(tmp_path / "working")
+
+    def call(*arguments: str | Path, verb: click.Command = create) -> tuple[int, str, str]:
+        code = output.run(lambda: verb.main([str(one) for one in arguments], standalone_mode=False))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Path:
+    """A stack whose versions.yaml lists 1.34.2 and 1.35.1; csctl.yaml names v1.35.1."""
+    return copied("several", tmp_path)
+
+
+def built(tmp_path: Path) -> list[str]:
+    directory = tmp_path / "working" / ".release"
+    return sorted(path.name.partition("-v0")[0] for path in directory.iterdir()) if directory.is_dir() else []
+
+
+def addon_chart(tmp_path: Path) -> dict[str, bytes]:
+    (archive,) = (tmp_path / "working" / ".release").glob("*/*-cluster-addon-*.tgz")
+    return read_archive(archive.read_bytes(), archive.name)
+
+
+HASH = ("--mode", "hash", "--dependencies", "leave")
+
+
+def test_drop_h1_the_release_of_csctl_yaml_is_built_with_the_charts_as_they_are(
+    run: Run, tmp_path: Path, several: Path
+) -> None:
+    settings = several / "csctl.yaml"
+    settings.write_text(settings.read_text().replace("v1.35.1", "v1.35.0"))
+    chart = several / "cluster-addon/cloud/Chart.yaml"
+    chart.write_text(chart.read_text().replace("2.35.0", "2.35.9"))
+    (several / "cluster-addon/cloud/Chart.lock").write_text("anything\n")
+
+    code, _, err = run(several, *HASH)
+
+    assert (code, built(tmp_path)) == (0, ["local-several-1-35"]), err
+    (metadata,) = (tmp_path / "working/.release").glob("*/metadata.yaml")
+    assert "kubernetes: v1.35.0\n" in metadata.read_text()
+    held = addon_chart(tmp_path)
+    assert held["cloud/Chart.yaml"] == chart.read_bytes()
+    assert held["cloud/Chart.lock"] == b"anything\n"
+
+
+def test_drop_h1_versions_yaml_is_not_read_for_the_release_of_csctl_yaml(
+    run: Run, tmp_path: Path, several: Path
+) -> None:
+    (several / "versions.yaml").write_text("- kubernetes: unknown\n")
+
+    assert run(several, *HASH)[0] == 0
+    assert built(tmp_path) == ["local-several-1-35"]
+
+
+def test_drop_h1_minors_of_versions_yaml_are_built_on_demand(run: Run, tmp_path: Path, several: Path) -> None:
+    assert run(several, *HASH, "--kubernetes", "1-34")[0] == 0
+    assert built(tmp_path) == ["local-several-1-34"]
+    assert b"version: 2.34.1\n" in addon_chart(tmp_path)["cloud/Chart.yaml"]
+
+    assert run(several, *HASH, "--all-minors")[0] == 0
+    assert built(tmp_path) == ["local-several-1-34", "local-several-1-35"]
+
+    assert "exclude each other" in run(several, *HASH, "--all-minors", "--kubernetes", "1-34")[2]
+
+
+def test_drop_h1_all_minors_hold_the_one_of_csctl_yaml(run: Run, tmp_path: Path, several: Path) -> None:
+    for file in ("csctl.yaml", "cluster-class/Chart.yaml"):
+        (several / file).write_text((several / file).read_text().replace("1.35.1", "1.33.9").replace("1-35", "1-33"))
+
+    assert run(several, *HASH, "--all-minors")[0] == 0
+    assert built(tmp_path) == ["local-several-1-33", "local-several-1-34", "local-several-1-35"]
+
+
+@pytest.mark.parametrize("file", ["values.yaml", "templates/class.yaml"])
+@pytest.mark.parametrize("minors", [("--all-minors",), ("--kubernetes", "1-34")])
+def test_drop_h1_a_version_that_nothing_replaces_is_an_error_before_anything_is_built(
+    run: Run, tmp_path: Path, several: Path, file: str, minors: tuple[str, ...]
+) -> None:
+    named = several / "cluster-class" / file
+    named.write_text(f"# was made for 1.35.1\nimage: ubuntu-v1.35.1\n{named.read_text()}")
+
+    code, out, err = run(several, *HASH, *minors)
+
+    assert (code, out, built(tmp_path)) == (output.MUST_CHANGE, "", [])
+    problem = f"cluster-class/{file}, line 2 names Kubernetes v1.35.1, and nothing replaces it in a release for v1.34.2"
+    assert problem in err
+    assert run(several, *HASH)[0] == 0
+    assert run(several, *HASH, "--kubernetes", "1-35")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["# as in 1.35.1", "a: 1  # 1.35.1", "a: 1.35.10", "a: 21.35.1", "images: {v1.34.2: a, v1.35.1: b}"]
+)
+def test_drop_h1_comments_other_numbers_and_tables_of_versions_are_no_error(run: Run, several: Path, text: str) -> None:
+    (several / "cluster-class/values.yaml").write_text(f"{text}\n")
+
+    code, _, err = run(several, *HASH, "--kubernetes", "1-34")
+    assert code == 0, err
+
+
+def test_drop_h1_stacks_without_a_version_in_csctl_yaml_are_built_as_stack_yaml_says(run: Run, tmp_path: Path) -> None:
+    assert run(copied("minor", tmp_path), *HASH)[0] == 0
+    assert built(tmp_path) == ["local-minor-1-35"]
+
+
+def test_drop_h1_every_verb_takes_the_release_of_csctl_yaml(run: Run, several: Path) -> None:
+    leave = ("--dependencies", "leave")
+
+    assert "several-1-35" in run(several, *leave, "--class", verb=template)[1]
+    assert "several-1-34" in run(several, *leave, "--class", "--kubernetes", "1-34", verb=template)[1]
+    assert run(several, verb=hash_command)[1].splitlines()[0] == "local-several-1-35"
+    assert "local-several-1-34" in run(several, "--all-minors", verb=hash_command)[1]
+    assert [one.name.series for one in load(read_tree(several), "several") if one.name] == ["local-several-1-35"]
+
+
+def test_drop_h1_lint_says_that_two_patches_of_a_minor_are_named(several: Path) -> None:
+    settings = several / "csctl.yaml"
+    settings.write_text(settings.read_text().replace("v1.35.1", "v1.35.0"))
+
+    found = findings(load(read_tree(several), "several", listed=True))
+
+    (fault,) = [one.fault for one in found if one.rule == "idle-version"]
+    assert fault.message == "names Kubernetes v1.35.0, and versions.yaml v1.35.1 for the same minor"
