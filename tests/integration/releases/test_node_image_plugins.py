@@ -79,13 +79,12 @@ def test_the_path_of_a_registry_file_is_absolute_for_the_plugin(author: Author) 
 
 def test_d44_what_the_plugin_does_to_the_source_it_does_to_a_copy(author: Author) -> None:
     before = {path: path.read_bytes() for path in author.stack.rglob("*") if path.is_file()}
-    author.plugin(f'echo x >> "$2/csctl.yaml"; touch ./output "$2/new"; printf "{IMAGES}" > "$3/node-images.yaml"')
+    author.plugin(f'echo x >> "$2/csctl.yaml"; touch "$2/new"; printf "{IMAGES}" > "$3/node-images.yaml"')
 
     code, out, err = author.create()
 
     assert code == 0, err
     assert {path: path.read_bytes() for path in author.stack.rglob("*") if path.is_file()} == before
-    assert list(author.working.iterdir()) == []
     assert (
         Path(out.strip()).name
         in subprocess.run(
@@ -96,6 +95,28 @@ def test_d44_what_the_plugin_does_to_the_source_it_does_to_a_copy(author: Author
             check=True,
         ).stdout
     )
+
+
+def test_drop_m2_the_plugin_runs_where_csctl_was_called(author: Author) -> None:
+    (author.working / "registry.yaml").touch()
+    author.plugin(f'echo "cwd=$(pwd)"; test -f "$4" && touch output; printf "{IMAGES}" > "$3/node-images.yaml"')
+
+    code, _, err = author.create("-r", "../working/registry.yaml")
+
+    assert (code, f"cwd={author.working}\n" in err) == (0, True), err
+    assert (author.working / "output").is_file()
+
+
+def test_drop_m2_a_plugin_called_in_the_source_leaves_nothing_there(author: Author) -> None:
+    (author.stack / "registry.yaml").touch()
+    author.plugin(f'test -f "$4" && touch output; printf "{IMAGES}" > "$3/node-images.yaml"')
+    before = sorted(author.stack.rglob("*"))
+    author.working = author.stack
+
+    code, _, err = author.create("-r", "registry.yaml")
+
+    assert code == 0, err
+    assert sorted(author.stack.rglob("*")) == before
 
 
 @pytest.mark.parametrize("path", [".:/nowhere", ":/nowhere", "/nowhere:", "working:/nowhere", "./:/nowhere"])

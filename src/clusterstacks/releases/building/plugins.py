@@ -1,6 +1,7 @@
 """Provider plugins: programs called ``csctl-<provider>`` that make or name the node images of a release (FORMATS 11).
 
-A plugin gets a copy of the stack directory, so that the source stays what was hashed (INCUMBENT D44), and is looked for
+A plugin runs in the directory csctl was called in, as under csctl written in Go: registry.yaml may name files relative
+to it. It gets a copy of the stack directory, so that the source stays what was hashed (INCUMBENT D44), and is looked for
 in the absolute directories of PATH only, so that a repository cannot bring its own (D45).
 """
 
@@ -72,8 +73,7 @@ class Plugin:
 
     Args:
         program: The executable.
-        registry: What ``--node-image-registry`` says; may be empty. A path must be absolute, as the plugin works beside
-            its copy of the source.
+        registry: What ``--node-image-registry`` says; may be empty. A path must be absolute.
     """
 
     program: Path
@@ -93,9 +93,11 @@ class Plugin:
         with tempfile.TemporaryDirectory(prefix="csctl-plugin-") as scratch:
             source = Path(scratch, root.name or "stack")
             _copy(tree, root, source)
-            await self._run(source, release)
+            # What it writes to where it runs must not become part of the source.
+            beside = Path(scratch) if Path.cwd().is_relative_to(root.resolve()) else Path.cwd()
+            await self._run(source, release, beside)
 
-    async def _run(self, source: Path, release: Path) -> None:
+    async def _run(self, source: Path, release: Path, working: Path) -> None:
         try:
             process = await asyncio.create_subprocess_exec(
                 self.program,
@@ -103,7 +105,7 @@ class Plugin:
                 source,
                 release,
                 self.registry,
-                cwd=source.parent,
+                cwd=working,
                 stdin=subprocess.DEVNULL,
                 stdout=_STANDARD_ERROR,
                 process_group=0,
