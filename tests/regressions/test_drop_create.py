@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.api import yaml
 from clusterstacks.authoring.linting import findings
 from clusterstacks.authoring.loading import load
 from clusterstacks.cli import output
@@ -157,3 +159,54 @@ def test_drop_h1_lint_says_that_two_patches_of_a_minor_are_named(several: Path) 
 
     (fault,) = [one.fault for one in found if one.rule == "idle-version"]
     assert fault.message == "names Kubernetes v1.35.0, and versions.yaml v1.35.1 for the same minor"
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    """A directory of releases."""
+    directory = tmp_path / "remote"
+    directory.mkdir()
+    return directory
+
+
+def to(remote: Path) -> tuple[str, ...]:
+    return ("--publish", "--remote", "directory", "--remote-dir", str(remote))
+
+
+CUSTOM = ("--mode", "custom", *(f"--{one}-version=v9" for one in ("cluster-stack", "cluster-addon", "node-image")))
+
+
+@pytest.mark.parametrize("mode", [("--mode", "hash"), CUSTOM])
+def test_drop_m1_a_release_that_another_csctl_published_from_the_same_source_is_left_as_it_is(
+    run: Run, tmp_path: Path, remote: Path, mode: tuple[str, ...]
+) -> None:
+    stack = copied("single", tmp_path)
+    run(stack, *mode, *to(remote))
+    (metadata,) = remote.glob("*/metadata.yaml")
+    metadata.write_text(json.dumps(yaml.load(metadata.read_text(), name="metadata.yaml"), indent=4))
+    (hashes,) = remote.glob("*/hashes.json")
+    known = json.loads(hashes.read_text())
+    hashes.write_text(json.dumps({key: value for key, value in known.items() if key != "nodeImagesDir"}))
+    before = {path: path.read_bytes() for path in remote.rglob("*") if path.is_file()}
+
+    code, _, err = run(stack, *mode, *to(remote))
+
+    assert code == 0, err
+    assert f"is published already in {remote}, built from the same source by another csctl" in err
+    assert {path: path.read_bytes() for path in remote.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("file", ["hashes.json", "metadata.yaml"])
+def test_drop_m1_a_release_of_another_source_or_of_other_versions_is_refused(
+    run: Run, tmp_path: Path, remote: Path, file: str
+) -> None:
+    stack = copied("single", tmp_path)
+    run(stack, *CUSTOM, *to(remote))
+    (published,) = remote.glob(f"*/{file}")
+    text = published.read_text()
+    published.write_text(text.replace('": "', '": "x', 1) if file == "hashes.json" else text.replace(".4", ".5"))
+
+    code, _, err = run(stack, *CUSTOM, *to(remote))
+
+    assert code == output.MUST_CHANGE
+    assert "is published already with another content" in err

@@ -23,8 +23,10 @@ from clusterstacks.releases.building.choosing import Chooser, Versions
 from clusterstacks.releases.building.creating import Creator
 from clusterstacks.releases.building.discovery import find_stacks
 from clusterstacks.releases.building.kubernetes import newest_patch
+from clusterstacks.releases.building.previous import is_from_same_source
 from clusterstacks.releases.building.settings import open_minor
 from clusterstacks.releases.building.stacks import read_stack, selected, stacks_of
+from clusterstacks.releases.errors import ReleaseTaken
 
 if TYPE_CHECKING:
     from clusterstacks.domain.releasing import Move
@@ -97,8 +99,7 @@ async def _create(options: Options) -> None:
         built = await _build_all(stacks, chooser, creator)
         if publisher is not None and options.publish:
             for directory in built:
-                done = "is published" if await publisher.publish(directory) else "was published before"
-                output.note(f"{directory.name} {done} in {publisher.remote.place}")
+                output.note(f"{directory.name} {await _published(publisher, directory)}")
 
 
 async def _stacks(options: Options, into: Path, web: Web) -> tuple[Stack, ...]:
@@ -127,6 +128,17 @@ async def _publisher(options: Options, resources: AsyncExitStack, mode: Mode) ->
     if options.remote == "oci":
         return await oci_remote(web, os.environ, plain_http=options.plain_http, progress=Meter())
     return github_remote(web, os.environ, output.note)
+
+
+async def _published(publisher: Publisher, directory: Path) -> str:
+    """Publish a release, and say what became of it."""
+    place = publisher.remote.place
+    try:
+        return f"is published in {place}" if await publisher.publish(directory) else f"was published before in {place}"
+    except ReleaseTaken:
+        if not await is_from_same_source(publisher.remote, directory):
+            raise
+    return f"is published already in {place}, built from the same source by another csctl: it stays as it is there"
 
 
 def _versions(options: Options) -> Versions | None:

@@ -1,8 +1,8 @@
 """Provider plugins: programs called ``csctl-<provider>`` that make or name the node images of a release (FORMATS 11).
 
-A plugin runs in the directory csctl was called in, as under csctl written in Go: registry.yaml may name files relative
-to it. It gets a copy of the stack directory, so that the source stays what was hashed (INCUMBENT D44), and is looked for
-in the absolute directories of PATH only, so that a repository cannot bring its own (D45).
+A plugin runs in the directory csctl was called in, as under csctl written in Go: its registry file may name others
+relative to it. It gets a copy of the stack directory, so that the source stays what was hashed (INCUMBENT D44), and is
+looked for in the absolute directories of PATH only, so that a repository cannot bring its own (D45).
 """
 
 from __future__ import annotations
@@ -93,9 +93,7 @@ class Plugin:
         with tempfile.TemporaryDirectory(prefix="csctl-plugin-") as scratch:
             source = Path(scratch, root.name or "stack")
             _copy(tree, root, source)
-            # What it writes to where it runs must not become part of the source.
-            beside = Path(scratch) if Path.cwd().is_relative_to(root.resolve()) else Path.cwd()
-            await self._run(source, release, beside)
+            await self._run(source, release, _working_directory(root, scratch))
 
     async def _run(self, source: Path, release: Path, working: Path) -> None:
         try:
@@ -121,6 +119,12 @@ class Plugin:
             raise PluginFailed(
                 self.program, f"ended with {f'signal {-status}' if status < 0 else f'exit code {status}'}"
             )
+
+
+def _working_directory(root: Path, scratch: str) -> Path:
+    """Return where csctl was called; not within the source, of which what a plugin writes there would become part."""
+    here = Path.cwd()
+    return Path(scratch) if here.is_relative_to(root.resolve()) else here
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
