@@ -11,7 +11,7 @@ from clusterstacks.api import yaml
 from clusterstacks.authoring.linting import findings
 from clusterstacks.authoring.loading import load
 from clusterstacks.cli import output
-from clusterstacks.cli.create import create
+from clusterstacks.cli.create import create, default_remote
 from clusterstacks.cli.hash import hash as hash_command
 from clusterstacks.cli.template import template
 from clusterstacks.releases.archives import read_archive
@@ -210,3 +210,65 @@ def test_drop_m1_a_release_of_another_source_or_of_other_versions_is_refused(
 
     assert code == output.MUST_CHANGE
     assert "is published already with another content" in err
+
+
+REMOTES = {
+    "nothing": ({}, "none"),
+    "a repository on GitHub": ({"GIT_PROVIDER": "github"}, "github"),
+    "its organisation alone": ({"GIT_ORG_NAME": "acme"}, "github"),
+    "a registry": ({"OCI_REGISTRY": "registry.example"}, "oci"),
+    "both": ({"OCI_REGISTRY": "registry.example", "GIT_REPOSITORY_NAME": "stacks"}, "github"),
+    "what git itself reads": ({"GIT_AUTHOR_NAME": "me", "GIT_PROVIDER": ""}, "none"),
+}
+
+
+@pytest.mark.parametrize("case", REMOTES)
+def test_user_20_the_variables_that_are_set_choose_the_remote(case: str) -> None:
+    environ, remote = REMOTES[case]
+
+    assert default_remote(environ)[0] == remote
+
+
+def test_user_20_create_builds_without_any_remote_and_says_so(run: Run, tmp_path: Path) -> None:
+    code, _, err = run(copied("single", tmp_path))
+
+    assert code == 0, err
+    assert built(tmp_path) == ["local-single-1-33-v1"]
+    assert err.splitlines()[0].startswith("remote none, as neither GIT_* nor OCI_* is set")
+
+
+def test_user_20_the_remote_that_was_chosen_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCI_REGISTRY", "registry.example")
+
+    code, _, err = run(copied("single", tmp_path))
+
+    assert (code, err.splitlines()[0]) == (2, "remote oci, as OCI_REGISTRY is set (--remote chooses another)")
+
+
+@pytest.mark.parametrize("remote", [("--remote", "directory"), ("--remote", "gitlab"), ("--remote", "oci"), ()])
+def test_drop_l4_the_remote_does_not_matter_where_none_is_asked(
+    run: Run, tmp_path: Path, remote: tuple[str, ...]
+) -> None:
+    code, _, err = run(copied("single", tmp_path), "--mode", "hash", *remote)
+
+    assert (code, "--remote" in err) == (0, False), err
+
+
+def test_drop_l4_publishing_without_a_remote_is_refused_before_anything_is_built(run: Run, tmp_path: Path) -> None:
+    code, _, err = run(copied("single", tmp_path), "--mode", "hash", "--publish")
+
+    assert (code, built(tmp_path)) == (output.MUST_CHANGE, [])
+    assert "--publish takes a remote to publish to: --remote github, oci or directory" in err
+
+
+@pytest.mark.parametrize("directory", [(), ("-o", "out"), ("--output", "./out/deep/")])
+def test_drop_l3_the_last_line_is_that_of_csctl_written_in_go(
+    run: Run, tmp_path: Path, directory: tuple[str, ...]
+) -> None:
+    """Go: fmt.Printf("Created %s\\n", filepath.Join(outputDirectory, releaseDirName))."""
+    code, out, err = run(copied("single", tmp_path), *HASH, *directory)
+
+    assert code == 0, err
+    where = {(): ".release", ("-o", "out"): "out"}.get(directory, "out/deep")
+    (release,) = (tmp_path / "working" / where).iterdir()
+    assert out == f"Created {where}/{release.name}\n"

@@ -59,6 +59,11 @@ class Options:
     plain_http: bool
     write_metadata: bool
 
+    @property
+    def asks_remote(self) -> bool:
+        """Whether the remote is asked: the modes hash and custom only publish there."""
+        return self.publish or Mode(self.mode) in {Mode.STABLE, Mode.BETA}
+
 
 def run(options: Options) -> None:
     """Create the releases.
@@ -86,9 +91,8 @@ async def _create(options: Options) -> None:
         stacks = await _stacks(options, into, web)
         if options.write_metadata and len({stack.root for stack in stacks}) < len(stacks):
             raise SpecError("MetadataAmbiguous", "metadata.yaml holds one version: choose a minor with --kubernetes")
-        mode = Mode(options.mode)
-        publisher = await _publisher(options, resources, mode)
-        chooser = Chooser(mode, publisher.remote if publisher else None, into, _versions(options))
+        publisher = await _publisher(options, resources)
+        chooser = Chooser(Mode(options.mode), publisher.remote if publisher else None, into, _versions(options))
         creator = Creator(
             into=into,
             dependencies=chart_dependencies(web, options.dependencies, offline=options.offline),
@@ -96,7 +100,7 @@ async def _create(options: Options) -> None:
             writes_metadata=options.write_metadata,
             path=os.environ.get("PATH", os.defpath),
         )
-        built = await _build_all(stacks, chooser, creator)
+        built = await _build_all(stacks, chooser, creator, options.into)
         if publisher is not None and options.publish:
             for directory in built:
                 output.note(f"{directory.name} {await _published(publisher, directory)}")
@@ -116,8 +120,8 @@ async def _stacks(options: Options, into: Path, web: Web) -> tuple[Stack, ...]:
     return selected(found, options.kubernetes)
 
 
-async def _publisher(options: Options, resources: AsyncExitStack, mode: Mode) -> Publisher | None:
-    if options.remote == "none" or (mode in {Mode.HASH, Mode.CUSTOM} and not options.publish):
+async def _publisher(options: Options, resources: AsyncExitStack) -> Publisher | None:
+    if options.remote == "none" or not options.asks_remote:
         return None
     from clusterstacks.releases.building.remotes import directory_remote, github_remote, oci_remote
 
@@ -153,7 +157,7 @@ def _registry(registry: str) -> str:
     return str(Path(registry).absolute()) if registry and Path(registry).exists() else registry
 
 
-async def _build_all(stacks: tuple[Stack, ...], chooser: Chooser, creator: Creator) -> list[Path]:
+async def _build_all(stacks: tuple[Stack, ...], chooser: Chooser, creator: Creator, into: Path) -> list[Path]:
     for stack in stacks:
         with told_of(_shown(stack.root)):
             creator.check(stack)
@@ -172,7 +176,7 @@ async def _build_all(stacks: tuple[Stack, ...], chooser: Chooser, creator: Creat
             created = await creator.create(stack, choice.release.metadata)
         for note in created.notes:
             output.note(f"  {note}")
-        output.say(str(created.directory))
+        output.say(f"Created {into / created.name.release}")
         built.append(created.directory)
     if unchanged is not None and not built:
         raise NoStackChanged

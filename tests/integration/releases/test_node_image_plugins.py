@@ -13,6 +13,11 @@ import pytest
 
 from tests.support.sources import copied
 
+
+def created(out: str) -> Path:
+    return Path(out.strip().removeprefix("Created "))
+
+
 CSCTL = [sys.executable, "-m", "clusterstacks.cli.main"]
 IMAGES = "apiVersion: local.infrastructure.clusterstack.x-k8s.io/v1alpha1\n"
 
@@ -65,7 +70,7 @@ def test_the_plugin_gets_verb_source_release_and_registry_and_its_output_is_pass
     code, out, err = author.create("-r", "oci://registry.example.com/images")
 
     assert code == 0, err
-    assert (Path(out.strip()) / "node-images.yaml").read_text() == IMAGES
+    assert (created(out) / "node-images.yaml").read_text() == IMAGES
     assert "create-node-images oci://registry.example.com/images\n" in err
     assert "loud\n" in err
 
@@ -86,7 +91,7 @@ def test_d44_what_the_plugin_does_to_the_source_it_does_to_a_copy(author: Author
     assert code == 0, err
     assert {path: path.read_bytes() for path in author.stack.rglob("*") if path.is_file()} == before
     assert (
-        Path(out.strip()).name
+        created(out).name
         in subprocess.run(
             [*CSCTL, "create", str(author.stack), "--mode", "hash", "-o", str(author.out)],
             env={**os.environ, "PATH": f"{author.plugins}:{os.environ['PATH']}"},
