@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -272,3 +273,53 @@ def test_drop_l3_the_last_line_is_that_of_csctl_written_in_go(
     where = {(): ".release", ("-o", "out"): "out"}.get(directory, "out/deep")
     (release,) = (tmp_path / "working" / where).iterdir()
     assert out == f"Created {where}/{release.name}\n"
+
+
+@pytest.mark.parametrize(
+    ("hook", "expected"),
+    [("BeforeClusterUpgrade", 0), ("AfterClusterUpgrade", 0), ("AfterControlPlaneInitialized", output.MUST_CHANGE)],
+)
+def test_drop_m6_a_stage_of_an_upgrade_may_name_an_addon_without_a_chart(
+    run: Run, tmp_path: Path, hook: str, expected: int
+) -> None:
+    """As tests/cluster-stacks/docker/valencia of csctl does: new clusters get every addon of the release."""
+    stack = copied("staged", tmp_path)
+    config = yaml.load((stack / "clusteraddon.yaml").read_text(), name="clusteraddon.yaml")
+    config["addonStages"].setdefault(hook, []).append({"name": "ngnix", "action": "apply"})
+    (stack / "clusteraddon.yaml").write_text(json.dumps(config))
+
+    code, _, err = run(stack, *HASH)
+
+    assert code == expected, err
+    assert ("applies ngnix in AfterControlPlaneInitialized" in err) == bool(expected)
+
+
+@pytest.mark.parametrize("lock", ["anything\n", "dependencies: []\ndigest: sha256:0000\n", "{"])
+def test_drop_m6_the_lock_file_does_not_matter_where_dependencies_are_left(
+    run: Run, tmp_path: Path, several: Path, lock: str
+) -> None:
+    (several / "cluster-addon/cloud/Chart.lock").write_text(lock)
+
+    code, _, err = run(several, *HASH)
+
+    assert code == 0, err
+    assert addon_chart(tmp_path)["cloud/Chart.lock"] == lock.encode()
+
+
+@pytest.mark.parametrize(("offline", "expected"), [(("--offline",), output.MUST_CHANGE), ((), output.FAILED)])
+def test_drop_m6_without_a_network_the_message_names_the_way_to_leave_dependencies(
+    run: Run,
+    tmp_path: Path,
+    several: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    offline: tuple[str, ...],
+    expected: int,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for chart in several.glob("cluster-addon/*/Chart.yaml"):
+        chart.write_text(re.sub(r"https://[^ }\n]+", "http://127.0.0.1:9/charts", chart.read_text()))
+
+    code, _, err = run(several, "--mode", "hash", *offline)
+
+    assert (code, built(tmp_path)) == (expected, []), err
+    assert "--dependencies leave" in err

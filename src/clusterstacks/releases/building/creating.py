@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from clusterstacks.domain.errors import DependencyError
 from clusterstacks.releases.building.nodeimages import check_node_images
 from clusterstacks.releases.building.packaging import (
     CLASS_DIRECTORY,
@@ -126,7 +127,11 @@ class Creator:
 
 async def _add_dependencies(files: dict[str, bytes], dependencies: ChartDependencies) -> list[str]:
     charts = {directory.rstrip("/"): below(files, directory) for directory in chart_directories(files)}
-    vendored = await dependencies.vendor_all(charts, tree=files)
+    try:
+        vendored = await dependencies.vendor_all(charts, tree=files)
+    except DependencyError as error:
+        problem = f"{error.message}; --dependencies leave takes the charts as they are, as csctl written in Go does"
+        raise DependencyError(error.code, problem) from None
     notes = []
     for chart, complete in vendored.items():
         for path in [path for path in files if path.startswith(f"{chart}/")]:
