@@ -40,6 +40,15 @@ class Options:
     dependencies: str
     offline: bool
 
+    @property
+    def charts(self) -> tuple[str, ...] | None:
+        """The directories of the charts that are rendered; None for all."""
+        if self.class_only or self.sample:
+            return ("cluster-class",)
+        if not self.addons:
+            return None
+        return ("cluster-class", "cluster-addon", *(f"cluster-addon/{addon}" for addon in self.addons))
+
 
 @click.command(short_help="Print what a stack or release renders to.")
 @click.argument("directory", metavar="DIR|RELEASE", type=DIRECTORY)
@@ -88,7 +97,9 @@ async def _printed(options: Options) -> str:
         web = await resources.enter_async_context(Trust().web())
         newest = partial(newest_patch, web)
         dependencies = chart_dependencies(web, options.dependencies, offline=options.offline)
-        source = opened(options.directory, newest, kubernetes=options.kubernetes, dependencies=dependencies)
+        source = opened(
+            options.directory, newest, kubernetes=options.kubernetes, dependencies=dependencies, charts=options.charts
+        )
         release = await resources.enter_async_context(source)
         renderer = Renderer()
         resources.push_async_callback(renderer.close)

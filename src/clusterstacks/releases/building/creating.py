@@ -29,7 +29,7 @@ from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.release import METADATA, NODE_IMAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from clusterstacks.domain.metadata import Metadata
     from clusterstacks.domain.names import ReleaseName
@@ -64,6 +64,7 @@ class Creator:
     Args:
         into: Where release directories are made; absolute.
         dependencies: Adds what charts depend on; None leaves charts as they are.
+        completes: Directories of the charts it does that for; None for all.
         registry: For the node image plugin.
         writes_metadata: Whether metadata.yaml of the source is brought up to date.
         path: Where plugins are looked for, as in the environment's PATH.
@@ -71,6 +72,7 @@ class Creator:
 
     into: Path
     dependencies: ChartDependencies | None = None
+    completes: Collection[str] | None = None
     registry: str = ""
     writes_metadata: bool = False
     path: str = os.defpath
@@ -105,7 +107,7 @@ class Creator:
         files = prepared(stack.tree, stack.settings, metadata)
         notes = [*_ignored(stack)]
         if self.dependencies is not None:
-            notes += await _add_dependencies(files, self.dependencies)
+            notes += await _add_dependencies(files, self.dependencies, self.completes)
         with staged(packed(blueprint, files), self.into) as staging:
             if stack.settings.plugin:
                 await self._make_node_images(stack, staging.path)
@@ -125,8 +127,14 @@ class Creator:
         check_node_images(made, stack.settings.provider)
 
 
-async def _add_dependencies(files: dict[str, bytes], dependencies: ChartDependencies) -> list[str]:
-    charts = {directory.rstrip("/"): below(files, directory) for directory in chart_directories(files)}
+async def _add_dependencies(
+    files: dict[str, bytes], dependencies: ChartDependencies, only: Collection[str] | None
+) -> list[str]:
+    charts = {
+        chart: below(files, f"{chart}/")
+        for chart in (directory.rstrip("/") for directory in chart_directories(files))
+        if only is None or chart in only
+    }
     try:
         vendored = await dependencies.vendor_all(charts, tree=files)
     except DependencyError as error:
