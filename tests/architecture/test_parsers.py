@@ -57,7 +57,7 @@ PATTERNS = {
     "fleet/sources/choosing.py": URL,
     "kube/decoding.py": "an answer of an API server: kube.bounds; possessive, so linear",
     "kube/status.py": "a failure answer: kube.transport.MAX_FAILURE_BYTES",
-    "releases/building/creating.py": AUTHOR,
+    "releases/building/leftversions.py": AUTHOR,
     "releases/building/settings.py": AUTHOR,
     "releases/building/sourcetree.py": AUTHOR,
     "releases/dependencies/chartindex.py": "an index: MAX_INDEX_BYTES",

@@ -10,6 +10,7 @@ from clusterstacks.authoring.chart import Chart
 from clusterstacks.authoring.stack import TAGS, VERSION, Stack
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesVersion
+from clusterstacks.releases.building.leftversions import other_versions
 from clusterstacks.releases.building.packaging import CLASS_DIRECTORY, below, chart_directories
 from clusterstacks.releases.building.pinning import with_addon_versions
 from clusterstacks.releases.building.settings import open_minor, read_settings
@@ -39,7 +40,10 @@ def load(tree: Mapping[str, bytes], directory: str, *, listed: bool = False) -> 
         releases = read_settings(tree, _first_patch(tree, listed=listed), listed=listed)
     except SpecError as error:
         return (Stack(directory, tree, None, error.message, charts=tuple(_charts(filled, None))),)
-    return tuple(_for(settings, directory, tree, filled) for settings in releases)
+    return tuple(
+        replace(_for(settings, directory, tree, filled), others=other_versions(releases, settings))
+        for settings in releases
+    )
 
 
 def _first_patch(tree: Mapping[str, bytes], *, listed: bool) -> dict[KubernetesMinor, KubernetesVersion]:

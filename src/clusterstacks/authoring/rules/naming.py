@@ -10,6 +10,8 @@ from clusterstacks.authoring.findings import Fault, Rule, Severity
 from clusterstacks.authoring.lines import line_of_field, line_of_text
 from clusterstacks.authoring.rules.complaints import fault_of
 from clusterstacks.domain.documents import shown
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.releases.building.leftversions import left_version
 from clusterstacks.releases.building.pinning import without_dependency
 from clusterstacks.releases.building.settings import CSCTL, STACK, VERSIONS
 
@@ -50,6 +52,18 @@ def idle_versions(stack: Stack) -> Iterator[Fault]:
             problem = f"{key} is no dependency of an addon: it sets nothing"
             line = line_of_text(stack.content(path), f"{key}:")
             yield Fault(path, line, problem, "correct its name, or leave it if something else reads it")
+
+
+def left_versions(stack: Stack) -> Iterator[Fault]:
+    """The class names no Kubernetes version of another release of its directory."""
+    if stack.settings is None:
+        return
+    try:
+        left = left_version(stack.tree, stack.settings.kubernetes, stack.others)
+    except SpecError:
+        return  # of .helmignore, which rendering reports
+    if left is not None:
+        yield Fault(left.path, left.line, left.problem, left.remedy)
 
 
 def chart_name(stack: Stack) -> Iterator[Fault]:
@@ -94,6 +108,12 @@ RULES = (
     ),
     Rule("addon-versions", Severity.ERROR, "Addon versions of stack.yaml or versions.yaml can be set.", addon_versions),
     Rule("idle-version", Severity.WARNING, "Every version written down has an effect.", idle_versions),
+    Rule(
+        "left-version",
+        Severity.ERROR,
+        "The class names no Kubernetes version of another release of its directory.",
+        left_versions,
+    ),
     Rule(
         "chart-name",
         Severity.ERROR,

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import DependencyError
+from clusterstacks.releases.building.leftversions import left_version
 from clusterstacks.releases.building.nodeimages import check_node_images
 from clusterstacks.releases.building.packaging import (
-    CLASS_DIRECTORY,
     Blueprint,
     below,
     chart_directories,
     packed,
     prepared,
-    visible,
 )
 from clusterstacks.releases.building.pinning import without_dependency
 from clusterstacks.releases.building.placing import place, staged
@@ -33,13 +31,8 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.metadata import Metadata
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.versions import KubernetesVersion
     from clusterstacks.releases.building.stacks import Stack
     from clusterstacks.releases.dependencies.vendoring import ChartDependencies
-
-_VERSIONED: Final = (f"{CLASS_DIRECTORY}values.yaml", f"{CLASS_DIRECTORY}templates/")
-"""Files of the class whose text reaches the cluster."""
-_COMMENT: Final = re.compile(rb"(^|\s)#.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +77,8 @@ class Creator:
             PluginMissing: The stack needs a plugin that is not there.
             SourceBroken: The class names the Kubernetes version of another release of its directory.
         """
-        _check_versions(stack)
+        if left := left_version(stack.tree, stack.settings.kubernetes, stack.others):
+            raise SourceBroken(f"{left.path}, line {left.line}", f"{left.problem}: {left.remedy}")
         if stack.settings.plugin:
             find_plugin(stack.settings.provider, self.path)
 
@@ -164,31 +158,3 @@ def _ignored(stack: Stack) -> Iterator[str]:
         )
     for key in without_dependency(stack.tree, settings):
         yield f"{settings.addons_file} lists {key}, which is no dependency of an addon: it sets nothing"
-
-
-def _check_versions(stack: Stack) -> None:
-    """Refuse a class that names another Kubernetes version of the directory than the one it is built for.
-
-    A file that names the version of the release as well is taken for a table of versions.
-    """
-    own = stack.settings.kubernetes
-    for path, content in sorted(visible(stack.tree).items()):
-        if not path.startswith(_VERSIONED) or _line_of(own, content):
-            continue
-        for other in stack.others:
-            if line := _line_of(other, content):
-                raise SourceBroken(
-                    f"{path}, line {line}",
-                    f"names Kubernetes {other}, and nothing replaces it in a release for {own}: take the version from "
-                    f"the Cluster (builtin.controlPlane.version in a patch of the class), or keep {own.series} in a "
-                    "directory of its own",
-                )
-
-
-def _line_of(version: KubernetesVersion, content: bytes) -> int:
-    """Return the first line that names a version outside of comments; 0 where there is none."""
-    named = re.compile(rb"(?<![0-9.])" + re.escape(version.text.removeprefix("v")).encode() + rb"(?![0-9]|\.[0-9])")
-    for number, line in enumerate(content.splitlines(), start=1):
-        if named.search(_COMMENT.sub(b"", line)):
-            return number
-    return 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesMinor
+from clusterstacks.releases.building.leftversions import other_versions
 from clusterstacks.releases.building.pinning import exact_versions, with_addon_versions
 from clusterstacks.releases.building.settings import Settings, read_settings
 from clusterstacks.releases.building.sourcetree import TAGS, fill_tags, hash_tree, read_tree
@@ -90,8 +91,7 @@ def stacks_of(
         SpecError: What it says of itself is wrong.
     """
     found = read_settings(tree, patches, listed=listed)
-    versions = {version for one in found for version in (one.kubernetes, one.unlisted) if version is not None}
-    return tuple(Stack(root.absolute(), tree, one, tuple(sorted(versions - {one.kubernetes}))) for one in found)
+    return tuple(Stack(root.absolute(), tree, one, other_versions(found, one)) for one in found)
 
 
 def selected(stacks: Iterable[Stack], wanted: str) -> tuple[Stack, ...]:
