@@ -12,7 +12,7 @@ from clusterstacks.api import yaml
 from clusterstacks.authoring.linting import findings
 from clusterstacks.authoring.loading import load
 from clusterstacks.cli import output
-from clusterstacks.cli.create import create, default_remote
+from clusterstacks.cli.create import UNCHANGED, create, default_remote
 from clusterstacks.cli.hash import hash as hash_command
 from clusterstacks.cli.template import template
 from clusterstacks.releases.archives import read_archive
@@ -323,3 +323,28 @@ def test_drop_m6_without_a_network_the_message_names_the_way_to_leave_dependenci
 
     assert (code, built(tmp_path)) == (expected, []), err
     assert "--dependencies leave" in err
+
+
+FAILS_IN_GO = {
+    "another mode": ("--mode", "alpha"),
+    "custom without versions": ("--mode", "custom"),
+    "publishing without a remote": ("--mode", "hash", "--publish"),
+    "the registry is not named": ("--remote", "oci"),
+    "two directories": ("--mode", "hash", "second"),
+}
+
+
+@pytest.mark.parametrize("case", FAILS_IN_GO)
+def test_drop_l2_what_fails_under_csctl_written_in_go_fails_here(run: Run, tmp_path: Path, case: str) -> None:
+    code, out, _ = run(copied("single", tmp_path), *FAILS_IN_GO[case])
+
+    assert (code, out, built(tmp_path)) == (output.MUST_CHANGE, "", [])
+
+
+def test_drop_l2_nothing_to_build_is_a_failure_as_under_csctl_written_in_go(
+    run: Run, tmp_path: Path, remote: Path
+) -> None:
+    stack = copied("single", tmp_path)
+
+    assert run(stack, *to(remote))[0] == 0
+    assert run(stack, *to(remote))[0] == UNCHANGED

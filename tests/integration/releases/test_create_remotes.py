@@ -119,6 +119,15 @@ async def test_drop_m1_a_tag_of_the_same_source_is_left_as_it_is(tmp_path: Path,
     assert f"{name} is published already in oci://{place}, built from the same source" in err
 
 
+async def test_drop_l9_a_repository_that_does_not_exist_yet_is_empty(tmp_path: Path, registry: RegistryServer) -> None:
+    author = Author(tmp_path, OCI_REGISTRY=registry.host, OCI_REPOSITORY="create/new")
+
+    code, name, err = await author.create()
+
+    assert (code, name) == (0, "local-single-1-33-v1"), err
+    assert err.startswith("remote oci, as OCI_REGISTRY is set")
+
+
 async def test_d42_a_registry_that_fails_ends_with_an_error_and_nothing_built(tmp_path: Path) -> None:
     author = Author(tmp_path, "--remote=oci", OCI_REGISTRY="127.0.0.1:1", OCI_REPOSITORY="create/down")
 
