@@ -25,6 +25,15 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
+def _charts(options: Options) -> tuple[str, ...] | None:
+    """Return the directories of the charts that are rendered; None for all."""
+    if options.class_only or options.sample:
+        return ("cluster-class",)
+    if not options.addons:
+        return None
+    return ("cluster-class", "cluster-addon", *(f"cluster-addon/{addon}" for addon in options.addons))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """The command line."""
@@ -39,15 +48,6 @@ class Options:
     kubernetes: str
     dependencies: str
     offline: bool
-
-    @property
-    def charts(self) -> tuple[str, ...] | None:
-        """The directories of the charts that are rendered; None for all."""
-        if self.class_only or self.sample:
-            return ("cluster-class",)
-        if not self.addons:
-            return None
-        return ("cluster-class", "cluster-addon", *(f"cluster-addon/{addon}" for addon in self.addons))
 
 
 @click.command(short_help="Print what a stack or release renders to.")
@@ -98,7 +98,7 @@ async def _printed(options: Options) -> str:
         newest = partial(newest_patch, web)
         dependencies = chart_dependencies(web, options.dependencies, offline=options.offline)
         source = opened(
-            options.directory, newest, kubernetes=options.kubernetes, dependencies=dependencies, charts=options.charts
+            options.directory, newest, kubernetes=options.kubernetes, dependencies=dependencies, charts=_charts(options)
         )
         release = await resources.enter_async_context(source)
         renderer = Renderer()
