@@ -200,6 +200,7 @@ def _csctl() -> Iterator[str]:
     yield "| 2 | the command line, a file or a setting must be changed |"
     yield "| 70 | a bug of csctl |"
     yield "| 130 | interrupted by Ctrl-C |\n"
+    yield "csctl written in Go ends with 1 after every error: scripts for both test for another code than 0.\n"
 
 
 def _command(path: str, command: click.Command) -> Iterator[str]:

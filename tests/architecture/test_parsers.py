@@ -58,6 +58,7 @@ PATTERNS = {
     "kube/decoding.py": "an answer of an API server: kube.bounds; possessive, so linear",
     "kube/redaction.py": "a failure answer: kube.transport.MAX_FAILURE_BYTES; bounded repetitions at its beginning",
     "kube/status.py": "a failure answer: kube.transport.MAX_FAILURE_BYTES",
+    "releases/building/leftversions.py": AUTHOR,
     "releases/building/settings.py": AUTHOR,
     "releases/building/sourcetree.py": AUTHOR,
     "releases/dependencies/chartindex.py": "an index: MAX_INDEX_BYTES",

@@ -14,7 +14,7 @@ REPOSITORY = Path(__file__).parents[1] / "stacks"
 LAYOUTS = {
     "single": "local-single-1-33",
     "staged": "local-staged-1-34",
-    "several": "local-several-1-34",
+    "several": "local-several-1-35",
     "minor": "local-minor-1-35",
 }
 """The first release of each miniature, without its version."""

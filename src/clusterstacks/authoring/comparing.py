@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api import yaml
 from clusterstacks.domain.objects import object_id
-from clusterstacks.releases.charts import read_addons, read_chart
-from clusterstacks.releases.release import SINGLE_ADDON, addon_file, class_chart_file
+from clusterstacks.releases.building.comparing import chart_facts
+from clusterstacks.releases.charts import CHART_FILE, read_addons, read_chart
+from clusterstacks.releases.release import HASHES, METADATA, SINGLE_ADDON, addon_file, class_chart_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,8 +23,16 @@ if TYPE_CHECKING:
     from clusterstacks.releases.release import Release
 
 CLASS = "class"
-"""What objects of the class chart are said to be part of; an addon's are part of ``addon <name>``."""
+"""What objects of the class chart are said to be part of."""
+ADDON = "addon "
+"""What comes before an addon's name in what its objects are said to be part of."""
 
+RANDOM = "<random>"
+"""What is shown instead of a value that differs between two renderings of the same chart."""
+
+_WRITTEN = {METADATA, HASHES}
+_WRITTEN_CHARTS = {f"cluster-class/{CHART_FILE}", f"cluster-addon/{CHART_FILE}"}
+"""Files that csctl writes or rewrites."""
 _SECRET_FIELDS = ("data", "stringData")
 _SHOWN_DIGITS = 12
 """Hex digits of the digest a secret value is shown as (arbitrary: enough to tell two apart)."""
@@ -109,10 +118,17 @@ class Difference:
         return not (self.versions or self.files or self.values or self.objects)
 
 
-def compare(before: Side, after: Side) -> Difference:
+def compare(before: Side, after: Side, again: RenderedRelease | None = None) -> Difference:
     """Compare two releases.
 
-    The objects of a class are called after the release: that counts as no difference.
+    The objects of a class are called after the release, and csctl written in Go writes metadata.yaml, hashes.json and
+    Chart.yaml with other blanks: that counts as no difference.
+
+    Args:
+        before: The first.
+        after: The second.
+        again: The second, rendered once more, where that is worth it: what differs between the two renderings, like a
+            generated certificate, counts as no difference.
     """
     files = [_files(side.release) for side in (before, after)]
     versions = [_versions(side.release) for side in (before, after)]
@@ -123,7 +139,7 @@ def compare(before: Side, after: Side) -> Difference:
         tuple(_changes(*versions)),
         tuple(_changes(*files)),
         tuple(_changes(*values)),
-        tuple(_objects(_identified(before), _identified(after))),
+        tuple(_objects(*map(_identified, (before, after, replace(after, rendered=again or after.rendered))))),
     )
 
 
@@ -153,7 +169,18 @@ def _files(release: Release) -> dict[str, str]:
     """Digest every file, those of charts one by one instead of their archives."""
     class_file, addons_file = class_chart_file(release.name), addon_file(release.name, release.metadata)
     plain = {name: digest for name, digest in release.contents.files.items() if name not in (class_file, addons_file)}
-    return plain | {path: sha256(content).hexdigest() for path, content in _charts(release, class_file, addons_file)}
+    plain |= {name: _content_digest(name, release.contents.read(name)) for name in _WRITTEN & plain.keys()}
+    return plain | {path: _content_digest(path, content) for path, content in _charts(release, class_file, addons_file)}
+
+
+def _content_digest(path: str, content: bytes) -> str:
+    """Digest a file; those csctl writes count by what they say, and csctl written in Go says less in hashes.json."""
+    if path in _WRITTEN or path in _WRITTEN_CHARTS:
+        facts = chart_facts(path, content)
+        if path == HASHES and isinstance(facts, dict):
+            facts = {key: value for key, value in facts.items() if value and key != "nodeImagesDir"}
+        content = json.dumps(facts, sort_keys=True, default=str).encode()
+    return sha256(content).hexdigest()
 
 
 def _charts(release: Release, class_file: str, addons_file: str) -> Iterator[tuple[str, bytes]]:
@@ -186,7 +213,7 @@ def _versions(release: Release) -> dict[str, str]:
 
 def _identified(side: Side) -> dict[tuple[str, str], Manifest]:
     parts = [(CLASS, side.rendered.class_objects)]
-    parts += [(f"addon {name}", addon.objects) for name, addon in side.rendered.addons.items()]
+    parts += [(f"{ADDON}{name}", addon.objects) for name, addon in side.rendered.addons.items()]
     own = _OwnNames.of(side.release.name)
     return {
         (part, str(object_id(manifest))): manifest
@@ -219,14 +246,36 @@ class _OwnNames:
 
 
 def _objects(
-    before: Mapping[tuple[str, str], Manifest], after: Mapping[tuple[str, str], Manifest]
+    before: Mapping[tuple[str, str], Manifest],
+    after: Mapping[tuple[str, str], Manifest],
+    again: Mapping[tuple[str, str], Manifest],
 ) -> Iterator[ObjectChange]:
     for part, identity in sorted({*before, *after}, key=lambda key: (key[0] != CLASS, key)):
         old, new = before.get((part, identity)), after.get((part, identity))
         if old is None or new is None:
             yield ObjectChange(part, identity, old, new)
         elif old != new:
-            yield ObjectChange(part, identity, old, new, tuple(_fields(old, new, "")))
+            old, new = _without_random(old, new, again.get((part, identity), new))
+            if old != new:
+                yield ObjectChange(part, identity, old, new, tuple(_fields(old, new, "")))
+
+
+def _without_random(old: Any, new: Any, again: Any) -> tuple[Any, Any]:  # noqa: ANN401 - JSON
+    """Put ``<random>`` where a rendering differs from the next one of the same chart, on both sides."""
+    if new in (old, again):
+        return old, new
+    if isinstance(old, dict) and isinstance(new, dict) and isinstance(again, dict):
+        pairs = {key: _without_random(old[key], new[key], again.get(key)) for key in new if key in old}
+        return (
+            {**old, **{key: pair[0] for key, pair in pairs.items()}},
+            {**new, **{key: pair[1] for key, pair in pairs.items()}},
+        )
+    lists = isinstance(old, list) and isinstance(new, list) and isinstance(again, list)
+    if lists and len(old) == len(new) == len(again):
+        items = [_without_random(*one) for one in zip(old, new, again, strict=True)]
+        return [one for one, _ in items], [one for _, one in items]
+    # What is built differently is no other value of the same field.
+    return (old, new) if isinstance(old, dict | list) or isinstance(new, dict | list) else (RANDOM, RANDOM)
 
 
 def _fields(before: Any, after: Any, place: str) -> Iterator[Change]:  # noqa: ANN401 - JSON

@@ -42,7 +42,7 @@ def infer_file(directory: Path, facts: UpstreamFacts, known: Sequence[Kubernetes
         OSError: The directory cannot be read or written.
     """
     place = directory / FILE
-    text = infer(load(read_tree(directory), str(directory)), facts, known)
+    text = infer(load(read_tree(directory), str(directory), listed=True), facts, known)
     try:
         with place.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)

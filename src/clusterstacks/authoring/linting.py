@@ -50,12 +50,14 @@ class Linter:
     Args:
         means: What rendering takes.
         minor: Look at the stack for this Kubernetes minor only.
+        listed: Look at every minor of stack.yaml and versions.yaml instead of the release csctl.yaml names.
         client: A management cluster to ask.
     """
 
     means: Means
     minor: KubernetesMinor | None = None
     client: Client | None = None
+    listed: bool = False
 
     async def lint(self, tree: Mapping[str, bytes], directory: str) -> Report:
         """Lint the files of a stack; whatever they hold, what is wrong with them becomes findings.
@@ -64,7 +66,7 @@ class Linter:
             SpecError: The stack is not for the wanted minor.
             DependencyError: The management cluster does not answer, or a render worker cannot be started.
         """
-        stacks = self._chosen(load(tree, directory))
+        stacks = self._chosen(load(tree, directory, listed=self.listed or self.minor is not None))
         looked_at = [await self._examined(stack) for stack in stacks]
         return Report(directory, findings(looked_at))
 

@@ -10,6 +10,7 @@ from clusterstacks.authoring.chart import Chart
 from clusterstacks.authoring.stack import TAGS, VERSION, Stack
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesVersion
+from clusterstacks.releases.building.leftversions import other_versions
 from clusterstacks.releases.building.packaging import CLASS_DIRECTORY, below, chart_directories
 from clusterstacks.releases.building.pinning import with_addon_versions
 from clusterstacks.releases.building.settings import open_minor, read_settings
@@ -26,23 +27,32 @@ if TYPE_CHECKING:
     from clusterstacks.releases.building.settings import Settings
 
 
-def load(tree: Mapping[str, bytes], directory: str) -> tuple[Stack, ...]:
-    """Take a tree for a stack, once for each Kubernetes minor it is for; what cannot be read is left to the rules."""
+def load(tree: Mapping[str, bytes], directory: str, *, listed: bool = False) -> tuple[Stack, ...]:
+    """Take a tree for a stack, once for each release that is built from it; what cannot be read is left to the rules.
+
+    Args:
+        tree: The files.
+        directory: As the author named it.
+        listed: Take the releases of stack.yaml and versions.yaml instead of that of csctl.yaml.
+    """
     filled = {path: _filled(path, content) for path, content in tree.items()}
     try:
-        listed = read_settings(tree, _first_patch(tree))
+        releases = read_settings(tree, _first_patch(tree, listed=listed), listed=listed)
     except SpecError as error:
         return (Stack(directory, tree, None, error.message, charts=tuple(_charts(filled, None))),)
-    return tuple(_for(settings, directory, tree, filled) for settings in listed)
+    return tuple(
+        replace(_for(settings, directory, tree, filled), others=other_versions(releases, settings))
+        for settings in releases
+    )
 
 
-def _first_patch(tree: Mapping[str, bytes]) -> dict[KubernetesMinor, KubernetesVersion]:
+def _first_patch(tree: Mapping[str, bytes], *, listed: bool) -> dict[KubernetesMinor, KubernetesVersion]:
     """Take the first patch where a stack leaves it to the day of the build: nothing here depends on it.
 
     Raises:
         SpecError: stack.yaml is wrong.
     """
-    minor = open_minor(tree)
+    minor = open_minor(tree, listed=listed)
     return {minor: KubernetesVersion(minor.major, minor.minor, 0)} if minor else {}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -46,6 +46,7 @@ async def opened(
     *,
     kubernetes: str = "",
     dependencies: ChartDependencies | None = None,
+    charts: Collection[str] | None = None,
 ) -> AsyncIterator[Release]:
     """Open a release, or build one of a stack; a built one is gone when the block ends.
 
@@ -55,8 +56,9 @@ async def opened(
     Args:
         directory: Of the release or stack.
         newest: Tells the newest patch of a minor.
-        kubernetes: Which minor of a stack for several, as ``1-35``.
+        kubernetes: Which minor of versions.yaml or stack.yaml, as ``1-35``; empty for the release csctl.yaml names.
         dependencies: Adds what charts depend on; None leaves them as they are.
+        charts: Directories in the stack of the charts that are to be complete, like ``cluster-class``; None for all.
 
     Raises:
         SpecError: The release is broken, the stack cannot be built, or it is for several minors and none is chosen.
@@ -64,25 +66,30 @@ async def opened(
         OSError: The directory cannot be read.
     """
     if await asyncio.to_thread(_is_release, directory):
-        async with _completed(await asyncio.to_thread(open_directory, directory), dependencies) as release:
+        async with _completed(await asyncio.to_thread(open_directory, directory), dependencies, charts) as release:
             yield release
         return
     with TemporaryDirectory(prefix="csctl-") as scratch:
         with told_of(directory):
             await asyncio.to_thread(_require_stack, directory)
             tree = await asyncio.to_thread(read_tree, directory)
-            minor = open_minor(tree)
+            listed = bool(kubernetes)
+            minor = open_minor(tree, listed=listed)
             patches = {minor: await newest(minor)} if minor else {}
-            stack = _chosen(stacks_of(directory, tree, patches), kubernetes)
-            created = await Creator(into=Path(scratch), dependencies=dependencies).create(stack, _metadata(stack))
+            stack = _chosen(stacks_of(directory, tree, patches, listed=listed), kubernetes)
+            creator = Creator(into=Path(scratch), dependencies=dependencies, completes=charts)
+            created = await creator.create(stack, _metadata(stack))
             release = await asyncio.to_thread(open_directory, created.directory)
         yield release
 
 
 @asynccontextmanager
-async def _completed(release: Release, dependencies: ChartDependencies | None) -> AsyncIterator[Release]:
+async def _completed(
+    release: Release, dependencies: ChartDependencies | None, charts: Collection[str] | None
+) -> AsyncIterator[Release]:
     """Add what the charts of a release lack, in a copy, as the operator does when it fetches one."""
-    if not release.lacking or dependencies is None:
+    wanted = release.lacking if charts is None else release.lacking.keys() & charts
+    if not wanted or dependencies is None:
         yield release
         return
     with TemporaryDirectory(prefix="csctl-") as scratch:

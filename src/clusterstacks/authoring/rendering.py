@@ -68,7 +68,12 @@ async def render_class(release: Release, renderer: Renderer) -> tuple[Manifest, 
 
 
 async def render_release(
-    release: Release, renderer: Renderer, *, roots: Roots | None = None, only: Collection[str] = ()
+    release: Release,
+    renderer: Renderer,
+    *,
+    roots: Roots | None = None,
+    only: Collection[str] = (),
+    without: Collection[str] = (),
 ) -> RenderedRelease:
     """Render the class and addons of a release.
 
@@ -77,6 +82,7 @@ async def render_release(
         renderer: Renders.
         roots: What values templates see; None for a sample made for the class.
         only: Names of the addons to render; none for all.
+        without: Names of addons not to render.
 
     Raises:
         SpecError: A chart or values template is wrong, or there is no addon of that name.
@@ -87,7 +93,7 @@ async def render_release(
         raise SpecError("AddonUnknown", f"{release.name} has no addon {unknown[0]}: name one of {there}")
     class_objects = await render_class(release, renderer)
     roots = roots or sample_roots(release.name, release.metadata.kubernetes, class_objects)
-    names = [name for name in release.addons() if name in only or not only]
+    names = [name for name in release.addons() if (name in only or not only) and name not in without]
     rendered = await asyncio.gather(*(_addon(release, name, renderer, roots) for name in names))
     return RenderedRelease(class_objects, dict(zip(names, rendered, strict=True)))
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.authoring.chart import Chart
     from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.versions import KubernetesVersion
     from clusterstacks.releases.building.settings import Settings
 
 VERSION: Final = StackVersion(0, "lint", "1")
@@ -68,6 +69,7 @@ class Stack:
         conditions: Expressions that do not compile.
         pinning_problem: Why the versions of addons that stack.yaml or versions.yaml lists cannot be set.
         refusals: What a management cluster says, once it was asked.
+        others: The other Kubernetes versions that its directory names.
     """
 
     directory: str
@@ -79,6 +81,7 @@ class Stack:
     conditions: tuple[BrokenCondition, ...] = ()
     pinning_problem: str = ""
     refusals: tuple[Refusal, ...] = ()
+    others: tuple[KubernetesVersion, ...] = ()
 
     @property
     def version(self) -> StackVersion:

@@ -53,7 +53,7 @@ def _release_name(directory: Path) -> ReleaseName | None:
 
 def _of_stack(root: Path) -> Iterator[tuple[str, Candidate]]:
     tree = read_tree(root)
-    stacks = load(tree, str(root))
+    stacks = load(tree, str(root), listed=True)
     for stack in stacks:
         if stack.settings is None or stack.name is None:
             raise SourceBroken(root, f"is no stack that can be read: {stack.settings_problem}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +12,20 @@ import click
 from clusterstacks.cli import output
 from clusterstacks.cli.charts import dependency_options
 from clusterstacks.cli.connecting import trust_options
+from clusterstacks.cli.minors import minor_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from clusterstacks.cli.creation import Options
 
 MODES = ["stable", "hash", "custom", "beta"]
 REMOTES = ["github", "oci", "directory", "none"]
+_VARIABLES = {
+    "github": ("GIT_PROVIDER", "GIT_ORG_NAME", "GIT_REPOSITORY_NAME"),
+    "oci": ("OCI_REGISTRY", "OCI_REPOSITORY"),
+}
+"""The variables that name a remote."""
 DIRECTORY = click.Path(file_okay=False, path_type=Path)
 
 _OPTIONS: tuple[Callable[..., Any], ...] = (
@@ -28,9 +36,12 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
     click.option(
         "--output", "-o", "into", type=DIRECTORY, default=".release", show_default=True, help="Build in here."
     ),
-    click.option("--kubernetes", metavar="1-35", default="", help="Build for this minor only.  [default: for all]"),
+    minor_options,
     click.option(
-        "--remote", type=click.Choice(REMOTES), default="github", show_default=True, help="What is published?"
+        "--remote",
+        metavar=f"[{'|'.join(REMOTES)}]",
+        default="",
+        help="What is published?  [default: github where GIT_* is set, else oci where OCI_* is set, else none]",
     ),
     click.option(
         "--remote-dir",
@@ -62,7 +73,12 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes what the options above say
     """Build the releases of a stack directory, or of all stacks in a repository (providers/PROVIDER/STACK).
 
-    Prints the directory of each release; what was decided, and why, goes to standard error.
+    Builds what csctl.yaml says, with the charts as they are. The Kubernetes minors of versions.yaml and stack.yaml are
+    built with --kubernetes or --all-minors; a class whose values or templates name the version of another minor is an
+    error then. Where csctl.yaml names no full Kubernetes version, those files decide.
+
+    Prints 'Created DIR/NAME' for each release, as csctl written in Go does at its end; what was decided, and why, goes
+    to standard error.
 
     stable: v4 after v3; a component's version moves when its files changed.
 
@@ -71,9 +87,10 @@ def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes what the opt
 
     hash: v0-sha.<hash of the source>. custom: as given by the three options. Both ask no remote.
 
-    The newest release is looked up in the remote. github: GIT_PROVIDER, GIT_ORG_NAME, GIT_REPOSITORY_NAME,
-    GIT_ACCESS_TOKEN. oci: OCI_REGISTRY, OCI_REPOSITORY and OCI_USERNAME with OCI_PASSWORD, or OCI_ACCESS_TOKEN, or
-    what 'docker login' left. none: metadata.yaml of the stack says what was released.
+    The newest release is looked up in the remote. Without --remote, the variables that are set choose it. github:
+    GIT_PROVIDER, GIT_ORG_NAME, GIT_REPOSITORY_NAME, GIT_ACCESS_TOKEN. oci: OCI_REGISTRY, OCI_REPOSITORY and
+    OCI_USERNAME with OCI_PASSWORD, or OCI_ACCESS_TOKEN, or what 'docker login' left. none: metadata.yaml of the stack
+    says what was released.
 
     An earlier build of the same name is replaced. When nothing changed since the newest release, in no stack of a
     repository, nothing is built and the exit code is 3.
@@ -82,7 +99,9 @@ def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes what the opt
     from clusterstacks.domain.releasing import NothingChanged
 
     options = Options(**arguments)
-    _check(options)
+    _check_versions(options)
+    if options.asks_remote:
+        options = _with_remote(options, os.environ)
     try:
         run(options)
     except NothingChanged as error:
@@ -91,7 +110,36 @@ def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes what the opt
     return 0
 
 
-def _check(options: Options) -> None:
+def default_remote(environ: Mapping[str, str]) -> tuple[str, str]:
+    """Choose the remote of a command line that names none, as csctl written in Go names it by its variables.
+
+    Returns:
+        The remote, and the reason.
+    """
+    for remote, variables in _VARIABLES.items():
+        for variable in variables:
+            if environ.get(variable):
+                return remote, f"{variable} is set"
+    return "none", "neither GIT_* nor OCI_* is set: metadata.yaml of the stack says what was released"
+
+
+def _with_remote(options: Options, environ: Mapping[str, str]) -> Options:
+    remote, reason = (options.remote, "") if options.remote else default_remote(environ)
+    if remote not in REMOTES:
+        raise click.UsageError(f"there is no remote {remote!r}: --remote takes one of {', '.join(REMOTES)}")
+    if (remote == "directory") != (options.remote_dir is not None):
+        raise click.UsageError("--remote directory and --remote-dir belong together")
+    if options.publish and remote == "none":
+        raise click.UsageError(
+            "--publish takes a remote to publish to: --remote github, oci or directory"
+            + (", or the variables of one (csctl create --help)" if reason else "")
+        )
+    if reason:
+        output.note(f"remote {remote}, as {reason} (--remote chooses another)")
+    return replace(options, remote=remote)
+
+
+def _check_versions(options: Options) -> None:
     given = {
         "--cluster-stack-version": options.cluster_stack_version,
         "--cluster-addon-version": options.cluster_addon_version,
@@ -101,9 +149,5 @@ def _check(options: Options) -> None:
         raise click.UsageError(f"--mode custom takes {', '.join(missing)}, too")
     if options.mode != "custom" and (extra := [name for name, value in given.items() if value]):
         raise click.UsageError(f"{', '.join(extra)} belongs to --mode custom")
-    if (options.remote == "directory") != (options.remote_dir is not None):
-        raise click.UsageError("--remote directory and --remote-dir belong together")
-    if options.publish and options.remote == "none":
-        raise click.UsageError("--publish takes a remote to publish to: --remote github, oci or directory")
     if options.write_metadata and options.mode == "hash":
         raise click.UsageError("--write-metadata changes the source and so its hash: choose another --mode")

@@ -23,8 +23,10 @@ from clusterstacks.releases.building.choosing import Chooser, Versions
 from clusterstacks.releases.building.creating import Creator
 from clusterstacks.releases.building.discovery import find_stacks
 from clusterstacks.releases.building.kubernetes import newest_patch
+from clusterstacks.releases.building.previous import is_from_same_source
 from clusterstacks.releases.building.settings import open_minor
 from clusterstacks.releases.building.stacks import read_stack, selected, stacks_of
+from clusterstacks.releases.errors import ReleaseTaken
 
 if TYPE_CHECKING:
     from clusterstacks.domain.releasing import Move
@@ -43,6 +45,7 @@ class Options:
     mode: str
     into: Path
     kubernetes: str
+    all_minors: bool
     remote: str
     remote_dir: Path | None
     publish: bool
@@ -55,6 +58,11 @@ class Options:
     ca: Path | None
     plain_http: bool
     write_metadata: bool
+
+    @property
+    def asks_remote(self) -> bool:
+        """Whether the remote is asked: the modes hash and custom only publish there."""
+        return self.publish or Mode(self.mode) in {Mode.STABLE, Mode.BETA}
 
 
 def run(options: Options) -> None:
@@ -83,9 +91,8 @@ async def _create(options: Options) -> None:
         stacks = await _stacks(options, into, web)
         if options.write_metadata and len({stack.root for stack in stacks}) < len(stacks):
             raise SpecError("MetadataAmbiguous", "metadata.yaml holds one version: choose a minor with --kubernetes")
-        mode = Mode(options.mode)
-        publisher = await _publisher(options, resources, mode)
-        chooser = Chooser(mode, publisher.remote if publisher else None, into, _versions(options))
+        publisher = await _publisher(options, resources)
+        chooser = Chooser(Mode(options.mode), publisher.remote if publisher else None, into, _versions(options))
         creator = Creator(
             into=into,
             dependencies=chart_dependencies(web, options.dependencies, offline=options.offline),
@@ -93,28 +100,28 @@ async def _create(options: Options) -> None:
             writes_metadata=options.write_metadata,
             path=os.environ.get("PATH", os.defpath),
         )
-        built = await _build_all(stacks, chooser, creator)
+        built = await _build_all(stacks, chooser, creator, options.into)
         if publisher is not None and options.publish:
             for directory in built:
-                done = "is published" if await publisher.publish(directory) else "was published before"
-                output.note(f"{directory.name} {done} in {publisher.remote.place}")
+                output.note(f"{directory.name} {await _published(publisher, directory)}")
 
 
 async def _stacks(options: Options, into: Path, web: Web) -> tuple[Stack, ...]:
+    listed = options.all_minors or bool(options.kubernetes)
     found: list[Stack] = []
     patches: dict[KubernetesMinor, KubernetesVersion] = {}
     for root in await asyncio.to_thread(find_stacks, options.directory):
         with told_of(_shown(root.absolute())):
             tree = await asyncio.to_thread(read_stack, root, into)
-            minor = open_minor(tree)
+            minor = open_minor(tree, listed=listed)
             if minor and minor not in patches and not options.offline:
                 patches[minor] = await newest_patch(web, minor)
-            found += stacks_of(root, tree, patches)
+            found += stacks_of(root, tree, patches, listed=listed)
     return selected(found, options.kubernetes)
 
 
-async def _publisher(options: Options, resources: AsyncExitStack, mode: Mode) -> Publisher | None:
-    if options.remote == "none" or (mode in {Mode.HASH, Mode.CUSTOM} and not options.publish):
+async def _publisher(options: Options, resources: AsyncExitStack) -> Publisher | None:
+    if options.remote == "none" or not options.asks_remote:
         return None
     from clusterstacks.releases.building.remotes import directory_remote, github_remote, oci_remote
 
@@ -125,6 +132,17 @@ async def _publisher(options: Options, resources: AsyncExitStack, mode: Mode) ->
     if options.remote == "oci":
         return await oci_remote(web, os.environ, plain_http=options.plain_http, progress=Meter())
     return github_remote(web, os.environ, output.note)
+
+
+async def _published(publisher: Publisher, directory: Path) -> str:
+    """Publish a release, and say what became of it."""
+    place = publisher.remote.place
+    try:
+        return f"is published in {place}" if await publisher.publish(directory) else f"was published before in {place}"
+    except ReleaseTaken:
+        if not await is_from_same_source(publisher.remote, directory):
+            raise
+    return f"is published already in {place}, built from the same source by another csctl: it stays as it is there"
 
 
 def _versions(options: Options) -> Versions | None:
@@ -139,7 +157,7 @@ def _registry(registry: str) -> str:
     return str(Path(registry).absolute()) if registry and Path(registry).exists() else registry
 
 
-async def _build_all(stacks: tuple[Stack, ...], chooser: Chooser, creator: Creator) -> list[Path]:
+async def _build_all(stacks: tuple[Stack, ...], chooser: Chooser, creator: Creator, into: Path) -> list[Path]:
     for stack in stacks:
         with told_of(_shown(stack.root)):
             creator.check(stack)
@@ -158,7 +176,7 @@ async def _build_all(stacks: tuple[Stack, ...], chooser: Chooser, creator: Creat
             created = await creator.create(stack, choice.release.metadata)
         for note in created.notes:
             output.note(f"  {note}")
-        output.say(str(created.directory))
+        output.say(f"Created {into / created.name.release}")
         built.append(created.directory)
     if unchanged is not None and not built:
         raise NoStackChanged

@@ -13,10 +13,8 @@ from clusterstacks.cli.connecting import Trust
 from clusterstacks.domain.errors import told_of
 
 if TYPE_CHECKING:
-    from clusterstacks.authoring.comparing import Difference, Side
-    from clusterstacks.authoring.sample import Roots
+    from clusterstacks.authoring.comparing import Difference
     from clusterstacks.releases.release import Release
-    from clusterstacks.render.renderer import Renderer
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -29,29 +27,38 @@ COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @click.option("--output", "-o", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--cluster", type=FILE, help="YAML file with Cluster, control plane and infrastructure object.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when there is a difference, like diff(1) and git diff.")
-@click.option("--kubernetes", metavar="1-35", default="", help="For this minor, where a stack is for several.")
+@click.option(
+    "--kubernetes",
+    metavar="1-35",
+    default="",
+    help="For this minor of versions.yaml or stack.yaml.  [default: for the version of csctl.yaml]",
+)
 @dependency_options
 def diff(form: str, *, exit_code: bool, **arguments: Any) -> int:  # noqa: ANN401 - click passes what is said above
     """Show what B changes against A: versions, files, values of the addons, rendered objects.
 
     A and B are directories of releases or stacks. Secret values are shown as digests. That a class's objects are
-    called after the release is no difference. Exits with 0 whether or not there is one, unless --exit-code is given.
+    called after the release is no difference, nor is what changes with each rendering, like a generated certificate.
+    With --dependencies leave, addons whose charts lack dependencies are compared by their files alone. Exits with 0
+    whether or not there is a difference, unless --exit-code is given.
     """
     import asyncio
 
-    found = asyncio.run(_difference(**arguments))
+    found, incomplete = asyncio.run(_difference(**arguments))
+    for addon in incomplete:
+        output.note(f"addon {addon}: its chart lacks dependencies, so its values and objects are not compared")
     _print(found, form)
     return output.FAILED if exit_code and not found.empty else 0
 
 
 async def _difference(
     before: Path, after: Path, cluster: Path | None, kubernetes: str, dependencies: str, *, offline: bool
-) -> Difference:
+) -> tuple[Difference, tuple[str, ...]]:
     import asyncio
     from contextlib import AsyncExitStack
     from functools import partial
 
-    from clusterstacks.authoring.comparing import compare
+    from clusterstacks.authoring.differing import difference
     from clusterstacks.authoring.opening import opened
     from clusterstacks.authoring.sample import read_roots
     from clusterstacks.releases.building.kubernetes import newest_patch
@@ -64,19 +71,13 @@ async def _difference(
         charts = chart_dependencies(web, dependencies, offline=offline)
         renderer = Renderer()
         resources.push_async_callback(renderer.close)
-        sides = []
-        for directory in (before, after):
+
+        async def release(directory: Path) -> Release:
             source = opened(directory, newest, kubernetes=kubernetes, dependencies=charts)
             with told_of(directory):
-                sides.append(await _side(await resources.enter_async_context(source), renderer, roots))
-        return compare(*sides)
+                return await resources.enter_async_context(source)
 
-
-async def _side(release: Release, renderer: Renderer, roots: Roots | None) -> Side:
-    from clusterstacks.authoring.comparing import Side
-    from clusterstacks.authoring.rendering import render_release
-
-    return Side(release, await render_release(release, renderer, roots=roots))
+        return await difference(await release(before), await release(after), renderer, roots)
 
 
 def _print(difference: Difference, form: str) -> None:

@@ -8,23 +8,27 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli import output
+from clusterstacks.cli.minors import minor_options
 from clusterstacks.domain.errors import told_of
 
 if TYPE_CHECKING:
     from clusterstacks.domain.hashes import Hashes
+    from clusterstacks.releases.building.stacks import Stack
 
 
 @click.command(short_help="Print the hashes of a stack directory.")
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@minor_options
 @click.option("--output", "-o", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def hash(directory: Path, form: str) -> None:  # noqa: A001 - the verb's name
+def hash(directory: Path, form: str, kubernetes: str, *, all_minors: bool) -> None:  # noqa: A001 - the verb's name
     """Print the hashes of a stack directory as hashes.json of its releases holds them.
 
     They are those of csctl written in Go, bit for bit; nodeImagesDir (of node-images/) and clusterAddonPinned (of
     cluster-addon/ with the versions of stack.yaml or versions.yaml) are additions. The first 7 characters of
-    clusterStack make the version of --mode hash. A directory for several Kubernetes minors prints one set for each.
+    clusterStack make the version of --mode hash. As csctl create does, it takes the release that csctl.yaml names, or
+    with --kubernetes or --all-minors those of versions.yaml and stack.yaml.
     """
-    found = _hashes(directory)
+    found = _hashes(directory, kubernetes, listed=all_minors or bool(kubernetes))
     if form == "json":
         documents = {name: hashes.document() for name, hashes in found.items()}
         output.print_json(documents if len(documents) > 1 else next(iter(documents.values())))
@@ -35,20 +39,19 @@ def hash(directory: Path, form: str) -> None:  # noqa: A001 - the verb's name
             output.say(f"  {key:20}{value}".rstrip())
 
 
-def _hashes(directory: Path) -> dict[str, Hashes]:
+def _hashes(directory: Path, kubernetes: str, *, listed: bool) -> dict[str, Hashes]:
     from clusterstacks.domain.versions import KubernetesVersion
     from clusterstacks.releases.building.discovery import find_stacks
     from clusterstacks.releases.building.settings import open_minor
     from clusterstacks.releases.building.sourcetree import read_tree
-    from clusterstacks.releases.building.stacks import stacks_of
+    from clusterstacks.releases.building.stacks import selected, stacks_of
 
-    found = {}
+    found: list[Stack] = []
     for root in find_stacks(directory):
         with told_of(root):
             tree = read_tree(root)
-            minor = open_minor(tree)
+            minor = open_minor(tree, listed=listed)
             # The patch is in no hash, so any will do.
             patches = {minor: KubernetesVersion(minor.major, minor.minor, 0)} if minor else {}
-            for stack in stacks_of(root, tree, patches):
-                found[stack.settings.series] = stack.hashes
-    return found
+            found += stacks_of(root, tree, patches, listed=listed)
+    return {stack.settings.series: stack.hashes for stack in selected(found, kubernetes)}

@@ -12,6 +12,7 @@ import click
 from clusterstacks.cli import output
 from clusterstacks.cli.charts import chart_dependencies, dependency_options
 from clusterstacks.cli.connecting import Trust
+from clusterstacks.cli.minors import minor_options
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -31,6 +32,7 @@ class Options:
 
     directories: tuple[Path, ...]
     kubernetes: str
+    all_minors: bool
     cluster: Path | None
     against: Path | None
     dependencies: str
@@ -39,7 +41,7 @@ class Options:
 
 @click.command(short_help="Say what is wrong with a stack.")
 @click.argument("directories", metavar="DIR...", nargs=-1, type=DIRECTORY)
-@click.option("--kubernetes", metavar="1-35", default="", help="Only for this minor, where DIR is for several.")
+@minor_options
 @click.option("--output", "-o", "form", type=click.Choice(["text", "json", "sarif"]), default="text", show_default=True)
 @click.option("--cluster", type=FILE, help="YAML file with Cluster, control plane and infrastructure object.")
 @click.option("--against", type=FILE, metavar="KUBECONFIG", help="Ask this management cluster what it would refuse.")
@@ -48,9 +50,10 @@ class Options:
 def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - click passes what the options above say
     """Say what is wrong with stacks: file, line, cause and way out; nothing is built or written.
 
-    DIR is a stack directory, or one with stacks below it. Values templates are tried with the objects of --cluster,
-    else with a sample ('csctl template --sample' prints it). Exits with 0 when there are no errors (warnings are
-    allowed), with 2 when there are.
+    DIR is a stack directory, or one with stacks below it. As csctl create does, it takes the release that csctl.yaml
+    names, or with --kubernetes or --all-minors those of versions.yaml and stack.yaml. Values templates are tried with
+    the objects of --cluster, else with a sample ('csctl template --sample' prints it). Exits with 0 when there are no
+    errors (warnings are allowed), with 2 when there are.
     """
     import asyncio
 
@@ -85,7 +88,7 @@ async def _reports(options: Options) -> list[Report]:
         web = await resources.enter_async_context(Trust().web())
         charts = chart_dependencies(web, options.dependencies, offline=options.offline)
         client = None if options.against is None else await resources.enter_async_context(_connected(options.against))
-        linter = Linter(Means(renderer, roots, charts), minor, client)
+        linter = Linter(Means(renderer, roots, charts), minor, client, options.all_minors)
         stacks = [stack for top in options.directories for stack in find_stacks(top)]
         return [await linter.lint(read_tree(stack), str(stack)) for stack in stacks]
 

@@ -25,6 +25,15 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
+def _charts(options: Options) -> tuple[str, ...] | None:
+    """Return the directories of the charts that are rendered; None for all."""
+    if options.class_only or options.sample:
+        return ("cluster-class",)
+    if not options.addons:
+        return None
+    return ("cluster-class", "cluster-addon", *(f"cluster-addon/{addon}" for addon in options.addons))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """The command line."""
@@ -49,7 +58,12 @@ class Options:
 @click.option("--values", is_flag=True, help="The values of the addons instead of the objects.")
 @click.option("--images", is_flag=True, help="The container images the objects name, one a line.")
 @click.option("--sample", is_flag=True, help="What values templates see without --cluster, as a file for it.")
-@click.option("--kubernetes", metavar="1-35", default="", help="For this minor, where DIR is for several.")
+@click.option(
+    "--kubernetes",
+    metavar="1-35",
+    default="",
+    help="For this minor of versions.yaml or stack.yaml.  [default: for the version of csctl.yaml]",
+)
 @dependency_options
 def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the options above say
     """Print the objects of class and addons as YAML, as the operator renders them.
@@ -83,7 +97,9 @@ async def _printed(options: Options) -> str:
         web = await resources.enter_async_context(Trust().web())
         newest = partial(newest_patch, web)
         dependencies = chart_dependencies(web, options.dependencies, offline=options.offline)
-        source = opened(options.directory, newest, kubernetes=options.kubernetes, dependencies=dependencies)
+        source = opened(
+            options.directory, newest, kubernetes=options.kubernetes, dependencies=dependencies, charts=_charts(options)
+        )
         release = await resources.enter_async_context(source)
         renderer = Renderer()
         resources.push_async_callback(renderer.close)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
-from clusterstacks.domain.addonconfig import Action, AddonConfig, parse_addon_config
+from clusterstacks.domain.addonconfig import Action, AddonConfig, Hook, parse_addon_config
 from clusterstacks.domain.compatibility import FILE as COMPATIBILITY
 from clusterstacks.domain.compatibility import parse_compatibility
 from clusterstacks.domain.hashes import Hashes, parse_hashes
@@ -73,8 +73,8 @@ def open_release(contents: Contents, charts: ChartCache, vendored: VendoredChart
     """Verify a release and return it.
 
     Every required file must be there and readable, the metadata must agree with the release's name, and every addon
-    that a stage applies must have a chart. Unknown files are left alone. What its charts depend on and neither they
-    nor ``vendored`` hold is told in :attr:`Release.lacking`.
+    that a stage applies to new clusters must have a chart. Unknown files are left alone. What its charts depend on and
+    neither they nor ``vendored`` hold is told in :attr:`Release.lacking`.
 
     Args:
         contents: The surveyed files.
@@ -198,13 +198,12 @@ def _compatibility(contents: Contents, metadata: Metadata) -> Compatibility | No
 
 
 def _check_stages(contents: Contents, config: AddonConfig, file: str, addons: Mapping[str, object]) -> None:
-    for hook, stages in config.stages.items():
-        for stage in stages:
-            if stage.action is Action.APPLY and stage.addon not in addons:
-                problem = (
-                    f"applies {stage.addon} in {hook}, but {file} has no directory {stage.addon} with a Chart.yaml"
-                )
-                raise ReleaseBroken(contents.release, ADDON_CONFIG, f"{problem}: add the chart or drop the stage")
+    """Refuse a release whose addons no new cluster could get; a stage of an upgrade fails alone, in its turn."""
+    hook = Hook.AFTER_CONTROL_PLANE_INITIALIZED
+    for stage in config.stages[hook]:
+        if stage.action is Action.APPLY and stage.addon not in addons:
+            problem = f"applies {stage.addon} in {hook}, but {file} has no directory {stage.addon} with a Chart.yaml"
+            raise ReleaseBroken(contents.release, ADDON_CONFIG, f"{problem}: add the chart or drop the stage")
 
 
 def _addon_facts(contents: Contents, file: str, name: str, files: Mapping[str, bytes]) -> AddonFacts:

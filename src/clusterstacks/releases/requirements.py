@@ -150,9 +150,7 @@ def lacking(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:
     Raises:
         SpecError: As :func:`locked`, or a chart in ``charts/`` cannot be read.
     """
-    wanted = requirements(files, label)
-    there = list(held(files, label).values()) if wanted else []
-    missing = {requirement for requirement in wanted if not any(map(requirement.fits, there))}
+    missing = _missing(files, label)
     known = dict.fromkeys(locked(files, label) if missing else ())
     return tuple(requirement for requirement in known if replace(requirement, locked="") in missing)
 
@@ -161,14 +159,25 @@ def unmet(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:
     """Return what :func:`lacking` does, but nothing for a chart that Helm renders.
 
     Helm compares names alone, so a release that was built with another version than its chart asks for still works.
+    A lock file that cannot be used counts when the dependencies are fetched, and not before.
 
     Raises:
-        SpecError: As :func:`lacking`.
+        SpecError: As :func:`requirements`, or a chart in ``charts/`` cannot be read.
     """
     names = {_texts(node, "name").value for node in _declared(files, label)}
     if not names or names <= {chart.name for chart in held(files, label).values()}:
         return ()
-    return lacking(files, label)
+    missing = _missing(files, label)
+    try:
+        return lacking(files, label)
+    except SpecError:  # of the lock file: everything else was read above
+        return missing
+
+
+def _missing(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:
+    wanted = requirements(files, label)
+    there = list(held(files, label).values()) if wanted else []
+    return tuple(dict.fromkeys(one for one in wanted if not any(map(one.fits, there))))
 
 
 def held(files: Mapping[str, bytes], label: str) -> dict[str, ChartIdentity]:

@@ -76,8 +76,11 @@ class TestOpening:
             assert release.metadata.kubernetes.text == "v1.35.9"
 
     async def test_a_stack_for_several_minors_wants_one_to_be_chosen(self, tmp_path: Path) -> None:
-        both = {"versions.yaml": "- kubernetes: 1.34.2\n- kubernetes: 1.35.4\n"}
-        source = write(tmp_path / "stack", tiny(both))
+        both: dict[str, str | None] = {"versions.yaml": "- kubernetes: 1.34.2\n- kubernetes: 1.35.4\n"}
+        async with opened(write(tmp_path / "named", tiny(both)), newest) as release:
+            assert release.name.series == "test-tiny-1-35"
+        unnamed = {"csctl.yaml": None, "stack.yaml": "provider: test\nclusterStackName: tiny\n"}
+        source = write(tmp_path / "stack", tiny({**both, **unnamed}))
         with pytest.raises(SpecError, match=r"1\.34, 1\.35: choose one with --kubernetes"):
             async with opened(source, newest):
                 pass

@@ -36,9 +36,9 @@ def example(word: str) -> str:
     return found
 
 
-def settings(**files: str) -> tuple[Settings, ...]:
+def settings(*, listed: bool = False, **files: str) -> tuple[Settings, ...]:
     tree: Mapping[str, bytes] = {name.replace("_", "."): text.encode() for name, text in files.items()}
-    return read_settings(tree, {KubernetesMinor(1, 35): KubernetesVersion(1, 35, 4)})
+    return read_settings(tree, {KubernetesMinor(1, 35): KubernetesVersion(1, 35, 4)}, listed=listed)
 
 
 def test_the_files_that_say_what_a_stack_is() -> None:
@@ -48,8 +48,12 @@ def test_the_files_that_say_what_a_stack_is() -> None:
     (other,) = settings(stack_yaml=example("clusterStackName: scs\nkubernetesVersion"))
     assert (other.series, other.addons) == ("openstack-scs-1-35", {"ccm": "2.35.x"})
 
-    listed = settings(csctl_yaml=example("config:"), versions_yaml=example("occm"))
-    assert [one.series for one in listed] == ["openstack-scs-1-34", "openstack-scs-1-35"]
+    csctl, versions = example("config:"), example("occm")
+    assert [one.series for one in settings(csctl_yaml=csctl, versions_yaml=versions)] == ["openstack-scs-1-35"]
+    assert [one.series for one in settings(listed=True, csctl_yaml=csctl, versions_yaml=versions)] == [
+        "openstack-scs-1-34",
+        "openstack-scs-1-35",
+    ]
 
 
 def test_what_a_release_says_of_itself() -> None:

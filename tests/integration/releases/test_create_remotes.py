@@ -5,8 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from clusterstacks.releases.oci.publishing import publish
+from clusterstacks.releases.oci.reference import Reference
+from clusterstacks.releases.oci.registry import Registry
+from clusterstacks.releases.web import Web
 from tests.support.github_double import OWNER, REPOSITORY, TOKEN, GitHubDouble
 from tests.support.registries import registry, secure_registry
 from tests.support.sources import copied
@@ -96,6 +101,31 @@ async def test_betas_and_stable_releases_share_a_repository(tmp_path: Path, regi
         names.append(name.removeprefix("local-single-1-33-"))
 
     assert names == ["v0-beta-1", "v1", "v2-beta-1", "v2-beta-2", "v2"]
+
+
+async def test_drop_m1_a_tag_of_the_same_source_is_left_as_it_is(tmp_path: Path, registry: RegistryServer) -> None:
+    author = Author(tmp_path, "--remote=oci", "--mode=hash", OCI_REGISTRY=registry.host, OCI_REPOSITORY="create/hash")
+    code, name, err = await author.create()
+    assert code == 0, err
+    metadata = tmp_path / ".release" / name / "metadata.yaml"
+    metadata.write_text(f"# as csctl written in Go has it, in other bytes\n{metadata.read_text()}")
+    place = f"{registry.host}/create/hash"
+    async with Web() as web:
+        await publish(metadata.parent, Registry(web, Reference.parse(place), plain_http=True), datetime.now(UTC))
+
+    code, name, err = await author.create("--publish")
+
+    assert (code, name) == (0, metadata.parent.name)
+    assert f"{name} is published already in oci://{place}, built from the same source" in err
+
+
+async def test_drop_l9_a_repository_that_does_not_exist_yet_is_empty(tmp_path: Path, registry: RegistryServer) -> None:
+    author = Author(tmp_path, OCI_REGISTRY=registry.host, OCI_REPOSITORY="create/new")
+
+    code, name, err = await author.create()
+
+    assert (code, name) == (0, "local-single-1-33-v1"), err
+    assert err.startswith("remote oci, as OCI_REGISTRY is set")
 
 
 async def test_d42_a_registry_that_fails_ends_with_an_error_and_nothing_built(tmp_path: Path) -> None:

@@ -13,6 +13,11 @@ import pytest
 
 from tests.support.sources import copied
 
+
+def created(out: str) -> Path:
+    return Path(out.strip().removeprefix("Created "))
+
+
 CSCTL = [sys.executable, "-m", "clusterstacks.cli.main"]
 IMAGES = "apiVersion: local.infrastructure.clusterstack.x-k8s.io/v1alpha1\n"
 
@@ -65,7 +70,7 @@ def test_the_plugin_gets_verb_source_release_and_registry_and_its_output_is_pass
     code, out, err = author.create("-r", "oci://registry.example.com/images")
 
     assert code == 0, err
-    assert (Path(out.strip()) / "node-images.yaml").read_text() == IMAGES
+    assert (created(out) / "node-images.yaml").read_text() == IMAGES
     assert "create-node-images oci://registry.example.com/images\n" in err
     assert "loud\n" in err
 
@@ -79,15 +84,14 @@ def test_the_path_of_a_registry_file_is_absolute_for_the_plugin(author: Author) 
 
 def test_d44_what_the_plugin_does_to_the_source_it_does_to_a_copy(author: Author) -> None:
     before = {path: path.read_bytes() for path in author.stack.rglob("*") if path.is_file()}
-    author.plugin(f'echo x >> "$2/csctl.yaml"; touch ./output "$2/new"; printf "{IMAGES}" > "$3/node-images.yaml"')
+    author.plugin(f'echo x >> "$2/csctl.yaml"; touch "$2/new"; printf "{IMAGES}" > "$3/node-images.yaml"')
 
     code, out, err = author.create()
 
     assert code == 0, err
     assert {path: path.read_bytes() for path in author.stack.rglob("*") if path.is_file()} == before
-    assert list(author.working.iterdir()) == []
     assert (
-        Path(out.strip()).name
+        created(out).name
         in subprocess.run(
             [*CSCTL, "create", str(author.stack), "--mode", "hash", "-o", str(author.out)],
             env={**os.environ, "PATH": f"{author.plugins}:{os.environ['PATH']}"},
@@ -96,6 +100,28 @@ def test_d44_what_the_plugin_does_to_the_source_it_does_to_a_copy(author: Author
             check=True,
         ).stdout
     )
+
+
+def test_drop_m2_the_plugin_runs_where_csctl_was_called(author: Author) -> None:
+    (author.working / "registry.yaml").touch()
+    author.plugin(f'echo "cwd=$(pwd)"; test -f "$4" && touch output; printf "{IMAGES}" > "$3/node-images.yaml"')
+
+    code, _, err = author.create("-r", "../working/registry.yaml")
+
+    assert (code, f"cwd={author.working}\n" in err) == (0, True), err
+    assert (author.working / "output").is_file()
+
+
+def test_drop_m2_a_plugin_called_in_the_source_leaves_nothing_there(author: Author) -> None:
+    (author.stack / "registry.yaml").touch()
+    author.plugin(f'test -f "$4" && touch output; printf "{IMAGES}" > "$3/node-images.yaml"')
+    before = sorted(author.stack.rglob("*"))
+    author.working = author.stack
+
+    code, _, err = author.create("-r", "registry.yaml")
+
+    assert code == 0, err
+    assert sorted(author.stack.rglob("*")) == before
 
 
 @pytest.mark.parametrize("path", [".:/nowhere", ":/nowhere", "/nowhere:", "working:/nowhere", "./:/nowhere"])

@@ -49,7 +49,12 @@ CASES = (
     Case("addon-versions", "stack.yaml:1", {"stack.yaml": f"{STACK}addons: {{nothere: 1.0.0}}\n"}),
     Case("chart-name", f"{NAMED}:2", {NAMED: CHART.format("test-tiny-1-34-cluster-class", "v1")}),
     Case("chart-version", f"{NAMED}:1", {NAMED: "apiVersion: v2\nname: test-tiny-1-35-cluster-class\n"}),
-    Case("idle-version", "csctl.yaml:2", {"versions.yaml": "- kubernetes: 1.34.5\n"}),
+    Case(
+        "left-version",
+        "cluster-class/values.yaml:1",
+        {"versions.yaml": "- kubernetes: 1.34.5\n", "cluster-class/values.yaml": "image: v1.35.4\n"},
+    ),
+    Case("idle-version", "csctl.yaml:2", {"versions.yaml": "- kubernetes: 1.35.5\n"}),
     Case("idle-version", "versions.yaml:2", {"versions.yaml": "- kubernetes: 1.35.4\n  ubuntu: '2404'\n"}),
     Case("directory-name", "csctl.yaml:2", {"csctl.yaml": SETTINGS.replace("1.35.4", "1.34.1")}),
     Case("files", f"{NAMED}:1", {NAMED: None}),
@@ -117,7 +122,7 @@ CASES = (
 
 
 def found(files: dict[str, bytes]) -> tuple[Finding, ...]:
-    return findings(load(files, "providers/test/tiny/1-35"))
+    return findings(load(files, "providers/test/tiny/1-35", listed=True))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule} {case.place}")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a verb with arguments in an empty directory, where nothing of the remotes is set."""
-    for variable in ("GIT_PROVIDER", "OCI_REGISTRY", "OCI_REPOSITORY"):
+    for variable in ("GIT_PROVIDER", "GIT_ORG_NAME", "GIT_REPOSITORY_NAME", "OCI_REGISTRY", "OCI_REPOSITORY"):
         monkeypatch.delenv(variable, raising=False)
     working = tmp_path / "working"
     working.mkdir()
@@ -53,7 +53,7 @@ def test_the_result_is_the_directory_and_the_reasons_are_told_beside_it(
 
     code, out, err = run(stack, *remote)
 
-    assert (code, out) == (0, f"{tmp_path}/working/.release/local-single-1-33-v2\n")
+    assert (code, out) == (0, "Created .release/local-single-1-33-v2\n")
     assert err == (
         f"local-single-1-33 for Kubernetes v1.33.4 from {stack}, after local-single-1-33-v1\n"
         "  clusterStack v1 -> v2: cluster-addon/values.yaml changed\n"
@@ -80,7 +80,7 @@ def test_a_repository_is_built_and_published_as_far_as_it_changed(
 ) -> None:
     copied("single", tmp_path / "stacks")
     several = copied("several", tmp_path / "stacks")
-    options = (tmp_path / "stacks", *remote, "--publish", "--dependencies", "leave")
+    options = (tmp_path / "stacks", *remote, "--publish", "--dependencies", "leave", "--all-minors")
     code, out, _ = run(*options)
     assert (code, len(out.splitlines())) == (0, 3)
 
@@ -122,7 +122,7 @@ def test_metadata_yaml_carries_the_versions_from_build_to_build(run: Run, tmp_pa
 def test_one_metadata_yaml_does_not_hold_the_versions_of_several_minors(run: Run, tmp_path: Path) -> None:
     options = (copied("several", tmp_path), "--remote", "none", "--write-metadata", "--dependencies", "leave")
 
-    assert "choose a minor with --kubernetes" in run(*options)[2]
+    assert "choose a minor with --kubernetes" in run(*options, "--all-minors")[2]
     assert run(*options, "--kubernetes", "1.35")[0] == 0
 
 
@@ -136,7 +136,8 @@ def test_given_versions_are_used(run: Run) -> None:
 
 
 WRONG = {
-    "no remote is set": ((), "choose --remote oci, directory or none"),
+    "no GitHub is set": (("--remote", "github"), "choose --remote oci, directory or none"),
+    "no such remote": (("--remote", "gitlab"), "--remote takes one of github, oci, directory, none"),
     "no registry is set": (("--remote", "oci"), "set OCI_REGISTRY and OCI_REPOSITORY"),
     "a version is missing": (
         ("-m", "custom", "--node-image-version", "v1"),
@@ -149,6 +150,7 @@ WRONG = {
     ),
     "a directory is missing": (("--remote", "directory"), "belong together"),
     "nowhere to publish": (("--remote", "none", "--publish"), "takes a remote to publish to"),
+    "no remote to publish to": (("-m", "hash", "--publish"), "takes a remote to publish to"),
     "a hash of itself": (("-m", "hash", "--write-metadata"), "changes the source and so its hash"),
     "no such minor": (("-m", "hash", "--kubernetes", "1-30"), "--kubernetes takes one of 1.33"),
     "no minor": (("-m", "hash", "--kubernetes", "new"), "is no Kubernetes minor version"),
@@ -176,7 +178,7 @@ def test_an_error_in_one_stack_of_many_names_its_directory(run: Run, tmp_path: P
 
 
 def test_hashes_are_printed_as_hashes_json_has_them(run: Run) -> None:
-    built = run(directory_of("single"), "-m", "hash")[1].strip()
+    built = run(directory_of("single"), "-m", "hash")[1].strip().removeprefix("Created ")
 
     with open(f"{built}/hashes.json") as file:  # noqa: PTH123 - a text, not a path
         assert json.loads(run(directory_of("single"), "-o", "json", verb=hash_command)[1]) == json.load(file)
@@ -192,7 +194,7 @@ def test_hashes_are_printed_as_hashes_json_has_them(run: Run) -> None:
 
 
 def test_hashes_of_a_repository_are_told_apart(run: Run) -> None:
-    assert list(json.loads(run(REPOSITORY, "-o", "json", verb=hash_command)[1])) == [
+    assert list(json.loads(run(REPOSITORY, "-o", "json", "--all-minors", verb=hash_command)[1])) == [
         "local-minor-1-35",
         "local-minor-1-36",
         "local-several-1-34",

@@ -63,6 +63,18 @@ def test_a_release_with_stages_hands_out_its_parts(tmp_path: Path) -> None:
     assert release.node_images() is None
 
 
+@pytest.mark.parametrize("hook", [Hook.BEFORE_CLUSTER_UPGRADE, Hook.AFTER_CLUSTER_UPGRADE])
+def test_drop_m6_an_addon_without_a_chart_fails_alone_where_only_an_upgrade_applies_it(
+    tmp_path: Path, hook: Hook
+) -> None:
+    stages = f"{CONFIG}  {hook}:\n    - {{name: ngnix, action: apply}}\n"
+    release = opened(tmp_path / "r", STAGED, staged_release() | {"clusteraddon.yaml": stages.encode()})
+
+    assert release.addons() == ("cni", "csi")
+    with pytest.raises(ReleaseBroken, match=r"has no addon ngnix \(it has cni, csi\)"):
+        release.addon("ngnix")
+
+
 def test_a_release_with_one_chart_hands_out_its_parts(tmp_path: Path) -> None:
     files = single_release() | {"node-images.yaml": b"images", "topology-docker.yaml": b": no YAML ["}
     release = opened(tmp_path / "r", SINGLE, files)

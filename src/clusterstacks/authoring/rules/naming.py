@@ -10,6 +10,8 @@ from clusterstacks.authoring.findings import Fault, Rule, Severity
 from clusterstacks.authoring.lines import line_of_field, line_of_text
 from clusterstacks.authoring.rules.complaints import fault_of
 from clusterstacks.domain.documents import shown
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.releases.building.leftversions import left_version
 from clusterstacks.releases.building.pinning import without_dependency
 from clusterstacks.releases.building.settings import CSCTL, STACK, VERSIONS
 
@@ -36,15 +38,32 @@ def idle_versions(stack: Stack) -> Iterator[Fault]:
     if stack.settings is None:
         return
     if stack.settings.unlisted is not None:
-        problem = f"names Kubernetes {stack.settings.unlisted}, but the rows of {VERSIONS} decide and none is for it"
+        file = stack.settings.addons_file
+        problem = (
+            f"names Kubernetes {stack.settings.unlisted}, and {file} {stack.settings.kubernetes} for the same minor"
+        )
         line = line_of_text(stack.content(CSCTL), "kubernetesVersion:")
-        yield Fault(CSCTL, line, problem, f"write one of those in {VERSIONS}, or add a row there")
+        yield Fault(
+            CSCTL, line, problem, "csctl create builds the first, with --kubernetes the second: write one version"
+        )
     if not stack.pinning_problem:
         for key in without_dependency(stack.tree, stack.settings):
             path = stack.settings.addons_file
             problem = f"{key} is no dependency of an addon: it sets nothing"
             line = line_of_text(stack.content(path), f"{key}:")
             yield Fault(path, line, problem, "correct its name, or leave it if something else reads it")
+
+
+def left_versions(stack: Stack) -> Iterator[Fault]:
+    """The class names no Kubernetes version of another release of its directory."""
+    if stack.settings is None:
+        return
+    try:
+        left = left_version(stack.tree, stack.settings.kubernetes, stack.others)
+    except SpecError:
+        return  # of .helmignore, which rendering reports
+    if left is not None:
+        yield Fault(left.path, left.line, left.problem, left.remedy)
 
 
 def chart_name(stack: Stack) -> Iterator[Fault]:
@@ -89,6 +108,12 @@ RULES = (
     ),
     Rule("addon-versions", Severity.ERROR, "Addon versions of stack.yaml or versions.yaml can be set.", addon_versions),
     Rule("idle-version", Severity.WARNING, "Every version written down has an effect.", idle_versions),
+    Rule(
+        "left-version",
+        Severity.ERROR,
+        "The class names no Kubernetes version of another release of its directory.",
+        left_versions,
+    ),
     Rule(
         "chart-name",
         Severity.ERROR,

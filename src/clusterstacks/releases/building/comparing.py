@@ -66,11 +66,15 @@ def _inner(path: str) -> str:
 def _same(path: str, now: bytes | None, then: bytes | None) -> bool:
     if now is None or then is None or now == then:
         return now == then
-    return path.endswith(f"/{CHART_FILE}") and _facts(path, now) == _facts(path, then)
+    return path.endswith(f"/{CHART_FILE}") and chart_facts(path, now) == chart_facts(path, then)
 
 
-def _facts(path: str, content: bytes) -> object:
-    """Read a Chart.yaml as csctl and Helm write it anew: other order, no comments, no line breaks in texts."""
+def chart_facts(path: str, content: bytes) -> object:
+    """Read a file that csctl or Helm may have written anew: in another order, without comments or line breaks.
+
+    Raises:
+        SpecError: It is no YAML.
+    """
     document = yaml.load(content, name=path)
     if not isinstance(document, dict) or not isinstance(document.get("description"), str):
         return document

@@ -8,18 +8,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clusterstacks.domain.errors import DependencyError
+from clusterstacks.releases.building.leftversions import left_version
 from clusterstacks.releases.building.nodeimages import check_node_images
-from clusterstacks.releases.building.packaging import Blueprint, below, chart_directories, packed, prepared, visible
+from clusterstacks.releases.building.packaging import (
+    Blueprint,
+    below,
+    chart_directories,
+    packed,
+    prepared,
+)
 from clusterstacks.releases.building.pinning import without_dependency
 from clusterstacks.releases.building.placing import place, staged
 from clusterstacks.releases.building.plugins import Plugin, find_plugin
-from clusterstacks.releases.building.settings import CSCTL, VERSIONS
+from clusterstacks.releases.building.settings import CSCTL
 from clusterstacks.releases.building.sourcemetadata import renewed, write_metadata
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.release import METADATA, NODE_IMAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator
 
     from clusterstacks.domain.metadata import Metadata
     from clusterstacks.domain.names import ReleaseName
@@ -49,6 +57,7 @@ class Creator:
     Args:
         into: Where release directories are made; absolute.
         dependencies: Adds what charts depend on; None leaves charts as they are.
+        completes: Directories of the charts it does that for; None for all.
         registry: For the node image plugin.
         writes_metadata: Whether metadata.yaml of the source is brought up to date.
         path: Where plugins are looked for, as in the environment's PATH.
@@ -56,6 +65,7 @@ class Creator:
 
     into: Path
     dependencies: ChartDependencies | None = None
+    completes: Collection[str] | None = None
     registry: str = ""
     writes_metadata: bool = False
     path: str = os.defpath
@@ -65,7 +75,10 @@ class Creator:
 
         Raises:
             PluginMissing: The stack needs a plugin that is not there.
+            SourceBroken: The class names the Kubernetes version of another release of its directory.
         """
+        if left := left_version(stack.tree, stack.settings.kubernetes, stack.others):
+            raise SourceBroken(f"{left.path}, line {left.line}", f"{left.problem}: {left.remedy}")
         if stack.settings.plugin:
             find_plugin(stack.settings.provider, self.path)
 
@@ -86,9 +99,9 @@ class Creator:
             stack = replace(stack, tree={**stack.tree, METADATA: renewed(stack.tree, metadata)})
         blueprint = Blueprint(stack.settings, metadata, stack.hashes)
         files = prepared(stack.tree, stack.settings, metadata)
-        notes = [*_ignored(stack), *_left_versions(stack, files)]
+        notes = [*_ignored(stack)]
         if self.dependencies is not None:
-            notes += await _add_dependencies(files, self.dependencies)
+            notes += await _add_dependencies(files, self.dependencies, self.completes)
         with staged(packed(blueprint, files), self.into) as staging:
             if stack.settings.plugin:
                 await self._make_node_images(stack, staging.path)
@@ -108,9 +121,19 @@ class Creator:
         check_node_images(made, stack.settings.provider)
 
 
-async def _add_dependencies(files: dict[str, bytes], dependencies: ChartDependencies) -> list[str]:
-    charts = {directory.rstrip("/"): below(files, directory) for directory in chart_directories(files)}
-    vendored = await dependencies.vendor_all(charts, tree=files)
+async def _add_dependencies(
+    files: dict[str, bytes], dependencies: ChartDependencies, only: Collection[str] | None
+) -> list[str]:
+    charts = {
+        chart: below(files, f"{chart}/")
+        for chart in (directory.rstrip("/") for directory in chart_directories(files))
+        if only is None or chart in only
+    }
+    try:
+        vendored = await dependencies.vendor_all(charts, tree=files)
+    except DependencyError as error:
+        problem = f"{error.message}; --dependencies leave takes the charts as they are, as csctl written in Go does"
+        raise DependencyError(error.code, problem) from None
     notes = []
     for chart, complete in vendored.items():
         for path in [path for path in files if path.startswith(f"{chart}/")]:
@@ -129,17 +152,9 @@ def _ignored(stack: Stack) -> Iterator[str]:
     """Find what is written about versions and has no effect."""
     settings = stack.settings
     if settings.unlisted is not None:
-        yield f"{CSCTL} names Kubernetes {settings.unlisted}, but the rows of {VERSIONS} decide and none is for it"
+        yield (
+            f"{CSCTL} names Kubernetes {settings.unlisted}, {settings.addons_file} {settings.kubernetes}: "
+            f"without --kubernetes and --all-minors, csctl create builds {settings.unlisted}"
+        )
     for key in without_dependency(stack.tree, settings):
         yield f"{settings.addons_file} lists {key}, which is no dependency of an addon: it sets nothing"
-
-
-def _left_versions(stack: Stack, files: Mapping[str, bytes]) -> Iterator[str]:
-    """Find files of the class that name a Kubernetes version the directory is for, but this release is not."""
-    for path, content in sorted(visible(files).items()):
-        for other in stack.others:
-            at = content.find(other.text.removeprefix("v").encode()) if path.startswith("cluster-class/") else -1
-            if at >= 0:
-                line = content.count(b"\n", 0, at) + 1
-                own = stack.settings.kubernetes
-                yield f"{path}, line {line} names Kubernetes {other}, and nothing replaces it in a release for {own}"

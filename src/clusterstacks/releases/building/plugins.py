@@ -1,7 +1,8 @@
 """Provider plugins: programs called ``csctl-<provider>`` that make or name the node images of a release (FORMATS 11).
 
-A plugin gets a copy of the stack directory, so that the source stays what was hashed (INCUMBENT D44), and is looked for
-in the absolute directories of PATH only, so that a repository cannot bring its own (D45).
+A plugin runs in the directory csctl was called in, as under csctl written in Go: its registry file may name others
+relative to it. It gets a copy of the stack directory, so that the source stays what was hashed (INCUMBENT D44), and is
+looked for in the absolute directories of PATH only, so that a repository cannot bring its own (D45).
 """
 
 from __future__ import annotations
@@ -72,8 +73,7 @@ class Plugin:
 
     Args:
         program: The executable.
-        registry: What ``--node-image-registry`` says; may be empty. A path must be absolute, as the plugin works beside
-            its copy of the source.
+        registry: What ``--node-image-registry`` says; may be empty. A path must be absolute.
     """
 
     program: Path
@@ -93,9 +93,9 @@ class Plugin:
         with tempfile.TemporaryDirectory(prefix="csctl-plugin-") as scratch:
             source = Path(scratch, root.name or "stack")
             _copy(tree, root, source)
-            await self._run(source, release)
+            await self._run(source, release, _working_directory(root, scratch))
 
-    async def _run(self, source: Path, release: Path) -> None:
+    async def _run(self, source: Path, release: Path, working: Path) -> None:
         try:
             process = await asyncio.create_subprocess_exec(
                 self.program,
@@ -103,7 +103,7 @@ class Plugin:
                 source,
                 release,
                 self.registry,
-                cwd=source.parent,
+                cwd=working,
                 stdin=subprocess.DEVNULL,
                 stdout=_STANDARD_ERROR,
                 process_group=0,
@@ -119,6 +119,12 @@ class Plugin:
             raise PluginFailed(
                 self.program, f"ended with {f'signal {-status}' if status < 0 else f'exit code {status}'}"
             )
+
+
+def _working_directory(root: Path, scratch: str) -> Path:
+    """Return where csctl was called; not within the source, of which what a plugin writes there would become part."""
+    here = Path.cwd()
+    return Path(scratch) if here.is_relative_to(root.resolve()) else here
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from clusterstacks.api import yaml
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.hashes import Hashes, parse_hashes
 from clusterstacks.domain.metadata import parse_metadata
+from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.predecessors import Predecessor
 from clusterstacks.releases.building.comparing import changed_files
 from clusterstacks.releases.charts import MAX_DOCUMENT_BYTES
@@ -67,6 +68,27 @@ async def fetch_predecessor(remote: Remote, name: ReleaseName, stack: Stack) -> 
         return _compared(survey(name, Path(scratch)), stack)
 
 
+async def is_from_same_source(remote: Remote, built: Path) -> bool:
+    """Return whether the release of this name in a remote has the versions and the source hashes of a built one.
+
+    csctl written in Go packs other bytes from the same source.
+
+    Raises:
+        SpecError: One of the two is broken.
+        DependencyError: The published one cannot be fetched.
+    """
+    name = parse_release(built.name)
+    with tempfile.TemporaryDirectory(prefix="csctl-") as scratch:
+        await remote.source.fetch(name, Path(scratch))
+        there = _origin(survey(name, Path(scratch)))
+    return bool(there[1].cluster_stack) and there == _origin(survey(name, built))
+
+
+def _origin(contents: Contents) -> tuple[Metadata, Hashes]:
+    # csctl written in Go knows no hash of node-images/, which is part of that of the stack.
+    return _metadata(contents), replace(_hashes(contents), node_images_dir="")
+
+
 def built_predecessor(into: Path, metadata: Metadata, stack: Stack) -> Predecessor:
     """Take the versions an author wrote down; the build of them is compared with where it is still there."""
     name = stack.settings.release(metadata.cluster_stack)
@@ -78,15 +100,17 @@ def built_predecessor(into: Path, metadata: Metadata, stack: Stack) -> Predecess
 
 
 def _compared(contents: Contents, stack: Stack) -> Predecessor:
+    metadata = _metadata(contents)
+    changed = changed_files(stack.tree, stack.settings, contents, metadata)
+    return Predecessor(contents.release, metadata, _hashes(contents), changed)
+
+
+def _metadata(contents: Contents) -> Metadata:
     name = contents.release
     if METADATA not in contents.files:
         raise ReleaseBroken(name, METADATA, "is missing: publish the whole release again, or choose --mode custom")
     place = f"release {name}: {METADATA}"
-    metadata = parse_metadata(
-        yaml.load(contents.read(METADATA), name=place, max_bytes=MAX_DOCUMENT_BYTES), file=METADATA
-    )
-    changed = changed_files(stack.tree, stack.settings, contents, metadata)
-    return Predecessor(name, metadata, _hashes(contents), changed)
+    return parse_metadata(yaml.load(contents.read(METADATA), name=place, max_bytes=MAX_DOCUMENT_BYTES), file=METADATA)
 
 
 def _hashes(contents: Contents) -> Hashes:

@@ -5,9 +5,12 @@ file          says                                              and beside it
 ============= ================================================= ===========================================
 csctl.yaml    provider, name, Kubernetes version, plugin        nothing else is needed
 stack.yaml    provider, name, Kubernetes version, addon ranges  csctl.yaml only says whether there is a plugin
-versions.yaml Kubernetes versions, one release each, with the   names come from csctl.yaml or stack.yaml;
-              addon versions that go with it                    csctl.yaml's own version does not count
+versions.yaml Kubernetes versions, one release each, with the   names come from csctl.yaml or stack.yaml
+              addon versions that go with it
 ============= ================================================= ===========================================
+
+Where csctl.yaml names a full Kubernetes version, that one release is built, with the charts as they are, as csctl
+written in Go does; the minors of stack.yaml and versions.yaml are built on demand.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
 from clusterstacks.domain.documents import Node
+from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.versions import InvalidVersion, KubernetesMinor, KubernetesVersion, StackVersion
 from clusterstacks.releases.errors import SourceBroken
@@ -49,7 +53,8 @@ class Settings:
         sets_names: Whether the class chart's name and the versions of addons are set while building, because the
             directory is for several releases or leaves it to the tool.
         plugin: Whether the provider's plugin makes node images.
-        unlisted: The version csctl.yaml names, where versions.yaml decides and has no row for it; None otherwise.
+        unlisted: The patch of this minor that csctl.yaml names, where stack.yaml or versions.yaml names another one;
+            None otherwise.
     """
 
     provider: str
@@ -76,54 +81,73 @@ def is_stack(names: set[str]) -> bool:
     return bool(names & {CSCTL, STACK})
 
 
-def open_minor(tree: Mapping[str, bytes]) -> KubernetesMinor | None:
+def open_minor(tree: Mapping[str, bytes], *, listed: bool = False) -> KubernetesMinor | None:
     """Return the Kubernetes minor whose newest patch a stack wants; None when the stack names its patches.
 
     Raises:
-        SpecError: stack.yaml is wrong.
+        SpecError: csctl.yaml or stack.yaml is wrong.
     """
-    if STACK not in tree or VERSIONS in tree:
+    if STACK not in tree or VERSIONS in tree or (not listed and _own(tree) is not None):
         return None
-    try:
-        return KubernetesMinor.parse(_stack_kubernetes(tree).value)
-    except InvalidVersion:
-        return None
+    return _minor(_stack_kubernetes(tree))
 
 
 def read_settings(
-    tree: Mapping[str, bytes], patches: Mapping[KubernetesMinor, KubernetesVersion] | None = None
+    tree: Mapping[str, bytes],
+    patches: Mapping[KubernetesMinor, KubernetesVersion] | None = None,
+    *,
+    listed: bool = False,
 ) -> tuple[Settings, ...]:
-    """Read what releases a stack directory is for: one, or as many as versions.yaml lists, in its order.
+    """Read which releases are built from a stack directory.
 
     Args:
         tree: The files of the directory.
         patches: The newest patch of a minor, see :func:`open_minor`.
+        listed: Return the releases of stack.yaml or versions.yaml, in its order, and the one of csctl.yaml where none
+            is for its minor. By default only the one of csctl.yaml, where that names a full Kubernetes version.
 
     Raises:
         SourceBroken: Neither csctl.yaml nor stack.yaml is there.
         SpecError: A field is missing or wrong; the message names it.
     """
-    if STACK in tree:
+    if CSCTL not in tree and STACK not in tree:
+        if FORMER_CSCTL in tree:
+            raise SourceBroken(FORMER_CSCTL, f"is the former name of {CSCTL}: rename it")
+        raise SourceBroken(CSCTL, "is missing: add it at the top of the stack directory")
+    own = _own(tree)
+    if own is None:
         return _from_stack(tree, patches or {})
-    if CSCTL in tree:
-        return _from_csctl(tree)
-    if FORMER_CSCTL in tree:
-        raise SourceBroken(FORMER_CSCTL, f"is the former name of {CSCTL}: rename it")
-    raise SourceBroken(CSCTL, "is missing: add it at the top of the stack directory")
+    if not listed:
+        return (own,)
+    found: tuple[Settings, ...] = ()
+    if STACK in tree:
+        found = _from_stack(tree, patches or {})
+    elif VERSIONS in tree:
+        found = _listed(tree, own)
+    if own.series not in {one.series for one in found}:
+        return (*found, own)
+    return tuple(_beside(own, one) for one in found)
 
 
-def _from_csctl(tree: Mapping[str, bytes]) -> tuple[Settings, ...]:
+def _own(tree: Mapping[str, bytes]) -> Settings | None:
+    """Read the release csctl.yaml names; None where it leaves the version to stack.yaml."""
+    if CSCTL not in tree:
+        return None
     config = _csctl(tree)
     version = config.child("kubernetesVersion")
-    kubernetes = _full(version, "write a full Kubernetes version like v1.34.7")
+    try:
+        kubernetes = _full(version, "write a full Kubernetes version like v1.34.7")
+    except SpecError:
+        if STACK in tree:
+            return None
+        raise
     provider, stack = config.child("provider").child("type"), config.child("clusterStackName")
-    own = Settings(_name(provider), _name(stack), kubernetes, plugin=_plugin(config))
-    if VERSIONS not in tree:
-        return (own,)
-    listed = _listed(tree, own)
-    if kubernetes in {one.kubernetes for one in listed}:
-        return listed
-    return tuple(replace(one, unlisted=kubernetes) for one in listed)
+    return Settings(_name(provider), _name(stack), kubernetes, plugin=_plugin(config))
+
+
+def _beside(own: Settings, listed: Settings) -> Settings:
+    differs = listed.series == own.series and listed.kubernetes != own.kubernetes
+    return replace(listed, unlisted=own.kubernetes) if differs else listed
 
 
 def _from_stack(
@@ -144,7 +168,7 @@ def _from_stack(
     if VERSIONS in tree:
         return _listed(tree, Settings(provider, stack, KubernetesVersion(0, 0, 0), plugin=plugin))
     version = _stack_kubernetes(tree)
-    minor = open_minor(tree)
+    minor = _minor(version)
     kubernetes = patches.get(minor) if minor else _full(version, "write a Kubernetes version like 1.35.3 or 1.35")
     if kubernetes is None:
         raise version.refuse(f"the newest patch of {minor} is not known here: write the patch, too, like {minor}.1")
@@ -182,6 +206,13 @@ def _stack_kubernetes(tree: Mapping[str, bytes]) -> Node:
     node = Node(yaml.load(tree[STACK], name=STACK), STACK).child("kubernetesVersion")
     written = _WRITTEN_VERSION.search(tree[STACK])
     return Node(written[1].decode(), STACK, node.field) if written else node
+
+
+def _minor(node: Node) -> KubernetesMinor | None:
+    try:
+        return KubernetesMinor.parse(node.value)
+    except InvalidVersion:
+        return None
 
 
 def _full(node: Node, way_out: str) -> KubernetesVersion:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesMinor
+from clusterstacks.releases.building.leftversions import other_versions
 from clusterstacks.releases.building.pinning import exact_versions, with_addon_versions
 from clusterstacks.releases.building.settings import Settings, read_settings
 from clusterstacks.releases.building.sourcetree import TAGS, fill_tags, hash_tree, read_tree
@@ -27,7 +28,7 @@ class Stack:
         root: The directory; absolute.
         tree: Its files.
         settings: What the release is.
-        others: The other Kubernetes versions the directory is for.
+        others: The other Kubernetes versions that were read from the directory.
     """
 
     root: Path
@@ -71,19 +72,26 @@ def read_stack(root: Path, output: Path) -> dict[str, bytes]:
 
 
 def stacks_of(
-    root: Path, tree: Mapping[str, bytes], patches: Mapping[KubernetesMinor, KubernetesVersion] | None = None
+    root: Path,
+    tree: Mapping[str, bytes],
+    patches: Mapping[KubernetesMinor, KubernetesVersion] | None = None,
+    *,
+    listed: bool = False,
 ) -> tuple[Stack, ...]:
-    """Return the releases a directory is for.
+    """Return the releases to be built from a directory.
+
+    Args:
+        root: The directory.
+        tree: Its files.
+        patches: The newest patch of a minor.
+        listed: Whether those of stack.yaml and versions.yaml are wanted, see
+            :func:`~clusterstacks.releases.building.settings.read_settings`.
 
     Raises:
-        SpecError: What it says of itself is wrong, see :func:`~clusterstacks.releases.building.settings.read_settings`.
+        SpecError: What it says of itself is wrong.
     """
-    found = read_settings(tree, patches)
-    versions = tuple(one.kubernetes for one in found)
-    return tuple(
-        Stack(root.absolute(), tree, one, tuple(version for version in versions if version != one.kubernetes))
-        for one in found
-    )
+    found = read_settings(tree, patches, listed=listed)
+    return tuple(Stack(root.absolute(), tree, one, other_versions(found, one)) for one in found)
 
 
 def selected(stacks: Iterable[Stack], wanted: str) -> tuple[Stack, ...]:

@@ -61,7 +61,8 @@ class ChartNotCached(SpecError):
     def __init__(self, requirement: object, repository: str) -> None:
         super().__init__(
             "ChartNotCached",
-            f"{requirement} of {repository} is not in the cache: run once without --offline, or put it into charts/",
+            f"{requirement} of {repository} is not in the cache: run once without --offline, put it into charts/, "
+            "or take the charts as they are (--dependencies leave)",
         )
 
 

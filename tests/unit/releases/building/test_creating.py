@@ -59,24 +59,11 @@ async def test_stages_win_over_left_over_values_and_their_charts_lie_at_the_top(
 
 async def test_each_minor_of_one_directory_has_its_own_names_and_versions(tmp_path: Path) -> None:
     root = directory_of("several")
-    for stack in stacks_of(root, read_tree(root)):
+    for stack in stacks_of(root, read_tree(root), listed=True):
         created = await Creator(into=tmp_path).create(stack, versions(kubernetes=stack.settings.kubernetes.text))
         text = members(created.directory, "cluster-addon")["cloud/Chart.yaml"].decode()
         assert f"version: {stack.settings.addons['occm']}\n" in text
         assert f"{created.name.series}-cluster-class/Chart.yaml" in members(created.directory, "cluster-class")
-
-
-async def test_a_version_of_another_minor_that_stays_in_the_class_is_told(tmp_path: Path) -> None:
-    root = copied("several", tmp_path)
-    (root / "cluster-class/values.yaml").write_text("a: 1\nimage: box-v1.35.1\n")
-    older, newer = stacks_of(root, read_tree(root))
-    creator = Creator(into=tmp_path)
-
-    notes = (await creator.create(older, versions(kubernetes="v1.34.2"))).notes
-    assert notes == (
-        "cluster-class/values.yaml, line 2 names Kubernetes v1.35.1, and nothing replaces it in a release for v1.34.2",
-    )
-    assert (await creator.create(newer, versions(kubernetes="v1.35.1"))).notes == ()
 
 
 async def test_chart_dependencies_go_into_the_release_and_not_into_the_source_or_its_hash(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def dependency(tree: dict[str, bytes], addon: str) -> str:
 
 def test_the_versions_of_each_minor_are_set_in_its_copy() -> None:
     tree = read_tree(directory_of("several"))
-    older, newer = (with_addon_versions(tree, one) for one in read_settings(tree))
+    older, newer = (with_addon_versions(tree, one) for one in read_settings(tree, listed=True))
 
     assert [(dependency(one, "cloud"), dependency(one, "disks")) for one in (older, newer)] == [
         ("2.34.1", "1.1.9"),

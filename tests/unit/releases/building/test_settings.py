@@ -27,7 +27,7 @@ def test_every_layout_is_read(layout: str) -> None:
 
 
 def test_versions_are_read_in_their_order_with_the_addons_that_go_with_them() -> None:
-    found = read_settings(read_tree(directory_of("several")))
+    found = read_settings(read_tree(directory_of("several")), listed=True)
 
     assert [(one.kubernetes.text, one.addons) for one in found] == [
         ("v1.34.2", {"occm": "2.34.1", "disk_driver": "1.1.9"}),
@@ -69,12 +69,23 @@ def test_a_config_asks_for_the_plugin_in_both_layouts() -> None:
     assert read_settings(tree(csctl=text, stack=STACK))[0].plugin
 
 
-def test_the_rows_of_versions_yaml_decide_and_what_csctl_yaml_says_besides_is_remembered() -> None:
-    (found,) = read_settings(tree(csctl=CSCTL, versions="- kubernetes: 1.34.5\n"))
+@pytest.mark.parametrize("other", ["versions.yaml", "stack.yaml"])
+def test_the_version_of_csctl_yaml_is_built_as_it_is_and_the_others_on_demand(other: str) -> None:
+    text = STACK.replace("1.35.3", "1.34.5") if other == "stack.yaml" else "- kubernetes: 1.34.5\n"
+    files = {**tree(csctl=CSCTL), other: text.encode()}
 
-    assert (found.kubernetes.text, str(found.unlisted)) == ("v1.34.5", "v1.35.4")
-    (listed,) = read_settings(tree(csctl=CSCTL, versions="- kubernetes: 1.35.4\n"))
-    assert listed.unlisted is None
+    (own,) = read_settings(files)
+    assert (own.kubernetes.text, own.addons, own.sets_names) == ("v1.35.4", {}, False)
+    found = read_settings(files, listed=True)
+    assert [(one.kubernetes.text, one.sets_names) for one in found] == [("v1.34.5", True), ("v1.35.4", False)]
+
+
+def test_another_patch_of_a_minor_in_csctl_yaml_is_remembered() -> None:
+    (found,) = read_settings(tree(csctl=CSCTL, versions="- kubernetes: 1.35.5\n"), listed=True)
+    assert (found.kubernetes.text, str(found.unlisted)) == ("v1.35.5", "v1.35.4")
+
+    (same,) = read_settings(tree(csctl=CSCTL, versions="- kubernetes: 1.35.4\n"), listed=True)
+    assert same.unlisted is None
 
 
 REFUSED = {
@@ -104,5 +115,5 @@ def test_what_is_wrong_is_named(case: str) -> None:
     files, complaint = REFUSED[case]
 
     with pytest.raises(SpecError) as caught:
-        read_settings(tree(**files))
+        read_settings(tree(**files), listed=True)
     assert complaint in caught.value.message

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def everything(repository: Path = REPOSITORY) -> list[Stack]:
-    return [stack for root in find_stacks(repository) for stack in stacks_of(root, read_tree(root))]
+    return [stack for root in find_stacks(repository) for stack in stacks_of(root, read_tree(root), listed=True)]
 
 
 def test_all_stacks_of_a_repository_are_found() -> None:

@@ -1,0 +1,350 @@
+"""``csctl create`` in the place of csctl written in Go: the same release, or the same failure."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.api import yaml
+from clusterstacks.authoring.linting import findings
+from clusterstacks.authoring.loading import load
+from clusterstacks.cli import output
+from clusterstacks.cli.create import UNCHANGED, create, default_remote
+from clusterstacks.cli.hash import hash as hash_command
+from clusterstacks.cli.template import template
+from clusterstacks.releases.archives import read_archive
+from clusterstacks.releases.building.sourcetree import read_tree
+from tests.support.sources import copied
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import click
+
+    Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a verb in an empty directory, where nothing of the remotes is set."""
+    for variable in ("GIT_PROVIDER", "GIT_ORG_NAME", "GIT_REPOSITORY_NAME", "OCI_REGISTRY", "OCI_REPOSITORY"):
+        monkeypatch.delenv(variable, raising=False)
+    (tmp_path / "working").mkdir()
+    monkeypatch.chdir(tmp_path / "working")
+
+    def call(*arguments: str | Path, verb: click.Command = create) -> tuple[int, str, str]:
+        code = output.run(lambda: verb.main([str(one) for one in arguments], standalone_mode=False))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Path:
+    """A stack whose versions.yaml lists 1.34.2 and 1.35.1; csctl.yaml names v1.35.1."""
+    return copied("several", tmp_path)
+
+
+def built(tmp_path: Path) -> list[str]:
+    directory = tmp_path / "working" / ".release"
+    return sorted(path.name.partition("-v0")[0] for path in directory.iterdir()) if directory.is_dir() else []
+
+
+def addon_chart(tmp_path: Path) -> dict[str, bytes]:
+    (archive,) = (tmp_path / "working" / ".release").glob("*/*-cluster-addon-*.tgz")
+    return read_archive(archive.read_bytes(), archive.name)
+
+
+HASH = ("--mode", "hash", "--dependencies", "leave")
+
+
+def test_drop_h1_the_release_of_csctl_yaml_is_built_with_the_charts_as_they_are(
+    run: Run, tmp_path: Path, several: Path
+) -> None:
+    settings = several / "csctl.yaml"
+    settings.write_text(settings.read_text().replace("v1.35.1", "v1.35.0"))
+    chart = several / "cluster-addon/cloud/Chart.yaml"
+    chart.write_text(chart.read_text().replace("2.35.0", "2.35.9"))
+    (several / "cluster-addon/cloud/Chart.lock").write_text("anything\n")
+
+    code, _, err = run(several, *HASH)
+
+    assert (code, built(tmp_path)) == (0, ["local-several-1-35"]), err
+    (metadata,) = (tmp_path / "working/.release").glob("*/metadata.yaml")
+    assert "kubernetes: v1.35.0\n" in metadata.read_text()
+    held = addon_chart(tmp_path)
+    assert held["cloud/Chart.yaml"] == chart.read_bytes()
+    assert held["cloud/Chart.lock"] == b"anything\n"
+
+
+def test_drop_h1_versions_yaml_is_not_read_for_the_release_of_csctl_yaml(
+    run: Run, tmp_path: Path, several: Path
+) -> None:
+    (several / "versions.yaml").write_text("- kubernetes: unknown\n")
+
+    assert run(several, *HASH)[0] == 0
+    assert built(tmp_path) == ["local-several-1-35"]
+
+
+def test_drop_h1_minors_of_versions_yaml_are_built_on_demand(run: Run, tmp_path: Path, several: Path) -> None:
+    assert run(several, *HASH, "--kubernetes", "1-34")[0] == 0
+    assert built(tmp_path) == ["local-several-1-34"]
+    assert b"version: 2.34.1\n" in addon_chart(tmp_path)["cloud/Chart.yaml"]
+
+    assert run(several, *HASH, "--all-minors")[0] == 0
+    assert built(tmp_path) == ["local-several-1-34", "local-several-1-35"]
+
+    assert "exclude each other" in run(several, *HASH, "--all-minors", "--kubernetes", "1-34")[2]
+
+
+def test_drop_h1_all_minors_hold_the_one_of_csctl_yaml(run: Run, tmp_path: Path, several: Path) -> None:
+    for file in ("csctl.yaml", "cluster-class/Chart.yaml"):
+        (several / file).write_text((several / file).read_text().replace("1.35.1", "1.33.9").replace("1-35", "1-33"))
+
+    assert run(several, *HASH, "--all-minors")[0] == 0
+    assert built(tmp_path) == ["local-several-1-33", "local-several-1-34", "local-several-1-35"]
+
+
+@pytest.mark.parametrize("file", ["values.yaml", "templates/class.yaml"])
+@pytest.mark.parametrize("minors", [("--all-minors",), ("--kubernetes", "1-34")])
+def test_drop_h1_a_version_that_nothing_replaces_is_an_error_before_anything_is_built(
+    run: Run, tmp_path: Path, several: Path, file: str, minors: tuple[str, ...]
+) -> None:
+    named = several / "cluster-class" / file
+    named.write_text(f"# was made for 1.35.1\nimage: ubuntu-v1.35.1\n{named.read_text()}")
+
+    code, out, err = run(several, *HASH, *minors)
+
+    assert (code, out, built(tmp_path)) == (output.MUST_CHANGE, "", [])
+    problem = f"cluster-class/{file}, line 2 names Kubernetes v1.35.1, and nothing replaces it in a release for v1.34.2"
+    assert problem in err
+    assert run(several, *HASH)[0] == 0
+    assert run(several, *HASH, "--kubernetes", "1-35")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["# as in 1.35.1", "a: 1  # 1.35.1", "a: 1.35.10", "a: 21.35.1", "images: {v1.34.2: a, v1.35.1: b}"]
+)
+def test_drop_h1_comments_other_numbers_and_tables_of_versions_are_no_error(run: Run, several: Path, text: str) -> None:
+    (several / "cluster-class/values.yaml").write_text(f"{text}\n")
+
+    code, _, err = run(several, *HASH, "--kubernetes", "1-34")
+    assert code == 0, err
+
+
+def test_drop_h1_stacks_without_a_version_in_csctl_yaml_are_built_as_stack_yaml_says(run: Run, tmp_path: Path) -> None:
+    assert run(copied("minor", tmp_path), *HASH)[0] == 0
+    assert built(tmp_path) == ["local-minor-1-35"]
+
+
+def test_drop_h1_every_verb_takes_the_release_of_csctl_yaml(run: Run, several: Path) -> None:
+    leave = ("--dependencies", "leave")
+
+    assert "several-1-35" in run(several, *leave, "--class", verb=template)[1]
+    assert "several-1-34" in run(several, *leave, "--class", "--kubernetes", "1-34", verb=template)[1]
+    assert run(several, verb=hash_command)[1].splitlines()[0] == "local-several-1-35"
+    assert "local-several-1-34" in run(several, "--all-minors", verb=hash_command)[1]
+    assert [one.name.series for one in load(read_tree(several), "several") if one.name] == ["local-several-1-35"]
+
+
+def test_drop_h1_lint_says_that_two_patches_of_a_minor_are_named(several: Path) -> None:
+    settings = several / "csctl.yaml"
+    settings.write_text(settings.read_text().replace("v1.35.1", "v1.35.0"))
+
+    found = findings(load(read_tree(several), "several", listed=True))
+
+    (fault,) = [one.fault for one in found if one.rule == "idle-version"]
+    assert fault.message == "names Kubernetes v1.35.0, and versions.yaml v1.35.1 for the same minor"
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    """A directory of releases."""
+    directory = tmp_path / "remote"
+    directory.mkdir()
+    return directory
+
+
+def to(remote: Path) -> tuple[str, ...]:
+    return ("--publish", "--remote", "directory", "--remote-dir", str(remote))
+
+
+CUSTOM = ("--mode", "custom", *(f"--{one}-version=v9" for one in ("cluster-stack", "cluster-addon", "node-image")))
+
+
+@pytest.mark.parametrize("mode", [("--mode", "hash"), CUSTOM])
+def test_drop_m1_a_release_that_another_csctl_published_from_the_same_source_is_left_as_it_is(
+    run: Run, tmp_path: Path, remote: Path, mode: tuple[str, ...]
+) -> None:
+    stack = copied("single", tmp_path)
+    run(stack, *mode, *to(remote))
+    (metadata,) = remote.glob("*/metadata.yaml")
+    metadata.write_text(json.dumps(yaml.load(metadata.read_text(), name="metadata.yaml"), indent=4))
+    (hashes,) = remote.glob("*/hashes.json")
+    known = json.loads(hashes.read_text())
+    hashes.write_text(json.dumps({key: value for key, value in known.items() if key != "nodeImagesDir"}))
+    before = {path: path.read_bytes() for path in remote.rglob("*") if path.is_file()}
+
+    code, _, err = run(stack, *mode, *to(remote))
+
+    assert code == 0, err
+    assert f"is published already in {remote}, built from the same source by another csctl" in err
+    assert {path: path.read_bytes() for path in remote.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("file", ["hashes.json", "metadata.yaml"])
+def test_drop_m1_a_release_of_another_source_or_of_other_versions_is_refused(
+    run: Run, tmp_path: Path, remote: Path, file: str
+) -> None:
+    stack = copied("single", tmp_path)
+    run(stack, *CUSTOM, *to(remote))
+    (published,) = remote.glob(f"*/{file}")
+    text = published.read_text()
+    published.write_text(text.replace('": "', '": "x', 1) if file == "hashes.json" else text.replace(".4", ".5"))
+
+    code, _, err = run(stack, *CUSTOM, *to(remote))
+
+    assert code == output.MUST_CHANGE
+    assert "is published already with another content" in err
+
+
+REMOTES = {
+    "nothing": ({}, "none"),
+    "a repository on GitHub": ({"GIT_PROVIDER": "github"}, "github"),
+    "its organisation alone": ({"GIT_ORG_NAME": "acme"}, "github"),
+    "a registry": ({"OCI_REGISTRY": "registry.example"}, "oci"),
+    "both": ({"OCI_REGISTRY": "registry.example", "GIT_REPOSITORY_NAME": "stacks"}, "github"),
+    "what git itself reads": ({"GIT_AUTHOR_NAME": "me", "GIT_PROVIDER": ""}, "none"),
+}
+
+
+@pytest.mark.parametrize("case", REMOTES)
+def test_user_20_the_variables_that_are_set_choose_the_remote(case: str) -> None:
+    environ, remote = REMOTES[case]
+
+    assert default_remote(environ)[0] == remote
+
+
+def test_user_20_create_builds_without_any_remote_and_says_so(run: Run, tmp_path: Path) -> None:
+    code, _, err = run(copied("single", tmp_path))
+
+    assert code == 0, err
+    assert built(tmp_path) == ["local-single-1-33-v1"]
+    assert err.splitlines()[0].startswith("remote none, as neither GIT_* nor OCI_* is set")
+
+
+def test_user_20_the_remote_that_was_chosen_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCI_REGISTRY", "registry.example")
+
+    code, _, err = run(copied("single", tmp_path))
+
+    assert (code, err.splitlines()[0]) == (2, "remote oci, as OCI_REGISTRY is set (--remote chooses another)")
+
+
+@pytest.mark.parametrize("remote", [("--remote", "directory"), ("--remote", "gitlab"), ("--remote", "oci"), ()])
+def test_drop_l4_the_remote_does_not_matter_where_none_is_asked(
+    run: Run, tmp_path: Path, remote: tuple[str, ...]
+) -> None:
+    code, _, err = run(copied("single", tmp_path), "--mode", "hash", *remote)
+
+    assert (code, "--remote" in err) == (0, False), err
+
+
+def test_drop_l4_publishing_without_a_remote_is_refused_before_anything_is_built(run: Run, tmp_path: Path) -> None:
+    code, _, err = run(copied("single", tmp_path), "--mode", "hash", "--publish")
+
+    assert (code, built(tmp_path)) == (output.MUST_CHANGE, [])
+    assert "--publish takes a remote to publish to: --remote github, oci or directory" in err
+
+
+@pytest.mark.parametrize("directory", [(), ("-o", "out"), ("--output", "./out/deep/")])
+def test_drop_l3_the_last_line_is_that_of_csctl_written_in_go(
+    run: Run, tmp_path: Path, directory: tuple[str, ...]
+) -> None:
+    """Go: fmt.Printf("Created %s\\n", filepath.Join(outputDirectory, releaseDirName))."""
+    code, out, err = run(copied("single", tmp_path), *HASH, *directory)
+
+    assert code == 0, err
+    where = {(): ".release", ("-o", "out"): "out"}.get(directory, "out/deep")
+    (release,) = (tmp_path / "working" / where).iterdir()
+    assert out == f"Created {where}/{release.name}\n"
+
+
+@pytest.mark.parametrize(
+    ("hook", "expected"),
+    [("BeforeClusterUpgrade", 0), ("AfterClusterUpgrade", 0), ("AfterControlPlaneInitialized", output.MUST_CHANGE)],
+)
+def test_drop_m6_a_stage_of_an_upgrade_may_name_an_addon_without_a_chart(
+    run: Run, tmp_path: Path, hook: str, expected: int
+) -> None:
+    """As tests/cluster-stacks/docker/valencia of csctl does: new clusters get every addon of the release."""
+    stack = copied("staged", tmp_path)
+    config = yaml.load((stack / "clusteraddon.yaml").read_text(), name="clusteraddon.yaml")
+    config["addonStages"].setdefault(hook, []).append({"name": "ngnix", "action": "apply"})
+    (stack / "clusteraddon.yaml").write_text(json.dumps(config))
+
+    code, _, err = run(stack, *HASH)
+
+    assert code == expected, err
+    assert ("applies ngnix in AfterControlPlaneInitialized" in err) == bool(expected)
+
+
+@pytest.mark.parametrize("lock", ["anything\n", "dependencies: []\ndigest: sha256:0000\n", "{"])
+def test_drop_m6_the_lock_file_does_not_matter_where_dependencies_are_left(
+    run: Run, tmp_path: Path, several: Path, lock: str
+) -> None:
+    (several / "cluster-addon/cloud/Chart.lock").write_text(lock)
+
+    code, _, err = run(several, *HASH)
+
+    assert code == 0, err
+    assert addon_chart(tmp_path)["cloud/Chart.lock"] == lock.encode()
+
+
+@pytest.mark.parametrize(("offline", "expected"), [(("--offline",), output.MUST_CHANGE), ((), output.FAILED)])
+def test_drop_m6_without_a_network_the_message_names_the_way_to_leave_dependencies(
+    run: Run,
+    tmp_path: Path,
+    several: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    offline: tuple[str, ...],
+    expected: int,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for chart in several.glob("cluster-addon/*/Chart.yaml"):
+        chart.write_text(re.sub(r"https://[^ }\n]+", "http://127.0.0.1:9/charts", chart.read_text()))
+
+    code, _, err = run(several, "--mode", "hash", *offline)
+
+    assert (code, built(tmp_path)) == (expected, []), err
+    assert "--dependencies leave" in err
+
+
+FAILS_IN_GO = {
+    "another mode": ("--mode", "alpha"),
+    "custom without versions": ("--mode", "custom"),
+    "publishing without a remote": ("--mode", "hash", "--publish"),
+    "the registry is not named": ("--remote", "oci"),
+    "two directories": ("--mode", "hash", "second"),
+}
+
+
+@pytest.mark.parametrize("case", FAILS_IN_GO)
+def test_drop_l2_what_fails_under_csctl_written_in_go_fails_here(run: Run, tmp_path: Path, case: str) -> None:
+    code, out, _ = run(copied("single", tmp_path), *FAILS_IN_GO[case])
+
+    assert (code, out, built(tmp_path)) == (output.MUST_CHANGE, "", [])
+
+
+def test_drop_l2_nothing_to_build_is_a_failure_as_under_csctl_written_in_go(
+    run: Run, tmp_path: Path, remote: Path
+) -> None:
+    stack = copied("single", tmp_path)
+
+    assert run(stack, *to(remote))[0] == 0
+    assert run(stack, *to(remote))[0] == UNCHANGED
