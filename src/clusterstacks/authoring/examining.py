@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.reading import at, mapping, mappings, text
+from clusterstacks.authoring.chart import oversized
 from clusterstacks.authoring.sample import NAMESPACE, sample_roots
 from clusterstacks.authoring.stack import BrokenCondition
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
@@ -63,6 +64,8 @@ async def examine(stack: Stack, means: Means) -> Stack:
 
 async def _completed(chart: Chart, stack: Stack, dependencies: ChartDependencies | None) -> Chart:
     """Add what the chart depends on; without that it is not rendered."""
+    if oversized(chart.files):
+        return chart  # a rule names the files
     try:
         absent = lacking(chart.files, chart.directory)
     except SpecError:

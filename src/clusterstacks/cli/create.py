@@ -44,6 +44,9 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
     click.option("--node-image-registry", "-r", "registry", default="", help="For the provider's node image plugin."),
     dependency_options,
     trust_options,
+    click.option(
+        "--strict", is_flag=True, help="Build nothing where 'csctl lint' finds something in the source files."
+    ),
     click.option("--write-metadata", is_flag=True, help="Write the new versions into metadata.yaml of the stack."),
 )
 

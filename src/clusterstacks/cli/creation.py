@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.cli import output
 from clusterstacks.cli.charts import chart_dependencies
+from clusterstacks.cli.checking import check_sources
 from clusterstacks.cli.connecting import Meter, Trust
 from clusterstacks.domain.errors import SpecError, told_of
 from clusterstacks.domain.releasing import Mode, NoStackChanged, NothingChanged
@@ -55,6 +56,7 @@ class Options:
     ca: Path | None
     plain_http: bool
     write_metadata: bool
+    strict: bool
 
 
 def run(options: Options) -> None:
@@ -81,6 +83,7 @@ async def _create(options: Options) -> None:
         web = await resources.enter_async_context(Trust().web())
         into = options.into.resolve()
         stacks = await _stacks(options, into, web)
+        check_sources({_shown(stack.root): stack.tree for stack in stacks}, strict=options.strict)
         if options.write_metadata and len({stack.root for stack in stacks}) < len(stacks):
             raise SpecError("MetadataAmbiguous", "metadata.yaml holds one version: choose a minor with --kubernetes")
         mode = Mode(options.mode)

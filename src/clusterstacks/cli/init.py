@@ -17,14 +17,19 @@ from clusterstacks.cli import output
     "--kubernetes-version", metavar="v1.35.4", default="", help="The full version.  [default: the first patch]"
 )
 def init(name: str, directory: Path | None, kubernetes_version: str) -> None:
-    """Write a small, complete stack that 'csctl lint' finds nothing wrong with.
+    """Write a small stack.
 
-    DIR is providers/PROVIDER/STACK/1-35 unless it is given. No existing file is touched. A stack of provider local runs
-    with 'csctl dev'; one of another provider has templates to be filled in.
+    DIR is providers/PROVIDER/STACK/1-35 unless it is given. No existing file is touched. A stack of provider local is
+    complete and runs with 'csctl dev'. One of another provider has templates whose fields are to be filled in: 'csctl
+    lint' names them, and 'csctl create' refuses to build until that is done.
     """
+    from datetime import UTC, datetime
+
     from clusterstacks.authoring.beginning import Beginning, write
 
     beginning = Beginning.parse(name, kubernetes_version)
+    if doubt := beginning.doubt(datetime.now(UTC).date()):
+        output.note(f"warning: {doubt}")
     place = directory or beginning.directory
     for path in write(beginning.files(), place):
         output.say(str(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
@@ -49,8 +50,10 @@ def hooks(stack: Stack) -> Iterator[Fault]:
     for key in _mapping(at(stack.document(ADDON_CONFIG), "addonStages")):
         if key not in known:
             line = line_of_field(stack.content(ADDON_CONFIG), ("addonStages", key))
-            way_out = f"write one of {', '.join(known)}"
-            yield Fault(ADDON_CONFIG, line, f"{key} is no hook, so its stages never run", way_out)
+            close = get_close_matches(str(key), known, n=1)
+            meant = f"did you mean {close[0]}? " if close else ""
+            problem = f"{key} is not a hook, so its stages never run"
+            yield Fault(ADDON_CONFIG, line, problem, f"{meant}known are {', '.join(known)}")
 
 
 def charts_of_stages(stack: Stack) -> Iterator[Fault]:
@@ -114,7 +117,7 @@ RULES = (
         "Every stage of clusteraddon.yaml has a name, an action and usable conditions.",
         readable,
     ),
-    Rule("unknown-hook", Severity.WARNING, "Every key of addonStages is a hook that runs.", hooks),
+    Rule("unknown-hook", Severity.ERROR, "Every key of addonStages is a hook that runs.", hooks),
     Rule("stage-chart", Severity.ERROR, "Every addon that a stage applies has a chart.", charts_of_stages),
     Rule("chart-stage", Severity.WARNING, "Every chart is applied to new clusters by a stage.", stages_of_charts),
     Rule("condition", Severity.ERROR, "Every condition of a stage is CEL that compiles.", conditions),
