@@ -1,4 +1,4 @@
-"""USER-5: lint sees unknown keys, placeholders, wrong encodings, leftovers and oversized files; create warns of them."""
+"""USER-5: what lint sees in the files of a stack, what create warns of, and what it refuses."""
 
 from __future__ import annotations
 

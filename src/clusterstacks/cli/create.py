@@ -10,6 +10,7 @@ import click
 from clusterstacks.cli import output
 from clusterstacks.cli.charts import dependency_options
 from clusterstacks.cli.connecting import trust_options
+from clusterstacks.cli.formats import JSON, form_and_directory, form_or_directory_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,16 +19,14 @@ if TYPE_CHECKING:
 
 MODES = ["stable", "hash", "custom", "beta"]
 REMOTES = ["github", "oci", "directory", "none"]
-DIRECTORY = click.Path(file_okay=False, path_type=Path)
+INTO = Path(".release")
 
 _OPTIONS: tuple[Callable[..., Any], ...] = (
     click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path)),
     click.option(
         "--mode", "-m", type=click.Choice(MODES), default="stable", show_default=True, help="Choose versions."
     ),
-    click.option(
-        "--output", "-o", "into", type=DIRECTORY, default=".release", show_default=True, help="Build in here."
-    ),
+    form_or_directory_options(INTO, "the releases"),
     click.option("--kubernetes", metavar="1-35", default="", help="Build for this minor only.  [default: for all]"),
     click.option(
         "--remote", type=click.Choice(REMOTES), default="github", show_default=True, help="What is published?"
@@ -84,12 +83,15 @@ def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes what the opt
     from clusterstacks.cli.creation import Options, run
     from clusterstacks.domain.releasing import NothingChanged
 
-    options = Options(**arguments)
+    form, into = form_and_directory(arguments.pop("wanted"), arguments.pop("directory_given"), INTO)
+    options = Options(**arguments, form=form, into=into)
     _check(options)
     try:
         run(options)
     except NothingChanged as error:
         output.show_error(error)
+        if form == JSON:
+            output.print_json({"releases": []})
         return UNCHANGED
     return 0
 

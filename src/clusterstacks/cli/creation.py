@@ -17,6 +17,7 @@ from clusterstacks.cli import output
 from clusterstacks.cli.charts import chart_dependencies
 from clusterstacks.cli.checking import check_sources
 from clusterstacks.cli.connecting import Meter, Trust
+from clusterstacks.cli.formats import JSON
 from clusterstacks.domain.errors import SpecError, told_of
 from clusterstacks.domain.releasing import Mode, NoStackChanged, NothingChanged
 from clusterstacks.domain.versions import StackVersion
@@ -28,6 +29,8 @@ from clusterstacks.releases.building.settings import open_minor
 from clusterstacks.releases.building.stacks import read_stack, selected, stacks_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from clusterstacks.domain.releasing import Move
     from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
     from clusterstacks.releases.building.choosing import Choice
@@ -42,6 +45,7 @@ class Options:
 
     directory: Path
     mode: str
+    form: str
     into: Path
     kubernetes: str
     remote: str
@@ -96,11 +100,20 @@ async def _create(options: Options) -> None:
             writes_metadata=options.write_metadata,
             path=os.environ.get("PATH", os.defpath),
         )
-        built = await _build_all(stacks, chooser, creator)
+        built = await _build_all(stacks, chooser, creator, output.note if options.form == JSON else output.say)
+        published: dict[str, bool] = {}
         if publisher is not None and options.publish:
             for directory in built:
-                done = "is published" if await publisher.publish(directory) else "was published before"
+                new = published[directory.name] = await publisher.publish(directory)
+                done = "is published" if new else "was published before"
                 output.note(f"{directory.name} {done} in {publisher.remote.place}")
+        if options.form == JSON:
+            output.print_json({"releases": [_document(directory, published) for directory in built]})
+
+
+def _document(directory: Path, published: Mapping[str, bool]) -> dict[str, object]:
+    """Describe a release that was built; ``new`` says whether the remote did not have it, null without --publish."""
+    return {"release": directory.name, "directory": str(directory), "new": published.get(directory.name)}
 
 
 async def _stacks(options: Options, into: Path, web: Web) -> tuple[Stack, ...]:
@@ -142,7 +155,9 @@ def _registry(registry: str) -> str:
     return str(Path(registry).absolute()) if registry and Path(registry).exists() else registry
 
 
-async def _build_all(stacks: tuple[Stack, ...], chooser: Chooser, creator: Creator) -> list[Path]:
+async def _build_all(
+    stacks: tuple[Stack, ...], chooser: Chooser, creator: Creator, say: Callable[[str], None]
+) -> list[Path]:
     for stack in stacks:
         with told_of(_shown(stack.root)):
             creator.check(stack)
@@ -161,7 +176,7 @@ async def _build_all(stacks: tuple[Stack, ...], chooser: Chooser, creator: Creat
             created = await creator.create(stack, choice.release.metadata)
         for note in created.notes:
             output.note(f"  {note}")
-        output.say(str(created.directory))
+        say(str(created.directory))
         built.append(created.directory)
     if unchanged is not None and not built:
         raise NoStackChanged

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from clusterstacks.cli import output
+from clusterstacks.cli.formats import JSON, form_option
 
 
 @click.command(short_help="Begin a stack.")
@@ -16,7 +17,8 @@ from clusterstacks.cli import output
 @click.option(
     "--kubernetes-version", metavar="v1.35.4", default="", help="The full version.  [default: the first patch]"
 )
-def init(name: str, directory: Path | None, kubernetes_version: str) -> None:
+@form_option()
+def init(name: str, directory: Path | None, kubernetes_version: str, form: str) -> None:
     """Write a small stack.
 
     DIR is providers/PROVIDER/STACK/1-35 unless it is given. No existing file is touched. A stack of provider local is
@@ -31,6 +33,10 @@ def init(name: str, directory: Path | None, kubernetes_version: str) -> None:
     if doubt := beginning.doubt(datetime.now(UTC).date()):
         output.note(f"warning: {doubt}")
     place = directory or beginning.directory
-    for path in write(beginning.files(), place):
+    written = write(beginning.files(), place)
+    if form == JSON:
+        output.print_json({"directory": str(place), "files": [str(path) for path in written]})
+        return
+    for path in written:
         output.say(str(path))
     output.note(f"next: {output.program()} lint {shlex.quote(str(place))}; {place / 'README.md'} says how to go on")

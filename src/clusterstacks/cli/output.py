@@ -157,6 +157,13 @@ def say(text: str, *, colour: str | None = None, bold: bool = False) -> None:
     click.echo(click.style(plain, fg=colour, bold=bold or None) if colour or bold else plain)
 
 
+def say_digests(*, content: str, manifest: str = "") -> None:
+    """Print the digests of a release: of its files, and of the manifest that holds them in a registry, if any."""
+    if manifest:
+        say(f"  manifest digest: {manifest}")
+    say(f"  content digest:  {content}")
+
+
 def note(text: str) -> None:
     """Print a line beside the result."""
     click.echo(printable(text), err=True)

@@ -9,6 +9,7 @@ import click
 
 from clusterstacks.cli import output
 from clusterstacks.cli.connecting import Trust, opened_registry, repository_or_environment, trust_options
+from clusterstacks.cli.formats import JSON, form_option
 
 if TYPE_CHECKING:
     from clusterstacks.releases.oci.publishing import Publication
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 )
 @click.argument("reference", metavar="[REF]", required=False)
 @trust_options
-@click.option("--output", "-o", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@form_option()
 def push(directory: Path, reference: str | None, ca: Path | None, form: str, *, plain_http: bool) -> None:
     """Publish a release directory in a repository, as tag <release name>; its signatures come along.
 
@@ -36,20 +37,23 @@ def push(directory: Path, reference: str | None, ca: Path | None, form: str, *, 
     published, signatures = asyncio.run(
         _push(directory, repository_or_environment(reference), Trust(ca, plain_http=plain_http))
     )
-    if form == "json":
+    if form == JSON:
         place = published.reference
         output.print_json(
             {
                 "release": published.release.release,
                 "reference": str(place.at(place.tag)),
                 "digest": place.digest,
+                "contentDigest": published.content,
+                "manifestDigest": place.digest,
                 "new": published.new,
                 "signatures": signatures,
             }
         )
         return
-    what = "pushed to" if published.new else "is there already with the same content:"
+    what = "pushed to" if published.new else "already exists with the same content:"
     output.say(f"{published.release} {what} {published.reference}")
+    output.say_digests(content=published.content, manifest=published.reference.digest)
     if signatures:
         output.say(f"{published.release} has its signatures beside it")
 

@@ -8,6 +8,7 @@ import click
 
 from clusterstacks.cli import output
 from clusterstacks.cli.connecting import Trust, trust_options
+from clusterstacks.cli.formats import JSON, TEXT, form_option
 from clusterstacks.cli.signable import KEY_FILE, found, located
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Verify who signed a release.")
 @click.argument("release", metavar="RELEASE_DIR|REF")
 @click.option("--key", "keys", type=KEY_FILE, multiple=True, required=True, help="Public keys, PEM; repeatable.")
-@click.option("--output", "-o", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@form_option()
 @trust_options
 def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, plain_http: bool) -> None:
     """Verify that one of the keys signed exactly the files of a release; exits with 2 if none did.
@@ -34,21 +35,23 @@ def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, 
     from clusterstacks.releases.signing.verifying import require
 
     trusted = [key for path in keys for key in _public_keys(path)]
-    contents, verification = asyncio.run(_verified(release, trusted, Trust(ca, plain_http=plain_http)))
-    if form == "json":
-        _print_json(contents, verification)
+    contents, manifest, verification = asyncio.run(_verified(release, trusted, Trust(ca, plain_http=plain_http)))
+    if form == JSON:
+        _print_json(contents, manifest, verification)
     require(contents.release, verification)
-    if form == "text":
+    if form == TEXT:
         output.say(f"{contents.release} is signed by {', '.join(verification.signed_by)}")
+        output.say_digests(content=contents.digest, manifest=manifest)
         output.note_some("not counted", verification.problems)
 
 
-async def _verified(release: str, keys: list[PublicKey], trust: Trust) -> tuple[Contents, Verification]:
+async def _verified(release: str, keys: list[PublicKey], trust: Trust) -> tuple[Contents, str, Verification]:
     from clusterstacks.releases.signing import verifying
 
     async with found(*located(release), trust) as held:
         files = held.contents.files
-        return held.contents, verifying.verify(held.contents.release, files, held.evidence, keys)
+        verification = verifying.verify(held.contents.release, files, held.evidence, keys)
+        return held.contents, held.evidence.manifest_digest, verification
 
 
 def _public_keys(path: Path) -> tuple[PublicKey, ...]:
@@ -58,11 +61,13 @@ def _public_keys(path: Path) -> tuple[PublicKey, ...]:
     return parse_public_keys(read_key_file(path), name=str(path))
 
 
-def _print_json(contents: Contents, verification: Verification) -> None:
+def _print_json(contents: Contents, manifest: str, verification: Verification) -> None:
     output.print_json(
         {
             "release": contents.release.release,
             "digest": contents.digest,
+            "contentDigest": contents.digest,
+            "manifestDigest": manifest or None,
             "signedBy": verification.signed_by,
             "problems": verification.problems,
         }

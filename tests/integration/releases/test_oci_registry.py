@@ -247,7 +247,7 @@ def test_csctl_names_the_images_of_what_it_copies(registry: RegistryServer, dire
 
     assert printed.stdout == "r.example/cni:v1\n", printed.stderr
     assert (tmp_path / "images").read_text() == printed.stdout
-    assert "is there already" in written.stdout
+    assert "already exists" in written.stdout
 
 
 async def test_csctl_counts_the_tags_that_are_no_releases(registry: RegistryServer, web: Web, directory: Path) -> None:

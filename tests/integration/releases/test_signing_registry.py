@@ -98,11 +98,13 @@ def test_signatures_go_along_when_a_release_is_pushed_and_pulled(
     done("push", release, place)
     done("pull", place, "-o", tmp_path / "pulled")
 
-    assert done("verify", place, "--key", keys[0]) == f"{STAGED} is signed by {keys[0]}\n"
-    assert (
-        done("verify", tmp_path / "pulled" / STAGED.release, "--key", keys[0]) == f"{STAGED} is signed by {keys[0]}\n"
+    assert done("verify", place, "--key", keys[0]).startswith(f"{STAGED} is signed by {keys[0]}\n")
+    assert done("verify", tmp_path / "pulled" / STAGED.release, "--key", keys[0]).startswith(
+        f"{STAGED} is signed by {keys[0]}\n"
     )
-    assert done("verify", f"{tmp_path / 'pulled'}:{STAGED}", "--key", keys[0]) == f"{STAGED} is signed by {keys[0]}\n"
+    assert done("verify", f"{tmp_path / 'pulled'}:{STAGED}", "--key", keys[0]).startswith(
+        f"{STAGED} is signed by {keys[0]}\n"
+    )
 
 
 @pytest.mark.parametrize("key", [ecdsa_key(), ed25519_key()], ids=["ecdsa", "ed25519"])
@@ -119,7 +121,7 @@ async def test_a_signature_of_cosign_counts_for_the_manifest_it_names_only(
 
     assert other.returncode == 2
     assert "it is for the manifest 'sha256:0000" in other.stderr
-    assert done("verify", place, "--key", pem) == f"{STAGED} is signed by {pem}\n"
+    assert done("verify", place, "--key", pem).startswith(f"{STAGED} is signed by {pem}\n")
 
 
 async def test_an_envelope_of_another_release_beside_this_one_proves_nothing(
