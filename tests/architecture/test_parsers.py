@@ -38,6 +38,7 @@ PATTERNS = {
     "authoring/rules/complaints.py": AUTHOR,
     "authoring/rules/layout.py": AUTHOR,
     "authoring/rules/rendering.py": AUTHOR,
+    "authoring/rules/sources.py": AUTHOR,
     "authoring/rules/stages.py": AUTHOR,
     "cli/output.py": "what is printed; one set of characters",
     "devcluster/contracts.py": MACHINE,

@@ -168,8 +168,8 @@ def test_user_5_create_warns_of_what_the_go_operator_could_use_and_refuses_it_wh
     built, strict = create(tmp_path), create(tmp_path, "--strict", "--output", "strict")
 
     assert built.returncode == 0
-    assert "warning[unknown-key] stack/clusteraddon.yaml:6: " in built.stderr
-    assert "warning[editor-file] stack/cluster-addon/net/.DS_Store:1: " in built.stderr
+    assert "Warning: stack/clusteraddon.yaml:6: addonStages." in built.stderr
+    assert "Warning: stack/cluster-addon/net/.DS_Store:1: is a leftover" in built.stderr
     assert strict.returncode == 2
     assert "stack/clusteraddon.yaml:6: " in strict.stderr
     assert not (tmp_path / "strict").exists()

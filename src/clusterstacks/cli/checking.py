@@ -32,7 +32,7 @@ def check_sources(trees: Mapping[str, Mapping[str, bytes]], *, strict: bool) -> 
             if strict or finding.rule in REFUSED:
                 refused.append(_line(directory, finding))
             else:
-                output.note(f"warning[{finding.rule}] {_line(directory, finding)}")
+                output.warn(f"{_line(directory, finding)} ({finding.rule})")
     if refused:
         shown = refused[: output.NOTED]
         more = [f"{len(refused) - len(shown)} more; 'csctl lint' prints them"] if len(refused) > len(shown) else []

@@ -26,8 +26,10 @@ form_option = click.option(
 def compat() -> None:
     """Say which versions work together, by the facts of releases and of upstream projects.
 
-    Built-in facts are what upstream projects published up to the day that 'csctl compat show' names; 'csctl compat
-    update' lays newer ones over them. A release says more in its compatibility.yaml; 'csctl compat infer' begins one.
+    Built-in facts are what upstream projects published up to the day that 'csctl compat show' names, and where they
+    publish nothing what secondary sources say; each fact names its source. 'csctl compat update' installs newer facts
+    that override the built-in ones. A release says more in its compatibility.yaml; 'csctl compat infer' writes a first
+    one.
     """
 
 
@@ -55,8 +57,8 @@ def check(directories: tuple[Path, ...], kubernetes: str, form: str) -> int:
     """Judge every component of releases or stacks with a Kubernetes version, and name the facts that decide.
 
     Of a release only metadata.yaml and compatibility.yaml are read, of a stack also its settings. Where several DIR are
-    given, what they say differently about one version of a component is told, too. Exits with 2 when something is
-    incompatible, else with 0: what is untested or unknown is no error.
+    given, contradictory statements about the same version of a component are reported. Exits with 3 when something is
+    incompatible, otherwise with 0: what is untested or unknown is not an error.
     """
     from clusterstacks.cli.verdicts import Checked, print_checked
     from clusterstacks.domain.combinations import contradictions, parts
@@ -69,7 +71,7 @@ def check(directories: tuple[Path, ...], kubernetes: str, form: str) -> int:
         version = wanted or candidate.kubernetes
         checked.append(Checked(label, version, parts(candidate, version, upstream)))
     print_checked(checked, contradictions(labelled), form)
-    return output.MUST_CHANGE if any(one.broken for one in checked) else 0
+    return output.NEGATIVE if any(one.broken for one in checked) else 0
 
 
 @compat.command(short_help="Print which combinations work.")

@@ -49,7 +49,7 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
     click.option("--write-metadata", is_flag=True, help="Write the new versions into metadata.yaml of the stack."),
 )
 
-UNCHANGED = 3
+UNCHANGED = output.NEGATIVE
 """Exit code when there is nothing to build, so that a job can tell it from a stack that is wrong."""
 
 

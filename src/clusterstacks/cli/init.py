@@ -31,7 +31,7 @@ def init(name: str, directory: Path | None, kubernetes_version: str, form: str) 
 
     beginning = Beginning.parse(name, kubernetes_version)
     if doubt := beginning.doubt(datetime.now(UTC).date()):
-        output.note(f"warning: {doubt}")
+        output.warn(doubt)
     place = directory or beginning.directory
     written = write(beginning.files(), place)
     if form == JSON:

@@ -24,25 +24,31 @@ if TYPE_CHECKING:
 @click.option("--key", "keys", type=KEY_FILE, multiple=True, required=True, help="Public keys, PEM; repeatable.")
 @form_option()
 @trust_options
-def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, plain_http: bool) -> None:
-    """Verify that one of the keys signed exactly the files of a release; exits with 2 if none did.
+def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, plain_http: bool) -> int:
+    """Verify that one of the keys signed exactly the files of a release; exits with 3 if none did.
 
     RELEASE_DIR is a release's directory, with its signatures beside it in RELEASE_DIR.dsse.json; REF is what 'csctl
     pull' takes. In a registry the signatures of 'cosign sign --key' count as well.
     """
     import asyncio
 
+    from clusterstacks.releases.signing.errors import SignatureRequired
     from clusterstacks.releases.signing.verifying import require
 
     trusted = [key for path in keys for key in _public_keys(path)]
     contents, manifest, verification = asyncio.run(_verified(release, trusted, Trust(ca, plain_http=plain_http)))
     if form == JSON:
         _print_json(contents, manifest, verification)
-    require(contents.release, verification)
+    try:
+        require(contents.release, verification)
+    except SignatureRequired as error:
+        output.show_error(error)
+        return output.NEGATIVE
     if form == TEXT:
         output.say(f"{contents.release} is signed by {', '.join(verification.signed_by)}")
         output.say_digests(content=contents.digest, manifest=manifest)
         output.note_some("not counted", verification.problems)
+    return 0
 
 
 async def _verified(release: str, keys: list[PublicKey], trust: Trust) -> tuple[Contents, str, Verification]:

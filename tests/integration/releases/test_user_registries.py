@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from tests.support.registries import registry, secure_registry
 from tests.support.releases import STAGED, staged_release, write_release
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
     from tests.support.registries import RegistryServer
@@ -65,3 +67,62 @@ def test_user_6_copy_prints_json(registry: RegistryServer, directory: Path) -> N
         "signatures": 0,
         "problems": [],
     }
+
+
+def refused(run: subprocess.CompletedProcess[str]) -> str:
+    assert run.returncode == 1, run.stderr
+    return run.stderr.splitlines()[0]
+
+
+def test_user_12_a_refusal_says_whose_credentials_were_sent_and_why_not(
+    secure_registry: RegistryServer, tmp_path: Path
+) -> None:
+    host, ca = secure_registry.host, tmp_path / "ca.pem"
+    ca.write_text(secure_registry.ca)
+    place = f"{host}/user12/stacks"
+    docker = tmp_path / "docker" / "config.json"
+    docker.parent.mkdir()
+    entry = base64.b64encode(b"author:hunter2").decode()
+    docker.write_text(json.dumps({"auths": {host: {"auth": entry}}}))
+    empty = tmp_path / "empty" / "config.json"
+    empty.parent.mkdir()
+    empty.write_text("{}")
+    home = {"HOME": str(tmp_path)}
+    mine = {**home, "OCI_REGISTRY": host}
+
+    def said(**environ: str) -> str:
+        return refused(csctl("list", place, "--ca", ca, **environ))
+
+    begin = f"Error: {place} refuses access with status 401 "
+    assert said(**home) == (
+        f"{begin}(no credentials were sent: no variable and no configuration file has any): "
+        "give credentials that may do this, or correct the address"
+    )
+    assert "OCI_USERNAME and OCI_PASSWORD are set, but OCI_REGISTRY is not)" in said(
+        **home, OCI_USERNAME="a", OCI_PASSWORD="hunter2"
+    )
+    assert f"OCI_USERNAME is set, but OCI_REGISTRY names 'other.example' and not {host})" in said(
+        **home, OCI_USERNAME="a", OCI_REGISTRY="other.example"
+    )
+    assert "(no credentials were sent: OCI_PASSWORD is set, but OCI_USERNAME is not)" in said(**mine, OCI_PASSWORD="p")
+    assert "(sent were the credentials of OCI_USERNAME, but OCI_PASSWORD is not set)" in said(
+        **mine, OCI_USERNAME="author"
+    )
+    assert "(sent were the credentials of OCI_USERNAME and OCI_PASSWORD)" in said(
+        **mine, OCI_USERNAME="author", OCI_PASSWORD="hunter2"
+    )
+    wrong = said(**home, DOCKER_CONFIG=str(docker.parent))
+    assert f"(sent were the credentials of {docker} (entry {host}))" in wrong
+    assert f"{empty} has none for {host})" in said(**home, DOCKER_CONFIG=str(empty.parent))
+    assert "hunter2" not in wrong
+    assert entry not in wrong
+
+
+def test_user_12_a_repository_without_releases_has_an_empty_list(registry: RegistryServer) -> None:
+    place = f"{registry.host}/user12/none"
+
+    text, document = csctl("list", place), csctl("list", place, "-o", "json")
+
+    assert (text.returncode, text.stdout) == (0, "")
+    assert text.stderr == f"{registry.host} has no repository user12/none yet\nno releases in {place}\n"
+    assert (document.returncode, json.loads(document.stdout)) == (0, [])
