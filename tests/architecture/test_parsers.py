@@ -36,6 +36,7 @@ PATTERNS = {
     "authoring/comparing.py": AUTHOR,
     "authoring/lines.py": AUTHOR,
     "authoring/rules/complaints.py": AUTHOR,
+    "authoring/missing.py": "a template: MAX_TEMPLATE_BYTES",
     "authoring/rules/layout.py": AUTHOR,
     "authoring/rules/rendering.py": AUTHOR,
     "authoring/rules/sources.py": AUTHOR,

@@ -36,6 +36,7 @@ class Chart:
         versioned: Whether a build packages it whole and gives it the release's version.
         complete: Its files with all it depends on; None as long as something is missing.
         missing: Why what it depends on could not be added.
+        unreachable: Whether that is a failure of the network or a server.
         rendered: Whether it was rendered without failure.
         documents: What it rendered to.
         repetitions: Keys that stand twice in what it rendered.
@@ -52,6 +53,7 @@ class Chart:
     versioned: bool = False
     complete: Mapping[str, bytes] | None = field(default=None, repr=False)
     missing: str = ""
+    unreachable: bool = False
     rendered: bool = False
     documents: tuple[Document, ...] = field(default=(), repr=False)
     repetitions: tuple[Repetition, ...] = ()

@@ -11,7 +11,7 @@ from clusterstacks.api.reading import at, mapping, mappings, text
 from clusterstacks.authoring.chart import oversized
 from clusterstacks.authoring.sample import NAMESPACE, sample_roots
 from clusterstacks.authoring.stack import BrokenCondition
-from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 from clusterstacks.releases.charts import pack_chart
 from clusterstacks.releases.helmignore import chart_files
 from clusterstacks.releases.release import ADDON_CONFIG
@@ -77,7 +77,7 @@ async def _completed(chart: Chart, stack: Stack, dependencies: ChartDependencies
     try:
         vendored = await dependencies.vendor(chart.files, chart.directory, tree=stack.files())
     except ClusterStacksError as error:
-        return replace(chart, missing=error.message)
+        return replace(chart, missing=error.message, unreachable=isinstance(error, DependencyError))
     return replace(chart, complete=vendored.files)
 
 
@@ -125,7 +125,7 @@ async def _conditions(stack: Stack, renderer: Renderer) -> AsyncIterator[BrokenC
         except CelUndecided:
             continue  # it compiles, and asks for what the objects of a cluster have
         except ClusterStacksError as error:
-            yield BrokenCondition((*path, "conditions"), error.message)
+            yield BrokenCondition((*path, "conditions"), error.message, tuple(variables))
 
 
 def _checks(config: object) -> Iterator[tuple[tuple[str | int, ...], Manifest]]:

@@ -67,6 +67,10 @@ def _read_key(path: Path) -> PrivateKey:
     from clusterstacks.releases.signing.storing import read_key_file
 
     text, password = read_key_file(path), _password()
+    if path.stat().st_mode & 0o077 and not needs_password(text):
+        output.warn(
+            f"{path}: other users of this machine can read this private key: chmod 600 {shlex.quote(str(path))}"
+        )
     if needs_password(text) and not password:
         if not sys.stdin.isatty():
             raise KeyUnusable(path, f"is protected by a password: put it into {PASSWORD_VARIABLE}")

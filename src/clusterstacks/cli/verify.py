@@ -32,6 +32,7 @@ def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, 
     """
     import asyncio
 
+    from clusterstacks.domain.errors import SpecError
     from clusterstacks.releases.signing.errors import SignatureRequired
     from clusterstacks.releases.signing.verifying import require
 
@@ -42,7 +43,9 @@ def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, 
     try:
         require(contents.release, verification)
     except SignatureRequired as error:
-        output.show_error(error)
+        way_out = "ask its publisher to sign it with a key you trust, and do not use it until then"
+        problem = f"{contents.release} is not signed by any of the keys given: {way_out}"
+        output.show_error(SpecError(error.code, "\n".join((problem, *verification.problems))))
         return output.NEGATIVE
     if form == TEXT:
         output.say(f"{contents.release} is signed by {', '.join(verification.signed_by)}")

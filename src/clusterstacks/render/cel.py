@@ -37,9 +37,13 @@ def holds(expression: str, variables: dict[str, Any]) -> bool:
     return kind == cel.Type.BOOL and value is True
 
 
+_NO_CONTAINER = " (in container '')"
+"""What CEL's compiler says of names where no container is set."""
+
+
 def _words(error: object) -> str:
     """Take ``1:4: Syntax error: …`` out of the library's codes and its drawing of the place."""
     text = shortened(str(error))
     for noise in ("INVALID_ARGUMENT: ", "NOT_FOUND: ", "ERROR: ", "<input>:"):
         text = text.removeprefix(noise)
-    return text.split(" | ", maxsplit=1)[0]
+    return text.split(" | ", maxsplit=1)[0].replace(_NO_CONTAINER, "")

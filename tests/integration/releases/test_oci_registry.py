@@ -299,7 +299,7 @@ def test_csctl_says_what_is_wrong(registry: RegistryServer, directory: Path) -> 
         (("copy", f"{place}:{SINGLE}", f"{place}-2"), 1, "does not exist"),
         (("copy", place, f"{place}-2"), 2, "name a release to copy"),
         (("copy", f"{place}:{STAGED}", f"{place}-2:{SINGLE}"), 2, "the tag of a release is its name"),
-        (("list", "registry.invalid/a"), 1, "its name is unknown"),
+        (("list", "registry.invalid/a"), 1, "its host name cannot be resolved"),
     ]:
         done = csctl(*arguments)
         assert (done.returncode, text in done.stderr) == (code, True), (arguments, done.stderr)

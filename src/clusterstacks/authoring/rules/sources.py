@@ -61,10 +61,16 @@ _TO_FILL_IN: Final = re.compile(rb"^[ \t]*#.*\bTo be filled in\b", re.MULTILINE)
 _EMPTY_SPEC: Final = re.compile(rb"^[ \t]+spec:[ \t]*\{\}", re.MULTILINE)
 
 
+def is_leftover(name: str) -> bool:
+    """Tell whether a file's name is that of a leftover of an editor or operating system."""
+    return _LEFTOVER.fullmatch(name) is not None
+
+
 def keys(stack: Stack) -> Iterator[Fault]:
     """Find keys that neither csctl nor the operator reads."""
     for file, known in KNOWN.items():
-        for path, there in _unknown(stack.document(file), known, ()):
+        document = stack.document(file)
+        for path, there in _unknown(document, known, ()) if isinstance(document, dict) else ():
             parent, key = _shown(path[:-1]), path[-1]
             close = get_close_matches(str(key), there, n=1)
             meant = f"did you mean {close[0]}? " if close else ""
@@ -122,7 +128,7 @@ def private_keys(stack: Stack) -> Iterator[Fault]:
 def leftovers(stack: Stack) -> Iterator[Fault]:
     """Find files of editors and operating systems."""
     for path in stack.tree:
-        if _LEFTOVER.fullmatch(path.rpartition("/")[2]):
+        if is_leftover(path.rpartition("/")[2]):
             problem = "is a leftover of an editor or of the operating system, and counts for the hash of the stack"
             if path.startswith((CLASS_DIRECTORY, ADDON_DIRECTORY)):
                 problem += " and may be in the release"
