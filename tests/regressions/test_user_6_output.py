@@ -92,6 +92,18 @@ def test_user_6_create_prints_json_and_progress_beside_it(run: Run, tmp_path: Pa
     assert not (tmp_path / "json").exists()
 
 
+def test_user_5_init_in_an_empty_repository_ignores_releases_and_keys(run: Run, tmp_path: Path) -> None:
+    given = run("init", "local/shop/1-35", "stack")[1]
+    begun = run("init", "local/shop/1-35")[1]
+    (tmp_path / ".gitignore").write_text("mine\n")
+    again = run("init", "local/other/1-35")[1]
+
+    assert given.splitlines()[0].startswith("stack/")
+    assert begun.splitlines()[-1] == ".gitignore"
+    assert ".gitignore" not in given.splitlines() + again.splitlines()
+    assert (tmp_path / ".gitignore").read_text() == "mine\n"
+
+
 def test_user_6_every_verb_of_a_pipeline_prints_json(run: Run, tmp_path: Path) -> None:
     write_release(tmp_path / "there" / STAGED.release, staged_release())
 

@@ -41,6 +41,9 @@ _KNOWN_RELEASE = date(2025, 12, 17)
 _MONTHS_PER_MINOR = 4
 """Kubernetes 1.35 and its date, and three minors a year (kubernetes.io/releases)."""
 
+IGNORED = "# Releases that csctl builds, and private keys.\n/.release/\n*.key\n"
+"""The file .gitignore of a new repository, from whose root releases are built."""
+
 _GROUP = "infrastructure.cluster.x-k8s.io"
 _PLACEHOLDER = re.compile(r"@(\w+)@")
 _JOINED = "README.md"

@@ -21,19 +21,22 @@ from clusterstacks.cli.formats import JSON, form_option
 def init(name: str, directory: Path | None, kubernetes_version: str, form: str) -> None:
     """Write a small stack.
 
-    DIR is providers/PROVIDER/STACK/1-35 unless it is given. No existing file is touched. A stack of provider local is
-    complete and runs with 'csctl dev'. One of another provider has templates whose fields are to be filled in: 'csctl
-    lint' names them, and 'csctl create' refuses to build until that is done.
+    DIR is providers/PROVIDER/STACK/1-35 unless it is given; a .gitignore is then written here as well, where there is
+    none. No existing file is touched. A stack of provider local is complete and runs with 'csctl dev'. One of another
+    provider has templates whose fields are to be filled in: 'csctl lint' names them, and 'csctl create' refuses to
+    build until that is done.
     """
     from datetime import UTC, datetime
 
-    from clusterstacks.authoring.beginning import Beginning, write
+    from clusterstacks.authoring.beginning import IGNORED, Beginning, write
 
     beginning = Beginning.parse(name, kubernetes_version)
     if doubt := beginning.doubt(datetime.now(UTC).date()):
         output.warn(doubt)
     place = directory or beginning.directory
     written = write(beginning.files(), place)
+    if directory is None and not Path(".gitignore").exists():
+        written += write({".gitignore": IGNORED}, Path())
     if form == JSON:
         output.print_json({"directory": str(place), "files": [str(path) for path in written]})
         return
