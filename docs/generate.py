@@ -190,6 +190,9 @@ def _command(path: str, command: click.Command) -> Iterator[str]:
         yield "| option | meaning |\n|---|---|"
         yield from (f"| `{name.replace('|', '/')}` | {_plain(' '.join(text.split()))} |" for name, text in options)
         yield ""
+    if command.epilog:
+        examples = [line.strip() for line in command.epilog.splitlines() if line.strip().startswith(path)]
+        yield "\n".join(("```sh", *examples, "```", ""))
     if isinstance(command, click.Group):
         for name in sorted(command.list_commands(context)):
             below = command.get_command(context, name)

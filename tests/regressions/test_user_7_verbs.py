@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.cli import output
+from clusterstacks.cli.examples import EXAMPLES
 from clusterstacks.cli.main import VERBS, csctl
 from clusterstacks.cli.suggestions import MEANT
 from clusterstacks.cli.version import commit_of
@@ -184,3 +185,18 @@ async def test_user_15_a_verbose_run_prints_requests_without_what_is_secret_in_t
         await web.read(f"{server.url}/file?token=secret", limit=10, headers={"Authorization": "Basic secret"})
 
     assert capsys.readouterr().err == f"GET {server.url}/file: 200\n"
+
+
+@pytest.mark.parametrize("verb", sorted(EXAMPLES))
+def test_user_10_the_help_of_a_verb_ends_with_examples_that_it_accepts(verb: str, run: Run) -> None:
+    """Mistake 36: none of the verbs had an example."""
+    command = csctl.get_command(csctl.make_context("csctl", ["version"]), verb)
+    assert command is not None
+    known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+
+    code, out, _ = run(verb, "--help")
+
+    assert code == 0
+    for example in EXAMPLES[verb]:
+        assert f"  csctl {verb} {example}".rstrip() in out
+        assert {word for word in example.split() if word.startswith("-")} <= known

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 
-@click.command(short_help="Print the help of csctl or of a verb.", add_help_option=False)
+@click.command(short_help="Print the help of csctl or of a verb.")
 @click.argument("verbs", metavar="[VERB...]", nargs=-1)
 @click.pass_context
 def help(context: click.Context, verbs: tuple[str, ...]) -> None:  # noqa: A001 - the verb's name

@@ -8,6 +8,7 @@ from importlib import import_module
 import click
 
 from clusterstacks.cli import everywhere, output
+from clusterstacks.cli.examples import EXAMPLES
 
 VERBS = {
     "compat": ("clusterstacks.cli.compat", "Say which versions work together."),
@@ -49,6 +50,10 @@ class Verbs(click.Group):
             return None
         module = import_module(VERBS[cmd_name][0])
         command: click.Command = vars(module)[cmd_name]
+        if not command.epilog and cmd_name in EXAMPLES:
+            command.epilog = "\n".join(
+                ("\b", "Examples:", *(f"  csctl {cmd_name} {one}" for one in EXAMPLES[cmd_name]))
+            )
         return everywhere.accepting(command)
 
     def resolve_command(

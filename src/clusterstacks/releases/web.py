@@ -196,7 +196,7 @@ class Web:
                     raise failure(response, asked)
                 pause, cause = max(pause, asked), f"it answers with status {response.status}"
             if self._report is not None:
-                self._report(f"{request.url.authority}: {cause}; trying again")
+                self._report(f"{request.url.origin()}: {cause}; trying again")
             await asyncio.sleep(pause.total_seconds())
             pause *= 2
 

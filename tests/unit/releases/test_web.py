@@ -95,7 +95,7 @@ async def test_whoever_waits_is_told_why(server: ScriptedServer) -> None:
     told: list[str] = []
     async with Web(patience=QUICK, environ={}, report=told.append) as client:
         await client.read(f"{server.url}/x?signature=secret", limit=100)
-    assert [line.startswith(f"{URL(server.url).authority}: ") and line.endswith("; trying again") for line in told] == [
+    assert [line.startswith(f"{URL(server.url).origin()}: ") and line.endswith("; trying again") for line in told] == [
         True
     ] * 2
 
