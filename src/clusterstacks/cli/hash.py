@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli import output
-from clusterstacks.cli.formats import form_option
 from clusterstacks.domain.errors import told_of
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Print the hashes of a stack directory.")
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@form_option()
+@click.option("--output", "-o", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def hash(directory: Path, form: str) -> None:  # noqa: A001 - the verb's name
     """Print the hashes of a stack directory as hashes.json of its releases holds them.
 
