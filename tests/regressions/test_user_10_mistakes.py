@@ -98,6 +98,7 @@ def test_user_10_a_private_key_that_others_can_read_is_warned_of(run: Run, relea
         0,
         "Warning: mine: other users of this machine can read this private key: chmod 600 mine\n",
     )
+    assert "Warning" not in run("sign", release, "--key", "mine.pub")[2]
 
 
 @pytest.mark.parametrize("verb", [("sign", "a", "--key", "mine"), ("push", "a", "r.example/x")])

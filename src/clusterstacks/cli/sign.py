@@ -67,15 +67,16 @@ def _read_key(path: Path) -> PrivateKey:
     from clusterstacks.releases.signing.storing import read_key_file
 
     text, password = read_key_file(path), _password()
-    if path.stat().st_mode & 0o077 and not needs_password(text):
-        output.warn(
-            f"{path}: other users of this machine can read this private key: chmod 600 {shlex.quote(str(path))}"
-        )
     if needs_password(text) and not password:
         if not sys.stdin.isatty():
             raise KeyUnusable(path, f"is protected by a password: put it into {PASSWORD_VARIABLE}")
         password = os.fsencode(click.prompt(f"password of {path}", hide_input=True, err=True))
-    return parse_private_key(text, name=str(path), password=password)
+    key = parse_private_key(text, name=str(path), password=password)
+    if path.stat().st_mode & 0o077 and not needs_password(text):
+        output.warn(
+            f"{path}: other users of this machine can read this private key: chmod 600 {shlex.quote(str(path))}"
+        )
+    return key
 
 
 def _password() -> bytes:
