@@ -15,8 +15,9 @@ import click
 
 from clusterstacks.api.crds import all_crds
 from clusterstacks.api.yaml import dump
-from clusterstacks.authoring.registry import RULES
+from clusterstacks.authoring.registry import BEFORE_BUILD, REFUSED, RULES
 from clusterstacks.cli.main import csctl
+from clusterstacks.cli.output import EXIT_CODES
 from clusterstacks.operator.go_flags import WITHOUT_MEANING
 from clusterstacks.operator.rights import RIGHTS, TAKE_OVER_RIGHTS, Right, Scope, policy_rules
 from clusterstacks.operator.settings import option_parser
@@ -101,10 +102,15 @@ def _described(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         text += f" One of {', '.join(f'`{one}`' for one in schema['enum'])}."
     if schema.get("default") not in (None, "", [], {}):
-        text += f" Default `{str(schema['default']).lower()}`."
+        text += f" Default `{_written(schema['default'])}`."
     if "pattern" in schema:
         text += f" Form `{_cell(schema['pattern'])}`."
     return text
+
+
+def _written(value: object) -> str:
+    """Write a default as YAML has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _metrics() -> Iterator[str]:
@@ -195,12 +201,8 @@ def _csctl() -> Iterator[str]:
     yield from _command("csctl", csctl)
     yield "## Exit codes\n"
     yield "| code | meaning |\n|---|---|"
-    yield "| 0 | done |"
-    yield "| 1 | something outside failed or is not as it should be; the same command may work later |"
-    yield "| 2 | the command line, a file or a setting must be changed |"
-    yield "| 70 | a bug of csctl |"
-    yield "| 130 | interrupted by Ctrl-C |\n"
-    yield "csctl written in Go ends with 1 after every error: scripts for both test for another code than 0.\n"
+    yield from (f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items())
+    yield "\ncsctl written in Go ends with 1 after every error: scripts for both test for another code than 0.\n"
 
 
 def _command(path: str, command: click.Command) -> Iterator[str]:
@@ -215,6 +217,9 @@ def _command(path: str, command: click.Command) -> Iterator[str]:
         yield "| option | meaning |\n|---|---|"
         yield from (f"| `{name.replace('|', '/')}` | {_plain(' '.join(text.split()))} |" for name, text in options)
         yield ""
+    if command.epilog:
+        examples = [line.strip() for line in command.epilog.splitlines() if line.strip().startswith(path)]
+        yield "\n".join(("```sh", *examples, "```", ""))
     if isinstance(command, click.Group):
         for name in sorted(command.list_commands(context)):
             below = command.get_command(context, name)
@@ -224,8 +229,10 @@ def _command(path: str, command: click.Command) -> Iterator[str]:
 
 def _lint_rules() -> Iterator[str]:
     yield f"{NOTE}\n# Rules of csctl lint\n"
-    yield "An error is what keeps a release from being built, or from working. A warning is what works, but not for"
-    yield "ever, or not as its author may think; it does not change the exit code.\n"
+    yield "An error keeps a release from being built or from working. A warning marks something that works now but may"
+    yield "break later or behave unexpectedly; it does not change the exit code. `csctl create` refuses to build where"
+    yield f"{' or '.join(f'`{one}`' for one in sorted(REFUSED))} finds something. It prints as warnings what these"
+    yield f"rules find, and refuses that as well with `--strict`: {', '.join(f'`{one.id}`' for one in BEFORE_BUILD)}.\n"
     yield "| rule | severity | what it asks |\n|---|---|---|"
     yield from (f"| `{rule.id}` | {rule.severity.value} | {_plain(rule.summary)} |" for rule in RULES)
     yield ""

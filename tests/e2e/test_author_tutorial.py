@@ -40,4 +40,9 @@ def test_every_command_of_the_authors_tutorial_does_what_is_written(state: State
     Page.read("tutorial/first-stack.md", {SET_UP: ""}).run(tmp_path, environ, seconds=120)
 
     assert teardown.marked(state.root) == []
-    assert sorted(path.name for path in (tmp_path / "stacks").iterdir()) == [".release", "providers", "releases"]
+    assert sorted(path.name for path in (tmp_path / "stacks").iterdir()) == [
+        ".gitignore",
+        ".release",
+        "providers",
+        "releases",
+    ]

@@ -62,6 +62,24 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 _MAYBE_ALIAS: Final = re.compile(r"(?:^|[\s\[{,:\-])\*[^\s\[\]{},*]", re.MULTILINE)
 
 
+_QUOTE: Final = "put the text into quotes"
+_ALIGN: Final = "align this line with the others of its mapping or list, with spaces"
+_ADVICE: Final = {
+    "found character that cannot start any token": _QUOTE,
+    "found a tab character that violates indentation": "indent with spaces instead of tabs",
+    "did not find expected '-' indicator": _ALIGN,
+    "did not find expected key": _ALIGN,
+    "could not find expected ':'": "write a colon and a space behind the key, or correct the indentation",
+    "mapping values are not allowed in this context": f"correct the indentation, or {_QUOTE} that has a colon",
+    "found unexpected end of stream": "close the quotes or brackets",
+    "did not find expected ',' or ']'": "close the bracket, or write a comma between the items",
+    "did not find expected ',' or '}'": "close the brace, or write a comma between the entries",
+    "found unknown escape character": "use single quotes, in which a backslash has no meaning",
+    "did not find expected alphabetic or numeric character": f"{_QUOTE} that begins with * or &",
+}
+"""What to do about what PyYAML's parser says; none has the word 'is', which separates the field of a message."""
+
+
 class YamlError(SpecError):
     """The text is no YAML, or none that Kubernetes takes; ``line`` counts from 1 and is 0 when there is none."""
 
@@ -78,6 +96,15 @@ class YamlTooLarge(YamlError):
 def _line_of(mark: object) -> int:
     # Two classes of marks, C's and Python's, or None: line -1 makes that 0.
     return int(getattr(mark, "line", -1)) + 1
+
+
+def _with_advice(problem: str, source: str, mark: object) -> str:
+    """Say what to do about a problem in the parser's words."""
+    index = getattr(mark, "index", -1)
+    if problem == "found character that cannot start any token" and source[index : index + 1] == "\t":
+        problem = "found a tab character that violates indentation"
+    advice = _ADVICE.get(problem)
+    return f"{problem}: {advice}" if advice else problem
 
 
 class _NotKubernetesError(Exception):
@@ -179,7 +206,8 @@ def _reading(text: str | bytes, name: str, max_bytes: int, max_values: int) -> I
         kind = YamlTooLarge if error.too_large else YamlError
         raise kind(name, str(error), error.line) from None
     except yaml.MarkedYAMLError as error:
-        raise YamlError(name, error.problem or "not YAML", _line_of(error.problem_mark)) from None
+        problem = _with_advice(error.problem or "not YAML", source, error.problem_mark)
+        raise YamlError(name, problem, _line_of(error.problem_mark)) from None
     except yaml.YAMLError as error:
         raise YamlError(name, " ".join(str(error).split())) from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from datetime import date
 from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion, StackVersion
+from clusterstacks.releases.building.settings import CSCTL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +35,14 @@ INFRASTRUCTURE = {
     "vsphere": ("VSphere", "v1beta1"),
 }
 """What known providers put in front of their kinds, and the API version they serve (their own documentation)."""
+
+_KNOWN_MINOR = 35
+_KNOWN_RELEASE = date(2025, 12, 17)
+_MONTHS_PER_MINOR = 4
+"""Kubernetes 1.35 and its date, and three minors a year (kubernetes.io/releases)."""
+
+IGNORED = "# Releases that csctl builds, and private keys.\n/.release/\n*.key\n"
+"""The file .gitignore of a new repository, from whose root releases are built."""
 
 _GROUP = "infrastructure.cluster.x-k8s.io"
 _PLACEHOLDER = re.compile(r"@(\w+)@")
@@ -76,6 +86,17 @@ class Beginning:
             )
         ReleaseName(parts[0], parts[1], minor, StackVersion(1))
         return cls(parts[0], parts[1], version)
+
+    def doubt(self, today: date) -> str:
+        """Say what is doubtful about the Kubernetes version; empty for one that may exist or soon will."""
+        months = 12 * (today.year - _KNOWN_RELEASE.year) + today.month - _KNOWN_RELEASE.month
+        newest = _KNOWN_MINOR + max(0, months // _MONTHS_PER_MINOR)
+        if (self.kubernetes.major, self.kubernetes.minor) <= (1, newest + 1):
+            return ""
+        return (
+            f"Kubernetes {self.kubernetes.series} is not expected to exist yet (the newest is about 1.{newest}): check "
+            f"the number, or correct {CSCTL} and the name of the class chart"
+        )
 
     @property
     def directory(self) -> Path:

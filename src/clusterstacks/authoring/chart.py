@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.releases.archives import LIMITS
 from clusterstacks.releases.charts import CHART_FILE, read_chart
+from clusterstacks.releases.errors import UnsafeArchive
+from clusterstacks.releases.helmignore import chart_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,6 +36,7 @@ class Chart:
         versioned: Whether a build packages it whole and gives it the release's version.
         complete: Its files with all it depends on; None as long as something is missing.
         missing: Why what it depends on could not be added.
+        unreachable: Whether that is a failure of the network or a server.
         rendered: Whether it was rendered without failure.
         documents: What it rendered to.
         repetitions: Keys that stand twice in what it rendered.
@@ -49,6 +53,7 @@ class Chart:
     versioned: bool = False
     complete: Mapping[str, bytes] | None = field(default=None, repr=False)
     missing: str = ""
+    unreachable: bool = False
     rendered: bool = False
     documents: tuple[Document, ...] = field(default=(), repr=False)
     repetitions: tuple[Repetition, ...] = ()
@@ -100,6 +105,19 @@ class Chart:
         """Path in the stack of a file as Helm names it; Chart.yaml for one of a packed dependency."""
         below = path.partition("/")[2]
         return f"{self.directory}/{below}" if below in self.files else self.chart_file
+
+
+def oversized(files: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Name the files that make a chart too large for the operator: each that is, else the largest of too many bytes."""
+    try:
+        held = chart_files(files, "")
+    except UnsafeArchive:
+        held = dict(files)  # the rules of .helmignore cannot be read, which rendering says
+    if large := tuple(name for name, content in held.items() if len(content) > LIMITS.file_bytes):
+        return large
+    if sum(map(len, held.values())) > LIMITS.total_bytes:
+        return (max(held, key=lambda name: len(held[name])),)
+    return ()
 
 
 def _metadata(path: str, content: bytes) -> Mapping[str, object]:

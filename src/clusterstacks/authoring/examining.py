@@ -8,9 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.reading import at, mapping, mappings, text
+from clusterstacks.authoring.chart import oversized
 from clusterstacks.authoring.sample import NAMESPACE, sample_roots
 from clusterstacks.authoring.stack import BrokenCondition
-from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 from clusterstacks.releases.charts import pack_chart
 from clusterstacks.releases.helmignore import chart_files
 from clusterstacks.releases.release import ADDON_CONFIG
@@ -63,6 +64,8 @@ async def examine(stack: Stack, means: Means) -> Stack:
 
 async def _completed(chart: Chart, stack: Stack, dependencies: ChartDependencies | None) -> Chart:
     """Add what the chart depends on; without that it is not rendered."""
+    if oversized(chart.files):
+        return chart  # a rule names the files
     try:
         absent = lacking(chart.files, chart.directory)
     except SpecError:
@@ -74,7 +77,7 @@ async def _completed(chart: Chart, stack: Stack, dependencies: ChartDependencies
     try:
         vendored = await dependencies.vendor(chart.files, chart.directory, tree=stack.files())
     except ClusterStacksError as error:
-        return replace(chart, missing=error.message)
+        return replace(chart, missing=error.message, unreachable=isinstance(error, DependencyError))
     return replace(chart, complete=vendored.files)
 
 
@@ -122,7 +125,7 @@ async def _conditions(stack: Stack, renderer: Renderer) -> AsyncIterator[BrokenC
         except CelUndecided:
             continue  # it compiles, and asks for what the objects of a cluster have
         except ClusterStacksError as error:
-            yield BrokenCondition((*path, "conditions"), error.message)
+            yield BrokenCondition((*path, "conditions"), error.message, tuple(variables))
 
 
 def _checks(config: object) -> Iterator[tuple[tuple[str | int, ...], Manifest]]:

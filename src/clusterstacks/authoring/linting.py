@@ -15,7 +15,7 @@ from clusterstacks.domain.errors import SpecError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from clusterstacks.authoring.findings import Finding
+    from clusterstacks.authoring.findings import Finding, Rule
     from clusterstacks.authoring.stack import Stack
     from clusterstacks.domain.versions import KubernetesMinor
     from clusterstacks.kube.client import Client
@@ -84,6 +84,7 @@ class Linter:
         return await asked(stack, self.client) if self.client is not None else stack
 
 
-def findings(stacks: Iterable[Stack]) -> tuple[Finding, ...]:
-    """Apply every rule to a stack, as it is for each of its Kubernetes versions."""
-    return tuple(sorted({finding for stack in stacks for rule in RULES for finding in rule.findings(stack)}))
+def findings(stacks: Iterable[Stack], rules: Iterable[Rule] = RULES) -> tuple[Finding, ...]:
+    """Apply rules to a stack, as it is for each of its Kubernetes versions."""
+    rules = tuple(rules)
+    return tuple(sorted({finding for stack in stacks for rule in rules for finding in rule.findings(stack)}))

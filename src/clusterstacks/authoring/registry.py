@@ -14,6 +14,7 @@ from clusterstacks.authoring.rules import (
     objects,
     rendering,
     server,
+    sources,
     stages,
 )
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 RULES: Final[tuple[Rule, ...]] = (
     *naming.RULES,
     *layout.RULES,
+    *sources.RULES,
     *stages.RULES,
     *dependencies.RULES,
     *rendering.RULES,
@@ -32,3 +34,9 @@ RULES: Final[tuple[Rule, ...]] = (
     *compatibility.RULES,
     *server.RULES,
 )
+
+BEFORE_BUILD: Final[tuple[Rule, ...]] = (*sources.RULES, *stages.RULES)
+"""Rules that ``csctl create`` applies as well: they need no rendering, and a build does not check the same itself."""
+
+REFUSED: Final = frozenset({"placeholder", "file-size"})
+"""Rules whose findings end ``csctl create``: nothing could use the release."""

@@ -30,10 +30,12 @@ class BrokenCondition:
     Args:
         path: The way to the expression in the file.
         problem: The compiler's words.
+        variables: The keys of its objects.
     """
 
     path: tuple[str | int, ...]
     problem: str
+    variables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

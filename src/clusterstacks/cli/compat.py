@@ -27,8 +27,10 @@ form_option = click.option(
 def compat() -> None:
     """Say which versions work together, by the facts of releases and of upstream projects.
 
-    Built-in facts are what upstream projects published up to the day that 'csctl compat show' names; 'csctl compat
-    update' lays newer ones over them. A release says more in its compatibility.yaml; 'csctl compat infer' begins one.
+    Built-in facts are what upstream projects published up to the day that 'csctl compat show' names, and where they
+    publish nothing what secondary sources say; each fact names its source. 'csctl compat update' installs newer facts
+    that override the built-in ones. A release says more in its compatibility.yaml; 'csctl compat infer' writes a first
+    one.
     """
 
 
@@ -61,12 +63,12 @@ def check(
     """Judge every component with a Kubernetes version, and name the facts that decide.
 
     DIR are releases or stacks: of a release only metadata.yaml and compatibility.yaml are read, of a stack also its
-    settings. Contradictions between them about one version of a component are reported, too.
+    settings. Contradictory statements about the same version of a component are reported.
 
     NAMESPACE/CLUSTER is a Cluster of the management cluster: its class and the addons that it asks for are judged, with
     the rules of the provider. Releases are found as by 'csctl plan'. A directory of that name comes first.
 
-    Exits with 2 when something is incompatible, else with 0: what is untested or unknown is no error.
+    Exits with 3 when something is incompatible, otherwise with 0: what is untested or unknown is not an error.
     """
     from clusterstacks.cli.verdicts import Checked, print_checked
     from clusterstacks.domain.combinations import contradictions, parts
@@ -80,7 +82,7 @@ def check(
         version = asked or own
         checked.append(Checked(label, version, parts(candidate, version, judges)))
     print_checked(checked, contradictions([(label, candidate) for label, candidate, _ in combinations]), form)
-    return output.MUST_CHANGE if any(one.broken for one in checked) else 0
+    return output.NEGATIVE if any(one.broken for one in checked) else 0
 
 
 @compat.command(short_help="Print which combinations work.")

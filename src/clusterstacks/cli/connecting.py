@@ -46,9 +46,10 @@ class Trust:
         from clusterstacks.releases.web import Web
 
         if self.ca is None:
-            return Web(plain_http=self.plain_http, report=output.progress())
+            return Web(plain_http=self.plain_http, report=output.progress(), trace=output.trace)
         with told_of(self.ca):
-            return Web(ca=_read_ca(self.ca), plain_http=self.plain_http, report=output.progress())
+            ca = _read_ca(self.ca)
+            return Web(ca=ca, plain_http=self.plain_http, report=output.progress(), trace=output.trace)
 
 
 def _read_ca(path: Path) -> str:

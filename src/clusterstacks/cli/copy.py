@@ -9,6 +9,7 @@ import click
 
 from clusterstacks.cli import output
 from clusterstacks.cli.connecting import CA_FILE, Trust, opened_registry, trust_options
+from clusterstacks.cli.formats import JSON, form_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,7 @@ STANDARD_OUTPUT = Path("-")
 @click.option("--to-ca", type=CA_FILE, help="As --ca, for the second REF only.")
 @click.option("--from-plain-http", is_flag=True, help="As --plain-http, for the first REF only.")
 @click.option("--to-plain-http", is_flag=True, help="As --plain-http, for the second REF only.")
+@form_option()
 @click.option("--images", type=LIST_FILE, metavar="FILE", help="Write down the container images it names; - prints.")
 def copy(
     origin: str,
@@ -38,13 +40,14 @@ def copy(
     ca: Path | None,
     plain_http: bool,
     images: Path | None,
+    form: str,
     **sides: Path | bool | None,
 ) -> None:
     """Copy a release from one registry into another, byte for byte, with its signatures.
 
     The first REF is registry/repository:release, the second registry/repository with the same tag or without one.
-    What is there already is not sent again; another content under the tag is refused. Images that an operator in the
-    cluster picks from a custom resource are not in the list of --images: their field is nowhere told.
+    What is there already is not sent again; another content under the tag is refused. --images lists the images of pod
+    templates only: it cannot find images that an operator in the cluster takes from a custom resource.
     """
     import asyncio
 
@@ -59,14 +62,31 @@ def copy(
         raise click.UsageError(f"the tag of a release is its name: leave out :{sink.tag}")
     trusts = [_trust(side, ca, sides, plain_http=plain_http) for side in ("from", "to")]
     copied, found = asyncio.run(_copy(source, sink.at(source.tag), trusts, name if images else None))
+    if form == JSON:
+        _print_json(name, sink.at(source.tag), copied, found if images == STANDARD_OUTPUT else None)
+        if images not in (None, STANDARD_OUTPUT):
+            output.print_text("".join(f"{image}\n" for image in found), images)
+        return
     # With the list on standard output, nothing else is.
     tell = output.note if images == STANDARD_OUTPUT else output.say
-    what = "copied to" if copied.new else "is there already with the same content:"
+    what = "copied to" if copied.new else "already exists with the same content:"
     tell(f"{name} {what} {sink.at(source.tag)}@{copied.digest}")
     tell(f"signatures and other documents of it: {copied.signatures}")
     output.note_some("not copied", copied.problems)
     if images:
         output.print_text("".join(f"{image}\n" for image in found), None if images == STANDARD_OUTPUT else images)
+
+
+def _print_json(name: ReleaseName, place: Reference, copied: Copied, images: Sequence[str] | None) -> None:
+    document = {
+        "release": name.release,
+        "reference": str(place),
+        "manifestDigest": copied.digest,
+        "new": copied.new,
+        "signatures": copied.signatures,
+        "problems": copied.problems,
+    }
+    output.print_json(document if images is None else {**document, "images": images})
 
 
 def _trust(side: str, ca: Path | None, sides: dict[str, Path | bool | None], *, plain_http: bool) -> Trust:

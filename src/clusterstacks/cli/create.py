@@ -12,6 +12,7 @@ import click
 from clusterstacks.cli import output
 from clusterstacks.cli.charts import dependency_options
 from clusterstacks.cli.connecting import trust_options
+from clusterstacks.cli.formats import JSON, form_and_directory, form_or_directory_options
 from clusterstacks.cli.minors import minor_options
 
 if TYPE_CHECKING:
@@ -26,16 +27,14 @@ _VARIABLES = {
     "oci": ("OCI_REGISTRY", "OCI_REPOSITORY"),
 }
 """The variables that name a remote."""
-DIRECTORY = click.Path(file_okay=False, path_type=Path)
+INTO = Path(".release")
 
 _OPTIONS: tuple[Callable[..., Any], ...] = (
     click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path)),
     click.option(
         "--mode", "-m", type=click.Choice(MODES), default="stable", show_default=True, help="Choose versions."
     ),
-    click.option(
-        "--output", "-o", "into", type=DIRECTORY, default=".release", show_default=True, help="Build in here."
-    ),
+    form_or_directory_options(INTO, "the releases"),
     minor_options,
     click.option(
         "--remote",
@@ -55,10 +54,13 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
     click.option("--node-image-registry", "-r", "registry", default="", help="For the provider's node image plugin."),
     dependency_options,
     trust_options,
+    click.option(
+        "--strict", is_flag=True, help="Build nothing where 'csctl lint' finds something in the source files."
+    ),
     click.option("--write-metadata", is_flag=True, help="Write the new versions into metadata.yaml of the stack."),
 )
 
-UNCHANGED = 3
+UNCHANGED = output.NEGATIVE
 """Exit code when there is nothing to build, so that a job can tell it from a stack that is wrong."""
 
 
@@ -98,7 +100,8 @@ def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes what the opt
     from clusterstacks.cli.creation import Options, run
     from clusterstacks.domain.releasing import NothingChanged
 
-    options = Options(**arguments)
+    form, into = form_and_directory(arguments.pop("wanted"), arguments.pop("directory_given"), INTO)
+    options = Options(**arguments, form=form, into=into)
     _check_versions(options)
     if options.asks_remote:
         options = _with_remote(options, os.environ)
@@ -106,6 +109,8 @@ def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes what the opt
         run(options)
     except NothingChanged as error:
         output.show_error(error)
+        if form == JSON:
+            output.print_json({"releases": []})
         return UNCHANGED
     return 0
 

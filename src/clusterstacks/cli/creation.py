@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.cli import output
 from clusterstacks.cli.charts import chart_dependencies
+from clusterstacks.cli.checking import check_sources
 from clusterstacks.cli.connecting import Meter, Trust
+from clusterstacks.cli.formats import JSON
 from clusterstacks.domain.errors import SpecError, told_of
 from clusterstacks.domain.releasing import Mode, NoStackChanged, NothingChanged
 from clusterstacks.domain.versions import StackVersion
@@ -29,6 +31,8 @@ from clusterstacks.releases.building.stacks import read_stack, selected, stacks_
 from clusterstacks.releases.errors import ReleaseTaken
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from clusterstacks.domain.releasing import Move
     from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
     from clusterstacks.releases.building.choosing import Choice
@@ -43,6 +47,7 @@ class Options:
 
     directory: Path
     mode: str
+    form: str
     into: Path
     kubernetes: str
     all_minors: bool
@@ -58,6 +63,7 @@ class Options:
     ca: Path | None
     plain_http: bool
     write_metadata: bool
+    strict: bool
 
     @property
     def asks_remote(self) -> bool:
@@ -89,6 +95,7 @@ async def _create(options: Options) -> None:
         web = await resources.enter_async_context(Trust().web())
         into = options.into.resolve()
         stacks = await _stacks(options, into, web)
+        check_sources({_shown(stack.root): stack.tree for stack in stacks}, strict=options.strict)
         if options.write_metadata and len({stack.root for stack in stacks}) < len(stacks):
             raise SpecError("MetadataAmbiguous", "metadata.yaml holds one version: choose a minor with --kubernetes")
         publisher = await _publisher(options, resources)
@@ -100,10 +107,24 @@ async def _create(options: Options) -> None:
             writes_metadata=options.write_metadata,
             path=os.environ.get("PATH", os.defpath),
         )
-        built = await _build_all(stacks, chooser, creator, options.into)
+        built = await _build_all(stacks, chooser, creator, _saying(options))
+        published: dict[str, bool] = {}
         if publisher is not None and options.publish:
             for directory in built:
-                output.note(f"{directory.name} {await _published(publisher, directory)}")
+                published[directory.name] = await _published(publisher, directory)
+        if options.form == JSON:
+            output.print_json({"releases": [_document(directory, published) for directory in built]})
+
+
+def _saying(options: Options) -> Callable[[Path], None]:
+    """Return what reports a release that was built, as csctl written in Go does; JSON is printed at the end."""
+    report = output.note if options.form == JSON else output.say
+    return lambda directory: report(f"Created {options.into / directory.name}")
+
+
+def _document(directory: Path, published: Mapping[str, bool]) -> dict[str, object]:
+    """Describe a release that was built; ``new`` says whether the remote did not have it, null without --publish."""
+    return {"release": directory.name, "directory": str(directory), "new": published.get(directory.name)}
 
 
 async def _stacks(options: Options, into: Path, web: Web) -> tuple[Stack, ...]:
@@ -134,15 +155,19 @@ async def _publisher(options: Options, resources: AsyncExitStack) -> Publisher |
     return github_remote(web, os.environ, output.note)
 
 
-async def _published(publisher: Publisher, directory: Path) -> str:
-    """Publish a release, and say what became of it."""
+async def _published(publisher: Publisher, directory: Path) -> bool:
+    """Publish a release, and return whether it was not there before."""
     place = publisher.remote.place
     try:
-        return f"is published in {place}" if await publisher.publish(directory) else f"was published before in {place}"
+        new = await publisher.publish(directory)
     except ReleaseTaken:
         if not await is_from_same_source(publisher.remote, directory):
             raise
-    return f"is published already in {place}, built from the same source by another csctl: it stays as it is there"
+        same = "built from the same source by another csctl: it stays as it is there"
+        output.note(f"{directory.name} is published already in {place}, {same}")
+        return False
+    output.note(f"{directory.name} {'is published' if new else 'was published before'} in {place}")
+    return new
 
 
 def _versions(options: Options) -> Versions | None:
@@ -157,7 +182,9 @@ def _registry(registry: str) -> str:
     return str(Path(registry).absolute()) if registry and Path(registry).exists() else registry
 
 
-async def _build_all(stacks: tuple[Stack, ...], chooser: Chooser, creator: Creator, into: Path) -> list[Path]:
+async def _build_all(
+    stacks: tuple[Stack, ...], chooser: Chooser, creator: Creator, say: Callable[[Path], None]
+) -> list[Path]:
     for stack in stacks:
         with told_of(_shown(stack.root)):
             creator.check(stack)
@@ -176,7 +203,7 @@ async def _build_all(stacks: tuple[Stack, ...], chooser: Chooser, creator: Creat
             created = await creator.create(stack, choice.release.metadata)
         for note in created.notes:
             output.note(f"  {note}")
-        output.say(f"Created {into / created.name.release}")
+        say(created.directory)
         built.append(created.directory)
     if unchanged is not None and not built:
         raise NoStackChanged

@@ -10,6 +10,7 @@ import click
 from clusterstacks.cli import output
 from clusterstacks.cli.charts import chart_dependencies, dependency_options
 from clusterstacks.cli.connecting import Trust
+from clusterstacks.cli.formats import form_option
 from clusterstacks.domain.errors import told_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @click.command(short_help="Show what two stacks or releases differ in.")
 @click.argument("before", metavar="A", type=DIRECTORY)
 @click.argument("after", metavar="B", type=DIRECTORY)
-@click.option("--output", "-o", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@form_option()
 @click.option("--cluster", type=FILE, help="YAML file with Cluster, control plane and infrastructure object.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when there is a difference, like diff(1) and git diff.")
 @click.option(

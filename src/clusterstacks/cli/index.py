@@ -7,11 +7,13 @@ from pathlib import Path
 import click
 
 from clusterstacks.cli import output
+from clusterstacks.cli.formats import JSON, form_option
 
 
 @click.command(short_help="Write the index of a directory of releases.")
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
-def index(directory: Path) -> None:
+@form_option()
+def index(directory: Path, form: str) -> None:
     """Write DIR/index.json, which lists the releases in DIR with the digests of their files and signatures.
 
     With it any web server that serves DIR is a source of releases. Write it again after each new release.
@@ -19,4 +21,7 @@ def index(directory: Path) -> None:
     from clusterstacks.releases.webindex import INDEX, write_index
 
     write_index(directory)
-    output.say(str(directory / INDEX))
+    if form == JSON:
+        output.print_json({"index": str(directory / INDEX)})
+    else:
+        output.say(str(directory / INDEX))

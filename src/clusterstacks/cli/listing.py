@@ -29,15 +29,27 @@ def list(repository: str | None, ca: Path | None, form: str, *, plain_http: bool
     """
     import asyncio
 
+    from clusterstacks.releases.errors import NotThere
     from clusterstacks.releases.locations import RegistryLocation, parse_location
 
     location = parse_location(repository) if repository else RegistryLocation(repository_or_environment(None))
-    names = asyncio.run(_list(location, Trust(ca, plain_http=plain_http)))
+    place = repository or "the repository of OCI_REPOSITORY"
+    try:
+        names = asyncio.run(_list(location, Trust(ca, plain_http=plain_http)))
+    except NotThere:
+        if not isinstance(location, RegistryLocation):
+            raise
+        # A registry makes a repository when the first release is pushed.
+        names = ()
+        output.note(f"{location.reference.registry} has no repository {location.reference.repository} yet")
     releases, foreign = _sorted_out(names)
     if foreign:
-        output.note(f"{foreign} other {'names are' if foreign > 1 else 'name is'} no release")
+        what = "entries are not releases and were" if foreign > 1 else "entry is not a release and was"
+        output.note(f"{foreign} other {what} skipped")
     if form == "json":
         output.print_json([_document(release) for release in releases])
+    elif not releases:
+        output.note(f"no releases in {place}")
     else:
         header = ("RELEASE", "PROVIDER", "STACK", "KUBERNETES", "VERSION")
         output.print_table(header, [tuple(_document(release).values()) for release in releases])

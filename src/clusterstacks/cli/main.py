@@ -7,10 +7,12 @@ from importlib import import_module
 
 import click
 
-from clusterstacks.cli import output
+from clusterstacks.cli import everywhere, output
+from clusterstacks.cli.examples import EXAMPLES
 
 VERBS = {
     "compat": ("clusterstacks.cli.compat", "Say which versions work together."),
+    "completion": ("clusterstacks.cli.completion", "Print a script that completes csctl in a shell."),
     "copy": ("clusterstacks.cli.copy", "Copy a release into another repository."),
     "crds": ("clusterstacks.cli.crds", "Print the CustomResourceDefinitions."),
     "create": ("clusterstacks.cli.create", "Build releases of stacks, and publish them."),
@@ -18,6 +20,7 @@ VERBS = {
     "dev": ("clusterstacks.cli.dev", "Run Cluster API and the operator on this machine."),
     "diff": ("clusterstacks.cli.diff", "Show what two stacks or releases differ in."),
     "hash": ("clusterstacks.cli.hash", "Print the hashes of a stack directory."),
+    "help": ("clusterstacks.cli.help", "Print the help of csctl or of a verb."),
     "index": ("clusterstacks.cli.index", "Write the index of a directory of releases."),
     "init": ("clusterstacks.cli.init", "Begin a stack."),
     "lint": ("clusterstacks.cli.lint", "Say what is wrong with a stack."),
@@ -28,6 +31,7 @@ VERBS = {
     "sign": ("clusterstacks.cli.sign", "Sign a release."),
     "template": ("clusterstacks.cli.template", "Print what a stack or release renders to."),
     "verify": ("clusterstacks.cli.verify", "Verify who signed a release."),
+    "version": ("clusterstacks.cli.version", "Print the version of csctl."),
     "why": ("clusterstacks.cli.why", "Say why an upgrade is refused, and what to do first."),
 }
 """Module of each verb, in which the command has the verb's name, and its line in the list of verbs."""
@@ -46,18 +50,20 @@ class Verbs(click.Group):
             return None
         module = import_module(VERBS[cmd_name][0])
         command: click.Command = vars(module)[cmd_name]
-        return command
+        if not command.epilog and cmd_name in EXAMPLES:
+            command.epilog = "\n".join(
+                ("\b", "Examples:", *(f"  csctl {cmd_name} {one}" for one in EXAMPLES[cmd_name]))
+            )
+        return everywhere.accepting(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb; for one there is not, tell which was meant."""
+        """Find the verb; for one that does not exist, say which was meant."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            from difflib import get_close_matches
+            from clusterstacks.cli.suggestions import suggestion
 
-            close = get_close_matches(args[0], VERBS)
-            meant = f"did you mean {' or '.join(close)}?" if close else "'csctl --help' lists them"
-            raise click.UsageError(f"there is no verb {args[0]!r}: {meant}")
+            raise click.UsageError(f"there is no verb {args[0]!r}: {suggestion(args[0], VERBS)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
@@ -66,7 +72,7 @@ class Verbs(click.Group):
             formatter.write_dl([(verb, VERBS[verb][1]) for verb in sorted(VERBS)])
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]}, params=everywhere.options())
 @click.version_option(package_name="cluster-stacks", prog_name="csctl")
 def csctl() -> None:
     """Build, try and deliver cluster stacks for Cluster API."""

@@ -1,13 +1,4 @@
-"""How ``csctl`` speaks: results to standard output, progress and errors to standard error, one exit code a meaning.
-
-====  =========================================================================================
-0     done
-1     something outside failed or is not as it should be; the same command may work later
-2     the command line, a file or a setting must be changed
-70    a bug of csctl
-130   interrupted by Ctrl-C
-====  =========================================================================================
-"""
+"""Prints for ``csctl``: results to standard output, progress and errors to standard error; and ends it."""
 
 from __future__ import annotations
 
@@ -20,6 +11,7 @@ import shutil
 import sys
 import time
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +25,27 @@ if TYPE_CHECKING:
 PROGRAM = "csctl"
 FAILED = 1
 MUST_CHANGE = 2
+NEGATIVE = 3
+UNDECIDED = 4
 BUG = 70  # EX_SOFTWARE of sysexits.h
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+EXIT_CODES = {
+    0: "done; of verbs that answer a question: the answer is yes",
+    FAILED: (
+        "something outside failed, and the same command may work later; also: diff --exit-code found a difference, "
+        "dev status found something that does not run"
+    ),
+    MUST_CHANGE: "the command line, a file or a setting must be changed; also: lint found errors",
+    NEGATIVE: (
+        "the answer is no: create found nothing changed, verify no signature by one of the keys, compat check an "
+        "incompatible combination, plan and why no way"
+    ),
+    UNDECIDED: "plan and why gave up the search undecided",
+    BUG: "a bug of csctl",
+    INTERRUPTED: "interrupted by Ctrl-C",
+}
+"""Every exit code and its meaning."""
 
 NOTED = 10
 """How many texts of one kind are printed (arbitrary: a screen has room for the result, too)."""
@@ -57,8 +68,8 @@ _WAYS_OUT = {
 
 _EVIDENCE = {
     "CredentialsRefused": (
-        "csctl takes those of registries from OCI_USERNAME and OCI_PASSWORD, or OCI_ACCESS_TOKEN, for the registry",
-        "OCI_REGISTRY, else from docker or podman login; that of GitHub from GIT_ACCESS_TOKEN",
+        "for a registry: 'docker login REGISTRY' or 'podman login REGISTRY', or set OCI_REGISTRY with OCI_USERNAME and",
+        "OCI_PASSWORD, or with OCI_ACCESS_TOKEN; for GitHub: set GIT_ACCESS_TOKEN",
     )
 }
 """Where csctl takes from what an error asks for, by the error's code: errors are also those of the operator."""
@@ -67,8 +78,38 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u2
 """What a terminal obeys instead of printing it, or cannot print; names and messages may come from anywhere."""
 
 
+@dataclass(slots=True)
+class Manner:
+    """How this run of csctl prints, as its options say.
+
+    Args:
+        colour: ``auto``, ``always`` or ``never``.
+        quiet: Leave out progress and notes.
+        verbose: Also print HTTP requests, and the traceback of an error.
+    """
+
+    colour: str = "auto"
+    quiet: bool = False
+    verbose: bool = False
+
+    @property
+    def colours(self) -> bool | None:
+        """Whether to print colours; None leaves it to whether the output is a terminal.
+
+        NO_COLOR: https://no-color.org.
+        """
+        if self.colour != "auto":
+            return self.colour == "always"
+        return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
+
+
+MANNER = Manner()
+"""That of this process; :func:`run` begins with the defaults."""
+
+
 def run(command: Callable[[], object]) -> int:
-    """Run a command and translate how it ends into an exit code; no traceback reaches the user."""
+    """Run a command and translate how it ends into an exit code; no traceback reaches the user unless asked for."""
+    MANNER.colour, MANNER.quiet, MANNER.verbose = "auto", False, bool(os.environ.get(TRACE_VARIABLE))
     try:
         result = command()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, it becomes an exit code
@@ -79,9 +120,14 @@ def run(command: Callable[[], object]) -> int:
 def _exit_code(error: BaseException) -> int:
     """Tell the user what happened, and give the exit code for it."""
     code = BUG
+    if MANNER.verbose and isinstance(error, (ClusterStacksError, OSError)):
+        traceback.print_exception(error)
     match error:
         case click.exceptions.Exit():
             code = error.exit_code
+        case click.exceptions.NoArgsIsHelpError():
+            click.echo(error.ctx.get_help())
+            code = 0
         case click.ClickException():
             error.show()
             code = error.exit_code
@@ -119,9 +165,9 @@ def printable(text: str) -> str:
 def show_error(error: ClusterStacksError) -> None:
     """Print an error: its first line says object, cause and way out, further lines are evidence."""
     first, *rest = error.message.splitlines() or [error.code]
-    click.echo(f"{click.style('Error:', fg='red', bold=True)} {printable(first)}", err=True)
+    _echo(f"{click.style('Error:', fg='red', bold=True)} {printable(first)}", err=True)
     for line in (*rest, *_EVIDENCE.get(error.code, ())):
-        note(f"  {line}")
+        _echo(printable(f"  {line}"), err=True)
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -131,7 +177,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None
     for number, row in enumerate(cells):
         padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         line = "   ".join(padded).rstrip()
-        click.echo(click.style(line, bold=True) if number == 0 else line)
+        _echo(click.style(line, bold=True) if number == 0 else line)
 
 
 def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value
@@ -154,12 +200,31 @@ def print_text(text: str, file: Path | None = None) -> None:
 def say(text: str, *, colour: str | None = None, bold: bool = False) -> None:
     """Print a line about what the command found or did."""
     plain = printable(text)
-    click.echo(click.style(plain, fg=colour, bold=bold or None) if colour or bold else plain)
+    _echo(click.style(plain, fg=colour, bold=bold or None) if colour or bold else plain)
+
+
+def say_digests(*, content: str, manifest: str = "") -> None:
+    """Print the digests of a release: of its files, and of the manifest that holds them in a registry, if any."""
+    if manifest:
+        say(f"  manifest digest: {manifest}")
+    say(f"  content digest:  {content}")
 
 
 def note(text: str) -> None:
-    """Print a line beside the result."""
-    click.echo(printable(text), err=True)
+    """Print a line beside the result, unless csctl is quiet."""
+    if not MANNER.quiet:
+        _echo(printable(text), err=True)
+
+
+def warn(text: str) -> None:
+    """Print a warning beside the result."""
+    _echo(f"{click.style('Warning:', fg='yellow', bold=True)} {printable(text)}", err=True)
+
+
+def trace(text: str) -> None:
+    """Print a line that only a search for an error needs."""
+    if MANNER.verbose:
+        _echo(click.style(printable(text), dim=True), err=True)
 
 
 def note_some(label: str, texts: Sequence[str]) -> None:
@@ -183,7 +248,8 @@ def progress() -> Callable[[str], None]:
     began = time.monotonic()
 
     def report(text: str) -> None:
-        click.echo(f"{click.style(f'{time.monotonic() - began:6.1f} s', dim=True)}  {printable(text)}", err=True)
+        if not MANNER.quiet:
+            _echo(f"{click.style(f'{time.monotonic() - began:6.1f} s', dim=True)}  {printable(text)}", err=True)
 
     return report
 
@@ -193,9 +259,13 @@ def megabytes(count: int) -> str:
     return f"{count / 1e6:.0f} MB"
 
 
+def _echo(text: str, *, err: bool = False) -> None:
+    click.echo(text, err=err, color=MANNER.colours)
+
+
 def _show_bug(error: BaseException) -> None:
-    if os.environ.get(TRACE_VARIABLE):
+    if MANNER.verbose:
         traceback.print_exception(error)
     else:
         what = f"{type(error).__name__}: {error}".splitlines()[0]
-        note(f"csctl has a bug: {what}; please report it with the output of {TRACE_VARIABLE}=1")
+        _echo(printable(f"csctl has a bug: {what}; please report it with the output of csctl --verbose"), err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
+from clusterstacks.cli import output
 from clusterstacks.devcluster.demo.tree import Node, State
 
 if TYPE_CHECKING:
@@ -71,10 +73,11 @@ class LivePicture:
             self._print_changes(nodes)
 
     def _draw(self) -> None:
-        if sys.stdout.isatty():
+        if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+            from rich.console import Console
             from rich.live import Live
 
-            self._live = Live(auto_refresh=False)
+            self._live = Live(auto_refresh=False, console=Console(no_color=output.MANNER.colours is False))
             self._live.start()
 
     def _leave(self) -> None:

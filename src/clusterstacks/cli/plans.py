@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from clusterstacks.domain.planning.world import State, World
     from clusterstacks.fleet.world import Outlook
 
-NO_WAY = 3
-UNDECIDED = 4
-"""Exit codes of what is no error."""
+NO_WAY = output.NEGATIVE
+UNDECIDED = output.UNDECIDED
+"""Exit codes of answers that are not errors."""
 
 
 def answered(world: World, start: State, goal: Target) -> Plan | NoWay | None:
@@ -114,7 +114,7 @@ def print_document(document: dict[str, Any], form: str) -> None:
 def print_warnings(warnings: list[str]) -> None:
     """Print what somebody should know beside an answer."""
     for warning in warnings:
-        click.echo(f"{click.style('Warning:', fg='yellow')} {output.printable(warning)}", err=True)
+        output.warn(warning)
 
 
 def print_steps(steps: list[dict[str, Any]], commands: Callable[[dict[str, Any]], list[str]]) -> None:

@@ -10,6 +10,7 @@ import click
 
 from clusterstacks.cli import output
 from clusterstacks.cli.connecting import Meter, Trust, trust_options
+from clusterstacks.cli.formats import JSON, form_and_directory, form_or_directory_options
 
 if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
@@ -19,34 +20,44 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Fetch a release.")
 @click.argument("reference", metavar="REF")
-@click.option(
-    "--output",
-    "-o",
-    "directory",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path(),
-    help="Where the release's directory goes; default: here.",
-)
+@form_or_directory_options(Path(), "the release's directory")
 @trust_options
-def pull(reference: str, directory: Path, ca: Path | None, *, plain_http: bool) -> None:
+def pull(reference: str, wanted: str, directory_given: Path | None, ca: Path | None, *, plain_http: bool) -> None:
     """Fetch a release into DIR/<release name>/, verified, whole or not at all; its signatures go beside it.
 
     REF is registry/repository:release, github://owner/repository:release, https://host/path:release of a web server
-    with an index, or directory:release. Nobody's signature is checked: 'csctl verify' does that.
+    with an index, or directory:release. Signatures are not checked; use 'csctl verify'.
     """
     import asyncio
 
     from clusterstacks.releases.locations import parse_location
 
+    form, directory = form_and_directory(wanted, directory_given, Path())
     location = parse_location(reference)
     if location.release is None:
         raise click.UsageError("name a release: REF:<release name>; 'csctl list' shows what there is")
     pulled = asyncio.run(_pull(location, location.release, directory, Trust(ca, plain_http=plain_http)))
-    what = "pulled into" if pulled.new else "is there already with the same content:"
-    output.say(f"{pulled.release.name} {what} {pulled.path} ({pulled.release.digest})")
     output.note_some("signature not read", pulled.problems)
+    if form == JSON:
+        output.print_json(_document(pulled))
+        return
+    what = "pulled into" if pulled.new else "already exists with the same content:"
+    output.say(f"{pulled.release.name} {what} {pulled.path}")
+    output.say_digests(content=pulled.release.digest, manifest=pulled.manifest)
     if pulled.signed:
         output.say(f"verify who signed it: csctl verify {shlex.quote(str(pulled.path))} --key <public key>")
+
+
+def _document(pulled: Pulled) -> dict[str, object]:
+    return {
+        "release": pulled.release.name.release,
+        "directory": str(pulled.path.absolute()),
+        "contentDigest": pulled.release.digest,
+        "manifestDigest": pulled.manifest or None,
+        "new": pulled.new,
+        "signed": pulled.signed,
+        "problems": pulled.problems,
+    }
 
 
 async def _pull(location: Location, name: ReleaseName, directory: Path, trust: Trust) -> Pulled:

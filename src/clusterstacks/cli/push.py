@@ -9,6 +9,8 @@ import click
 
 from clusterstacks.cli import output
 from clusterstacks.cli.connecting import Trust, opened_registry, repository_or_environment, trust_options
+from clusterstacks.cli.formats import JSON, form_option
+from clusterstacks.cli.signable import release_of
 
 if TYPE_CHECKING:
     from clusterstacks.releases.oci.publishing import Publication
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 )
 @click.argument("reference", metavar="[REF]", required=False)
 @trust_options
-@click.option("--output", "-o", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@form_option()
 def push(directory: Path, reference: str | None, ca: Path | None, form: str, *, plain_http: bool) -> None:
     """Publish a release directory in a repository, as tag <release name>; its signatures come along.
 
@@ -36,34 +38,51 @@ def push(directory: Path, reference: str | None, ca: Path | None, form: str, *, 
     published, signatures = asyncio.run(
         _push(directory, repository_or_environment(reference), Trust(ca, plain_http=plain_http))
     )
-    if form == "json":
+    if form == JSON:
         place = published.reference
         output.print_json(
             {
                 "release": published.release.release,
                 "reference": str(place.at(place.tag)),
                 "digest": place.digest,
+                "contentDigest": published.content,
+                "manifestDigest": place.digest,
                 "new": published.new,
                 "signatures": signatures,
             }
         )
         return
-    what = "pushed to" if published.new else "is there already with the same content:"
+    what = "pushed to" if published.new else "already exists with the same content:"
     output.say(f"{published.release} {what} {published.reference}")
+    output.say_digests(content=published.content, manifest=published.reference.digest)
     if signatures:
         output.say(f"{published.release} has its signatures beside it")
+
+
+def _refuse_leftovers(directory: Path) -> None:
+    """Refuse to publish files of an editor or operating system.
+
+    Raises:
+        SpecError: There is one in the release.
+    """
+    from clusterstacks.authoring.rules.sources import is_leftover
+    from clusterstacks.domain.errors import SpecError
+
+    if found := sorted(one.name for one in directory.iterdir() if is_leftover(one.name)):
+        problem = f"{directory / found[0]} is a leftover of an editor or of the operating system"
+        raise SpecError("LeftoverInRelease", f"{problem} and would be published: delete it")
 
 
 async def _push(directory: Path, reference: Reference, trust: Trust) -> tuple[Publication, int]:
     import os
 
-    from clusterstacks.domain.names import parse_release
     from clusterstacks.releases.directory import DirectorySource
     from clusterstacks.releases.oci.artifact import created_at
     from clusterstacks.releases.oci.publishing import check_tag, publish
     from clusterstacks.releases.oci.signatures import attach
 
-    name = parse_release(directory.name)
+    name = release_of(directory)
+    _refuse_leftovers(directory)
     check_tag(reference, name)
     evidence = await DirectorySource(directory.parent).evidence(name)
     async with opened_registry(reference, trust) as registry:

@@ -12,6 +12,7 @@ import click
 
 from clusterstacks.cli import output
 from clusterstacks.cli.connecting import Trust, opened_registry, trust_options
+from clusterstacks.cli.formats import JSON, form_option
 from clusterstacks.cli.signable import KEY_FILE, fetched, located, on_disk
 
 if TYPE_CHECKING:
@@ -28,7 +29,10 @@ PASSWORD_VARIABLE = "CSCTL_KEY_PASSWORD"  # noqa: S105 - the name of a variable
 @click.option("--key", type=KEY_FILE, help="Private key: ECDSA P-256 or Ed25519, PEM (PKCS#8).")
 @click.option("--new-key", type=click.Path(path_type=Path), help="Make a key pair PATH and PATH.pub instead.")
 @trust_options
-def sign(release: str | None, key: Path | None, new_key: Path | None, ca: Path | None, *, plain_http: bool) -> None:
+@form_option()
+def sign(
+    release: str | None, key: Path | None, new_key: Path | None, ca: Path | None, form: str, *, plain_http: bool
+) -> None:
     """Sign the files of a release.
 
     The signature of RELEASE_DIR goes beside it, into RELEASE_DIR.dsse.json, and 'csctl push' takes it along. That of
@@ -39,17 +43,20 @@ def sign(release: str | None, key: Path | None, new_key: Path | None, ca: Path |
     protects the new key.
     """
     if new_key and not (release or key):
-        _make_key(new_key)
+        _make_key(new_key, form)
     elif release and key and not new_key:
-        _sign(release, _read_key(key), Trust(ca, plain_http=plain_http))
+        _sign(release, _read_key(key), Trust(ca, plain_http=plain_http), form)
     else:
         raise click.UsageError("give RELEASE_DIR or REF and --key, or --new-key alone")
 
 
-def _make_key(path: Path) -> None:
+def _make_key(path: Path, form: str) -> None:
     from clusterstacks.releases.signing.storing import write_new_key
 
     public = write_new_key(path, _password())
+    if form == JSON:
+        output.print_json({"privateKey": str(path), "publicKey": str(public)})
+        return
     output.say(f"{path}: keep it secret; sign with 'csctl sign RELEASE_DIR --key {shlex.quote(str(path))}'")
     output.say(f"{public}: for everybody; verify with 'csctl verify RELEASE_DIR --key {shlex.quote(str(public))}'")
 
@@ -64,14 +71,19 @@ def _read_key(path: Path) -> PrivateKey:
         if not sys.stdin.isatty():
             raise KeyUnusable(path, f"is protected by a password: put it into {PASSWORD_VARIABLE}")
         password = os.fsencode(click.prompt(f"password of {path}", hide_input=True, err=True))
-    return parse_private_key(text, name=str(path), password=password)
+    key = parse_private_key(text, name=str(path), password=password)
+    if path.stat().st_mode & 0o077 and not needs_password(text):
+        output.warn(
+            f"{path}: other users of this machine can read this private key: chmod 600 {shlex.quote(str(path))}"
+        )
+    return key
 
 
 def _password() -> bytes:
     return os.environb.get(PASSWORD_VARIABLE.encode(), b"")
 
 
-def _sign(release: str, key: PrivateKey, trust: Trust) -> None:
+def _sign(release: str, key: PrivateKey, trust: Trust, form: str) -> None:
     import asyncio
 
     from clusterstacks.releases.locations import DirectoryLocation, RegistryLocation
@@ -85,6 +97,10 @@ def _sign(release: str, key: PrivateKey, trust: Trust) -> None:
         case _:
             raise click.UsageError(f"{release} is in no registry: sign the release's directory, then publish both")
     place, added = asyncio.run(signing)
+    if form == JSON:
+        signer = {"name": key.public.name, "id": key.public.short}
+        output.print_json({"release": name.release, "place": place, "key": signer, "new": added})
+        return
     what = "signed" if added else "was signed before"
     output.say(f"{name} {what} by {key.public.name} ({key.public.short}): {place}")
 

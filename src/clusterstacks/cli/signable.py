@@ -45,16 +45,31 @@ def located(text: str) -> tuple[Location, ReleaseName]:
     Raises:
         SpecError: The text names no release.
     """
-    from clusterstacks.domain.names import parse_release
     from clusterstacks.releases.locations import DirectoryLocation, parse_location
 
     if Path(text).is_dir():
-        directory = Path(text).resolve()
-        return DirectoryLocation(directory.parent), parse_release(directory.name)
+        return DirectoryLocation(Path(text).resolve().parent), release_of(Path(text))
     location = parse_location(text)
     if location.release is None:
         raise click.UsageError(f"{text} is no directory and names no release: write REF:<release name>")
     return location, location.release
+
+
+def release_of(directory: Path) -> ReleaseName:
+    """Return the release whose directory this is.
+
+    Raises:
+        SpecError: It is not the directory of a release, or does not have the name of one.
+    """
+    from clusterstacks.domain.errors import SpecError
+    from clusterstacks.domain.names import parse_release, release_named
+    from clusterstacks.releases.release import METADATA
+
+    name = directory.resolve().name
+    if release_named(name) is None and not (directory / METADATA).is_file():
+        problem = f"{directory} is not a release directory: it has no {METADATA}"
+        raise SpecError("NotARelease", f"{problem}: name one that 'csctl create' built or 'csctl pull' fetched")
+    return parse_release(name)
 
 
 @asynccontextmanager

@@ -11,11 +11,11 @@ import click
 from clusterstacks.cli import output
 from clusterstacks.cli.charts import chart_dependencies, dependency_options
 from clusterstacks.cli.connecting import Trust
+from clusterstacks.cli.formats import JSON, form_option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
-    from clusterstacks.authoring.rendering import RenderedRelease
     from clusterstacks.authoring.sample import Roots
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.releases.release import Release
@@ -48,6 +48,58 @@ class Options:
     kubernetes: str
     dependencies: str
     offline: bool
+    form: str
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """Manifests; ``written`` is their text where that has comments."""
+
+    objects: tuple[Manifest, ...]
+    written: str = ""
+
+    def text(self) -> str:
+        """Return a stream of YAML documents."""
+        from clusterstacks.api import yaml
+
+        return self.written or "".join(f"---\n{yaml.dump(one)}" for one in self.objects)
+
+    def document(self) -> object:
+        """Return a Kubernetes list, as 'kubectl get -o json' prints."""
+        return {"apiVersion": "v1", "kind": "List", "items": self.objects}
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Values of addons: YAML text by addon."""
+
+    texts: Mapping[str, str]
+
+    def text(self) -> str:
+        """Return a stream of YAML documents."""
+        texts = {name: text.strip() or "{}" for name, text in self.texts.items()}
+        return "".join(f"---\n# values of addon {name}\n{text}\n" for name, text in texts.items())
+
+    def document(self) -> object:
+        """Return the values by addon."""
+        from clusterstacks.api import yaml
+
+        return {name: yaml.load(text, name=f"values of addon {name}") or {} for name, text in self.texts.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """References of container images."""
+
+    images: tuple[str, ...]
+
+    def text(self) -> str:
+        """Return one on each line."""
+        return "".join(f"{image}\n" for image in self.images)
+
+    def document(self) -> object:
+        """Return the list."""
+        return self.images
 
 
 @click.command(short_help="Print what a stack or release renders to.")
@@ -65,8 +117,9 @@ class Options:
     help="For this minor of versions.yaml or stack.yaml.  [default: for the version of csctl.yaml]",
 )
 @dependency_options
+@form_option("yaml", JSON)
 def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the options above say
-    """Print the objects of class and addons as YAML, as the operator renders them.
+    """Print the objects of class and addons as the operator renders them.
 
     Values templates (overwrite.yaml) are rendered with the objects of --cluster, else with a sample made for the class.
     Secrets are printed as the charts have them.
@@ -78,10 +131,14 @@ def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the 
         raise click.UsageError("--class, --values, --images and --sample exclude each other")
     if options.addons and (options.class_only or options.sample):
         raise click.UsageError("--addon belongs to the objects and values of addons")
-    output.print_text(asyncio.run(_printed(options)))
+    result = asyncio.run(_result(options))
+    if options.form == JSON:
+        output.print_json(result.document())
+    else:
+        output.print_text(result.text())
 
 
-async def _printed(options: Options) -> str:
+async def _result(options: Options) -> Objects | Values | Images:
     import asyncio
     from contextlib import AsyncExitStack
     from functools import partial
@@ -103,32 +160,25 @@ async def _printed(options: Options) -> str:
         release = await resources.enter_async_context(source)
         renderer = Renderer()
         resources.push_async_callback(renderer.close)
-        return await _text(options, release, renderer, roots)
+        return await _rendered(options, release, renderer, roots)
 
 
-async def _text(options: Options, release: Release, renderer: Renderer, roots: Roots | None) -> str:
+async def _rendered(
+    options: Options, release: Release, renderer: Renderer, roots: Roots | None
+) -> Objects | Values | Images:
+    from clusterstacks.api import yaml
     from clusterstacks.authoring.rendering import render_class, render_release
     from clusterstacks.authoring.sample import sample_roots
 
     if options.sample:
-        return sample_roots(release.name, release.metadata.kubernetes, await render_class(release, renderer)).text()
+        made = sample_roots(release.name, release.metadata.kubernetes, await render_class(release, renderer))
+        return Objects(tuple(yaml.load_all(made.text())), made.text())
     if options.class_only:
-        return _stream(await render_class(release, renderer))
+        return Objects(await render_class(release, renderer))
     rendered = await render_release(release, renderer, roots=roots, only=options.addons)
     if options.values:
-        return _values(rendered)
+        return Values({name: addon.values for name, addon in rendered.addons.items()})
     if options.images:
-        return "".join(f"{image}\n" for image in rendered.images)
+        return Images(rendered.images)
     addon_objects = [one for addon in rendered.addons.values() for one in addon.objects]
-    return _stream(addon_objects if options.addons else [*rendered.class_objects, *addon_objects])
-
-
-def _stream(objects: Iterable[Manifest]) -> str:
-    from clusterstacks.api import yaml
-
-    return "".join(f"---\n{yaml.dump(one)}" for one in objects)
-
-
-def _values(rendered: RenderedRelease) -> str:
-    texts = {name: addon.values.strip() or "{}" for name, addon in rendered.addons.items()}
-    return "".join(f"---\n# values of addon {name}\n{text}\n" for name, text in texts.items())
+    return Objects(tuple(addon_objects if options.addons else [*rendered.class_objects, *addon_objects]))

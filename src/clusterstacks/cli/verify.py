@@ -8,6 +8,7 @@ import click
 
 from clusterstacks.cli import output
 from clusterstacks.cli.connecting import Trust, trust_options
+from clusterstacks.cli.formats import JSON, TEXT, form_option
 from clusterstacks.cli.signable import KEY_FILE, found, located
 
 if TYPE_CHECKING:
@@ -21,34 +22,45 @@ if TYPE_CHECKING:
 @click.command(short_help="Verify who signed a release.")
 @click.argument("release", metavar="RELEASE_DIR|REF")
 @click.option("--key", "keys", type=KEY_FILE, multiple=True, required=True, help="Public keys, PEM; repeatable.")
-@click.option("--output", "-o", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@form_option()
 @trust_options
-def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, plain_http: bool) -> None:
-    """Verify that one of the keys signed exactly the files of a release; exits with 2 if none did.
+def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, plain_http: bool) -> int:
+    """Verify that one of the keys signed exactly the files of a release; exits with 3 if none did.
 
     RELEASE_DIR is a release's directory, with its signatures beside it in RELEASE_DIR.dsse.json; REF is what 'csctl
     pull' takes. In a registry the signatures of 'cosign sign --key' count as well.
     """
     import asyncio
 
+    from clusterstacks.domain.errors import SpecError
+    from clusterstacks.releases.signing.errors import SignatureRequired
     from clusterstacks.releases.signing.verifying import require
 
     trusted = [key for path in keys for key in _public_keys(path)]
-    contents, verification = asyncio.run(_verified(release, trusted, Trust(ca, plain_http=plain_http)))
-    if form == "json":
-        _print_json(contents, verification)
-    require(contents.release, verification)
-    if form == "text":
+    contents, manifest, verification = asyncio.run(_verified(release, trusted, Trust(ca, plain_http=plain_http)))
+    if form == JSON:
+        _print_json(contents, manifest, verification)
+    try:
+        require(contents.release, verification)
+    except SignatureRequired as error:
+        way_out = "ask its publisher to sign it with a key you trust, and do not use it until then"
+        problem = f"{contents.release} is not signed by any of the keys given: {way_out}"
+        output.show_error(SpecError(error.code, "\n".join((problem, *verification.problems))))
+        return output.NEGATIVE
+    if form == TEXT:
         output.say(f"{contents.release} is signed by {', '.join(verification.signed_by)}")
+        output.say_digests(content=contents.digest, manifest=manifest)
         output.note_some("not counted", verification.problems)
+    return 0
 
 
-async def _verified(release: str, keys: list[PublicKey], trust: Trust) -> tuple[Contents, Verification]:
+async def _verified(release: str, keys: list[PublicKey], trust: Trust) -> tuple[Contents, str, Verification]:
     from clusterstacks.releases.signing import verifying
 
     async with found(*located(release), trust) as held:
         files = held.contents.files
-        return held.contents, verifying.verify(held.contents.release, files, held.evidence, keys)
+        verification = verifying.verify(held.contents.release, files, held.evidence, keys)
+        return held.contents, held.evidence.manifest_digest, verification
 
 
 def _public_keys(path: Path) -> tuple[PublicKey, ...]:
@@ -58,11 +70,13 @@ def _public_keys(path: Path) -> tuple[PublicKey, ...]:
     return parse_public_keys(read_key_file(path), name=str(path))
 
 
-def _print_json(contents: Contents, verification: Verification) -> None:
+def _print_json(contents: Contents, manifest: str, verification: Verification) -> None:
     output.print_json(
         {
             "release": contents.release.release,
             "digest": contents.digest,
+            "contentDigest": contents.digest,
+            "manifestDigest": manifest or None,
             "signedBy": verification.signed_by,
             "problems": verification.problems,
         }

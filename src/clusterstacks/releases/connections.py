@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _CAUSES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
     ((ssl.SSLError, aiohttp.ClientSSLError), "it does not speak TLS: is it a plain HTTP server?"),
-    (aiohttp.ClientConnectorDNSError, "its name is unknown"),
+    (aiohttp.ClientConnectorDNSError, "its host name cannot be resolved; check the address and the network"),
     (UnicodeError, "its name can be no host's"),
     (aiohttp.ClientProxyConnectionError, "the proxy cannot be reached"),
     (aiohttp.ClientHttpProxyError, "the proxy refuses to connect to it"),

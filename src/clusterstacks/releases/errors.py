@@ -126,12 +126,20 @@ class RateLimited(ServerUnavailable):
 
 
 class CredentialsRefused(DependencyError):
-    """The source does not accept who asks, or wants to know who asks."""
+    """The source does not accept who asks, or wants to know who asks.
 
-    def __init__(self, place: object, status: int) -> None:
+    Args:
+        place: What was refused.
+        status: The HTTP status.
+        who: Whether credentials were sent, and whose; empty when that is not known.
+    """
+
+    def __init__(self, place: object, status: int, who: str = "") -> None:
+        sent = f" ({who})" if who else ""
         super().__init__(
             "CredentialsRefused",
-            f"{place} answers with status {status}: give credentials that may do this, or correct the address",
+            f"{place} refuses access with status {status}{sent}: give credentials that may do this, or correct the "
+            "address",
         )
         self.status = status
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 
 SIGNATURE_SUFFIX = ".dsse.json"
 """``<release name>.dsse.json`` lies beside the release's directory, or among the assets of its GitHub release.
@@ -53,3 +54,8 @@ class Evidence:
     cosign: tuple[CosignSignature, ...] = ()
     problems: tuple[str, ...] = ()
     complete: bool = True
+
+    @property
+    def manifest_digest(self) -> str:
+        """Digest of the manifest; empty without one."""
+        return f"sha256:{sha256(self.manifest).hexdigest()}" if self.manifest else ""

@@ -44,12 +44,14 @@ class Pulled:
         new: Whether it was not there before.
         signed: Whether signatures lie beside it; none of them was verified.
         problems: Which signatures of the source could not be read.
+        manifest: Digest of the manifest it had in a registry; empty from other sources.
     """
 
     release: Release
     new: bool
     signed: bool
     problems: tuple[str, ...] = ()
+    manifest: str = ""
 
     @property
     def path(self) -> Path:
@@ -84,7 +86,7 @@ async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pul
     if envelope is not None:
         await asyncio.to_thread(_write, directory, f"{name}{SIGNATURE_SUFFIX}", envelope)
     there = replace(release, contents=replace(release.contents, root=target))
-    return Pulled(there, new, envelope is not None, evidence.problems)
+    return Pulled(there, new, envelope is not None, evidence.problems, evidence.manifest_digest)
 
 
 def joined(envelopes: Iterable[bytes], own: bytes) -> bytes | None:

@@ -75,6 +75,7 @@ class Web:
         patience: How often and how long a request is tried again.
         environ: Where the proxies are named.
         report: Called with a line before a request is tried again.
+        trace: Called with a line about each answer.
 
     Raises:
         SpecError: ``ca`` holds no certificates.
@@ -88,12 +89,14 @@ class Web:
         patience: Patience | None = None,
         environ: Mapping[str, str] = os.environ,
         report: Callable[[str], None] | None = None,
+        trace: Callable[[str], None] | None = None,
     ) -> None:
         self._context = _trust(ca) if ca else None
         self._plain_http = plain_http
         self._patience = patience or Patience()
         self._environ = environ
         self._report = report
+        self._trace = trace
         self._connections: Connections | None = None
 
     async def close(self) -> None:
@@ -193,7 +196,7 @@ class Web:
                     raise failure(response, asked)
                 pause, cause = max(pause, asked), f"it answers with status {response.status}"
             if self._report is not None:
-                self._report(f"{place(request.url)}: {cause}; trying again")
+                self._report(f"{request.url.origin()}: {cause}; trying again")
             await asyncio.sleep(pause.total_seconds())
             pause *= 2
 
@@ -205,6 +208,8 @@ class Web:
         url, headers = request.url, request.headers
         for _ in range(MAX_REDIRECTS + 1):
             response = await self._send(request, url, headers)
+            if self._trace is not None:
+                self._trace(f"{request.method} {place(url)}: {response.status}")
             if not request.is_safe or response.status not in _REDIRECTS or "Location" not in response.headers:
                 return response
             response.release()

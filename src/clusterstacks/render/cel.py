@@ -110,9 +110,13 @@ def _listed(keys: Collection[str]) -> str:
     return ", ".join(shown(name) for name in names[:SHOWN_KEYS]) + more
 
 
+_NO_CONTAINER = " (in container '')"
+"""What CEL's compiler says of names where no container is set."""
+
+
 def _words(error: object) -> str:
     """Take ``1:4: Syntax error: …`` out of the library's codes and its drawing of the place."""
     text = shortened(str(error))
     for noise in ("INVALID_ARGUMENT: ", "NOT_FOUND: ", "UNKNOWN: ", "ERROR: ", "<input>:"):
         text = text.removeprefix(noise)
-    return text.split(" | ", maxsplit=1)[0].replace(" (in container '')", "")
+    return text.split(" | ", maxsplit=1)[0].replace(_NO_CONTAINER, "")

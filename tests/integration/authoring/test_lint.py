@@ -181,7 +181,7 @@ async def test_values_are_tried_with_the_objects_of_a_file(renderer: Renderer) -
 
 async def test_the_sample_has_the_defaults_of_the_classs_variables(renderer: Renderer) -> None:
 
-    assert await found(renderer, {OVERWRITE: READING}) == ()
+    assert await found(renderer, {OVERWRITE: f"{READING}cluster: a\n"}) == ()
 
 
 async def test_no_finding_shows_the_content_of_a_secret(renderer: Renderer) -> None:

@@ -247,7 +247,7 @@ def test_csctl_names_the_images_of_what_it_copies(registry: RegistryServer, dire
 
     assert printed.stdout == "r.example/cni:v1\n", printed.stderr
     assert (tmp_path / "images").read_text() == printed.stdout
-    assert "is there already" in written.stdout
+    assert "already exists" in written.stdout
 
 
 async def test_csctl_counts_the_tags_that_are_no_releases(registry: RegistryServer, web: Web, directory: Path) -> None:
@@ -260,7 +260,7 @@ async def test_csctl_counts_the_tags_that_are_no_releases(registry: RegistryServ
     listed = await asyncio.to_thread(csctl, "list", place)
 
     assert [line.split()[0] for line in listed.stdout.splitlines()] == ["RELEASE", STAGED.release]
-    assert listed.stderr == "1 other name is no release\n"
+    assert listed.stderr == "1 other entry is not a release and was skipped\n"
 
 
 def test_csctl_takes_the_variables_of_the_go_tool(secure_registry: RegistryServer, directory: Path) -> None:
@@ -292,14 +292,13 @@ def test_csctl_says_what_is_wrong(registry: RegistryServer, directory: Path) -> 
     for arguments, code, text in [
         (("push", directory, place), 2, "higher version"),
         (("push", directory, f"{place}:{SINGLE}"), 2, "whose tag is its name"),
-        (("push", directory.parent, place), 2, "release name"),
+        (("push", directory.parent, place), 2, "is not a release directory: it has no metadata.yaml"),
         (("pull", f"{place}:{SINGLE}", "-o", directory.parent / "out"), 1, "publish it there"),
         (("pull", place), 2, "name a release"),
-        (("list", f"{registry.host}/no/such"), 1, "does not exist"),
         (("copy", f"{place}:{SINGLE}", f"{place}-2"), 1, "does not exist"),
         (("copy", place, f"{place}-2"), 2, "name a release to copy"),
         (("copy", f"{place}:{STAGED}", f"{place}-2:{SINGLE}"), 2, "the tag of a release is its name"),
-        (("list", "registry.invalid/a"), 1, "its name is unknown"),
+        (("list", "registry.invalid/a"), 1, "its host name cannot be resolved"),
     ]:
         done = csctl(*arguments)
         assert (done.returncode, text in done.stderr) == (code, True), (arguments, done.stderr)

@@ -85,7 +85,7 @@ def test_a_published_release_is_signed_in_the_registry_by_one_key_after_the_othe
 
     told = json.loads(done("verify", place, "--key", keys[0], "--key", keys[1], "-o", "json"))
 
-    assert unsigned.returncode == 2
+    assert unsigned.returncode == 3
     assert "there is no signature beside it" in unsigned.stderr
     assert told["signedBy"] == [str(key) for key in keys]
     assert told["problems"] == []
@@ -98,11 +98,13 @@ def test_signatures_go_along_when_a_release_is_pushed_and_pulled(
     done("push", release, place)
     done("pull", place, "-o", tmp_path / "pulled")
 
-    assert done("verify", place, "--key", keys[0]) == f"{STAGED} is signed by {keys[0]}\n"
-    assert (
-        done("verify", tmp_path / "pulled" / STAGED.release, "--key", keys[0]) == f"{STAGED} is signed by {keys[0]}\n"
+    assert done("verify", place, "--key", keys[0]).startswith(f"{STAGED} is signed by {keys[0]}\n")
+    assert done("verify", tmp_path / "pulled" / STAGED.release, "--key", keys[0]).startswith(
+        f"{STAGED} is signed by {keys[0]}\n"
     )
-    assert done("verify", f"{tmp_path / 'pulled'}:{STAGED}", "--key", keys[0]) == f"{STAGED} is signed by {keys[0]}\n"
+    assert done("verify", f"{tmp_path / 'pulled'}:{STAGED}", "--key", keys[0]).startswith(
+        f"{STAGED} is signed by {keys[0]}\n"
+    )
 
 
 @pytest.mark.parametrize("key", [ecdsa_key(), ed25519_key()], ids=["ecdsa", "ed25519"])
@@ -117,9 +119,9 @@ async def test_a_signature_of_cosign_counts_for_the_manifest_it_names_only(
     other = csctl("verify", place, "--key", pem)
     await cosign(repository, digest, digest, key)
 
-    assert other.returncode == 2
+    assert other.returncode == 3
     assert "it is for the manifest 'sha256:0000" in other.stderr
-    assert done("verify", place, "--key", pem) == f"{STAGED} is signed by {pem}\n"
+    assert done("verify", place, "--key", pem).startswith(f"{STAGED} is signed by {pem}\n")
 
 
 async def test_an_envelope_of_another_release_beside_this_one_proves_nothing(
@@ -131,7 +133,7 @@ async def test_an_envelope_of_another_release_beside_this_one_proves_nothing(
 
     refused = csctl("verify", place, "--key", write_public(key, tmp_path))
 
-    assert refused.returncode == 2
+    assert refused.returncode == 3
     assert "it is for other files" in refused.stderr
 
 

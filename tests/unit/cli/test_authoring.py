@@ -80,7 +80,7 @@ def test_a_slip_in_a_verb_is_answered_with_the_verb(capsys: pytest.CaptureFixtur
     assert run("lnit") == output.MUST_CHANGE
     assert "did you mean" in capsys.readouterr().err
     assert run("xyzzy") == output.MUST_CHANGE
-    assert "csctl --help" in capsys.readouterr().err
+    assert "csctl help" in capsys.readouterr().err
 
 
 def test_a_directory_that_is_neither_release_nor_stack_is_not_read(

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
         (
             ConnectionResetError("reset"),
             70,
-            "csctl has a bug: ConnectionResetError: reset; please report it with the output of CSCTL_TRACEBACK=1\n",
+            "csctl has a bug: ConnectionResetError: reset; please report it with the output of csctl --verbose\n",
         ),
         (KeyboardInterrupt(), 130, "interrupted\n"),
         (click.Abort(), 130, "interrupted\n"),
-        (KeyError("x"), 70, "csctl has a bug: KeyError: 'x'; please report it with the output of CSCTL_TRACEBACK=1\n"),
+        (KeyError("x"), 70, "csctl has a bug: KeyError: 'x'; please report it with the output of csctl --verbose\n"),
     ],
 )
 def test_every_end_has_its_code_and_its_words(

@@ -58,6 +58,8 @@ def missing(stack: Stack) -> Iterator[Fault]:
     for chart in stack.charts:
         if chart.missing and _lacking(chart):
             way_out = f"run helm dependency build {chart.directory}, or lint with --dependencies leave"
+            if chart.unreachable:
+                way_out = "check the network and the address; lint with --dependencies leave to leave the chart out"
             yield Fault(chart.chart_file, _line(chart), chart.missing, way_out)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.authoring.findings import Fault, Rule, Severity
 from clusterstacks.authoring.lines import line_of_text
+from clusterstacks.authoring.missing import missing_values
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.helmhooks import HOOK_ANNOTATION, HookUse
 from clusterstacks.domain.semver import Constraint, SemVer
@@ -22,6 +23,25 @@ _TRY = "correct it, or give objects that have what it reads: csctl template --sa
 # In Helm's words. The parser of values.yaml may count to the line behind the last one.
 _VALUES = re.compile(r"cannot load values\.yaml: .*?line (\d+)")
 _PLACE = re.compile(r"([^\s()\"]+/(?:templates|crds)/[^\s()\":]+):(\d+)")
+_RENDERED_LINE = re.compile(r"\(rendered\), line (?P<line>\d+): ")
+_NIL_POINTER = re.compile(
+    r"executing \"[^\"]*\" at <(?P<path>[^<>\s]+)>: nil pointer evaluating interface \{\}\.(?P<field>\w+)"
+)
+_ADVICE = (
+    ("not defined", "correct the name of the function, which neither Go templates nor Helm have"),
+    ("no template", "correct the name, or add a file with {{ define }} of this name"),
+    ("cannot load values.yaml", "correct values.yaml"),
+    ("cannot load Chart.yaml", "correct Chart.yaml"),
+    ("unexpected", "correct the syntax between {{ and }}, or add the {{ end }} that is missing"),
+    ("unclosed action", "close the action with }}"),
+    ("has no ", "add the field to the object, or drop the object"),
+)
+"""What to do about what Helm says, by what that contains; the first one counts."""
+
+_CONTROL = re.compile(
+    rb"^[ \t]*\{\{-?[ \t]*(?:/\*.*\*/|(?:if|else|end|range|with|define|block|\$\w+ :?=)\b[^{}]*)[ \t]*-?\}\}[ \t]*$"
+)
+"""A line of a template that renders to no line where it trims the space around."""
 _RENDERED_PLACE = re.compile(r"([^\s()\"]+/(?:templates|crds)/[^\s()\":,]+)")
 
 
@@ -30,8 +50,39 @@ def charts(stack: Stack) -> Iterator[Fault]:
     for chart in stack.charts:
         if chart.failure:
             path, line = _place(stack, chart)
-            problem = f"{chart.title} does not render: {chart.cause(chart.failure)}"
-            yield Fault(path, line, problem, "correct the chart")
+            cause, way_out = _explained(chart.cause(chart.failure))
+            yield Fault(path, line, f"{chart.title} does not render: {cause}", way_out)
+
+
+def unset_values(stack: Stack) -> Iterator[Fault]:
+    """Every value that a template prints is set, or has a default."""
+    for chart in stack.charts:
+        if chart.failure:
+            continue
+        for one in missing_values(chart):
+            problem = f"{{{{ {one.value} }}}} prints nothing: values.yaml does not set it"
+            name = one.value.rpartition(".")[2]
+            way_out = (
+                f"set {name} in values.yaml, put this behind {{{{ if }}}}, or write {{{{ {one.value} | default ... }}}}"
+            )
+            yield Fault(f"{chart.directory}/{one.path}", one.line, problem, way_out)
+
+
+def _explained(cause: str) -> tuple[str, str]:
+    """Split what Helm says into the cause, in plain words where there are some, and what to do."""
+    if nothing := _NIL_POINTER.search(cause):
+        parent = nothing["path"].removesuffix(f".{nothing['field']}")
+        plain = f"{cause[: nothing.start()]}{{{{ {nothing['path']} }}}}: {parent} has no value"
+        return plain, f"set it in values.yaml, or put this behind {{{{ if {parent} }}}}"
+    if rendered := _RENDERED_LINE.search(cause):
+        head, problem = cause[: rendered.end()], cause[rendered.end() :]
+        what, _, advice = problem.partition(": ")
+        way_out = advice or "correct the template"
+        return f"{head}{what}", f"{way_out}; line {rendered['line']} counts the text that the template renders"
+    for pattern, way_out in _ADVICE:
+        if pattern in cause:
+            return cause, way_out
+    return cause, "correct the template at this place"
 
 
 def values(stack: Stack) -> Iterator[Fault]:
@@ -123,13 +174,27 @@ def _place(stack: Stack, chart: Chart) -> tuple[str, int]:
     if found := _PLACE.search(chart.failure):
         path = chart.place(found[1])
         return path, int(found[2]) if path != chart.chart_file else 1
-    # A line of the output is none of the template.
     found = _RENDERED_PLACE.search(chart.failure)
-    return chart.place(found[1]) if found else chart.chart_file, 1
+    if found is None:
+        return chart.chart_file, 1
+    path = chart.place(found[1])
+    rendered = _RENDERED_LINE.search(chart.failure)
+    return path, _source_line(stack.content(path), int(rendered["line"])) if rendered else 1
+
+
+def _source_line(content: bytes, rendered: int) -> int:
+    """Guess the line of a template that renders to a line: exact where nothing before it is repeated or left out."""
+    for number, line in enumerate(content.split(b"\n"), 1):
+        trims_before, trims_behind = b"{{-" in line and number > 1, b"-}}" in line
+        rendered -= not (_CONTROL.match(line) and (trims_before or trims_behind))
+        if rendered == 0:
+            return number
+    return 1
 
 
 RULES = (
     Rule("chart-renders", Severity.ERROR, "Every chart renders, for the stack's Kubernetes version.", charts),
+    Rule("value-unset", Severity.WARNING, "Every value that a template prints is set or has a default.", unset_values),
     Rule(
         "chart-kubernetes",
         Severity.WARNING,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
@@ -16,10 +17,12 @@ from clusterstacks.releases.charts import CHART_FILE
 from clusterstacks.releases.release import ADDON_CONFIG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from clusterstacks.authoring.stack import Stack
 
+_UNDECLARED = re.compile(r"undeclared reference to '(\w+)")
+_ASSIGNMENT = re.compile(r"token recognition error at: '= ?'")
 _FIRST = re.compile(r"\[0\]")
 
 
@@ -49,8 +52,10 @@ def hooks(stack: Stack) -> Iterator[Fault]:
     for key in _mapping(at(stack.document(ADDON_CONFIG), "addonStages")):
         if key not in known:
             line = line_of_field(stack.content(ADDON_CONFIG), ("addonStages", key))
-            way_out = f"write one of {', '.join(known)}"
-            yield Fault(ADDON_CONFIG, line, f"{key} is no hook, so its stages never run", way_out)
+            close = get_close_matches(str(key), known, n=1)
+            meant = f"did you mean {close[0]}? " if close else ""
+            problem = f"{key} is not a hook, so its stages never run"
+            yield Fault(ADDON_CONFIG, line, problem, f"{meant}known are {', '.join(known)}")
 
 
 def charts_of_stages(stack: Stack) -> Iterator[Fault]:
@@ -67,13 +72,15 @@ def charts_of_stages(stack: Stack) -> Iterator[Fault]:
 
 def stages_of_charts(stack: Stack) -> Iterator[Fault]:
     """Every chart is applied to new clusters by some stage."""
-    if not stack.staged:
-        return
+    if not stack.staged or not isinstance(stack.document(ADDON_CONFIG), dict):
+        return  # what cannot be read names no stage
     stages = list(_stages(stack.document(ADDON_CONFIG)))
     named = {text(stage, "name") for _, _, stage in stages}
     first = {text(stage, "name") for hook, _, stage in stages if hook == Hook.AFTER_CONTROL_PLANE_INITIALIZED}
+    known = [hook.value for hook in Hook]
+    lost = {text(stage, "name") for hook, _, stage in stages if hook not in known}  # unknown-hook reports these
     for chart in stack.addons:
-        if chart.addon not in first:
+        if chart.addon not in first | lost:
             which = "no new cluster gets it" if chart.addon in named else "it is never delivered"
             way_out = (
                 f"add a stage with name: {chart.addon} to {Hook.AFTER_CONTROL_PLANE_INITIALIZED} of {ADDON_CONFIG}"
@@ -86,7 +93,19 @@ def conditions(stack: Stack) -> Iterator[Fault]:
     for broken in stack.conditions:
         line = line_of_field(stack.content(ADDON_CONFIG), broken.path)
         problem = broken.problem.removeprefix(f"{ADDON_CONFIG}, ")
-        yield Fault(ADDON_CONFIG, line, problem, "correct the expression; its variables are the keys of its objects")
+        yield Fault(ADDON_CONFIG, line, problem, _cel_advice(problem, broken.variables))
+
+
+def _cel_advice(problem: str, variables: Sequence[str]) -> str:
+    """Say what to do about the words of CEL's compiler."""
+    if undeclared := _UNDECLARED.search(problem):
+        close = get_close_matches(undeclared[1], variables, n=1)
+        meant = f"did you mean {close[0]}? " if close else ""
+        there = ", ".join(variables) or "none, as objects is empty"
+        return f"{meant}the variables are the keys of its objects: {there}"
+    if _ASSIGNMENT.search(problem):
+        return "write == to compare"
+    return "correct the expression, which is one of CEL (https://cel.dev)"
 
 
 def _stages(document: object) -> Iterator[tuple[str, int, dict[str, object]]]:
@@ -114,7 +133,7 @@ RULES = (
         "Every stage of clusteraddon.yaml has a name, an action and usable conditions.",
         readable,
     ),
-    Rule("unknown-hook", Severity.WARNING, "Every key of addonStages is a hook that runs.", hooks),
+    Rule("unknown-hook", Severity.ERROR, "Every key of addonStages is a hook that runs.", hooks),
     Rule("stage-chart", Severity.ERROR, "Every addon that a stage applies has a chart.", charts_of_stages),
     Rule("chart-stage", Severity.WARNING, "Every chart is applied to new clusters by a stage.", stages_of_charts),
     Rule("condition", Severity.ERROR, "Every condition of a stage is CEL that compiles.", conditions),

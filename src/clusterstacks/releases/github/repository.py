@@ -61,6 +61,10 @@ class GitHubRepository:
         """What messages call it."""
 
     @property
+    def _who(self) -> str:
+        return "a token was sent" if self._token else "no token was sent"
+
+    @property
     def may_write(self) -> bool:
         """Whether there is a token at all."""
         return bool(self._token)
@@ -102,7 +106,7 @@ class GitHubRepository:
             if answer.status >= _FAILING:
                 raise ServerUnavailable(answer.place, f"it answers with status {answer.status}")
             if answer.status == _HIDDEN and _HIDDEN not in expect:  # what GitHub says to a token that may not write
-                raise CredentialsRefused(answer.place, answer.status)
+                raise CredentialsRefused(self.place, answer.status, self._who)
             if answer.status not in expect:
                 raise refusal(answer)
             return Document(answer.status, answer.headers, await answer.read(MAX_DOCUMENT_BYTES))
@@ -132,6 +136,8 @@ class GitHubRepository:
                 yield answer
         except RateLimited as error:
             raise RateLimited(self.place, self._rest.begin(error.wait)) from None
+        except CredentialsRefused as error:
+            raise CredentialsRefused(self.place, error.status, self._who) from None
         self._rest.end()
 
     async def _check_limit(self, answer: Answer) -> None:

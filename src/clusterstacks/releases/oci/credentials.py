@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clusterstacks.domain.documents import shown
 from clusterstacks.releases.oci import helpers
 from clusterstacks.releases.oci.dockerconfig import (
     ANONYMOUS,
@@ -37,11 +39,15 @@ async def find(reference: Reference, environ: Mapping[str, str]) -> Credentials:
     found = _from_variables(reference, environ)
     if found is not None:
         return found
+    reasons = [*_unused_variables(reference, environ)]
     for path in _files(environ):
         config = await asyncio.to_thread(_read, path)
-        if config is not None and (found := await _from_config(config, reference, environ)) is not None:
+        if config is None:
+            continue
+        if (found := await _from_config(config, reference, environ)) is not None:
             return found
-    return ANONYMOUS
+        reasons.append(f"{path} has none for {reference.registry}")
+    return replace(ANONYMOUS, origin="; ".join(reasons) or "no variable and no configuration file has any")
 
 
 def from_docker_config(text: str | bytes, reference: Reference, *, file: str = ".dockerconfigjson") -> Credentials:
@@ -55,18 +61,40 @@ def from_docker_config(text: str | bytes, reference: Reference, *, file: str = "
     Raises:
         DockerConfigInvalid: It is no such text.
     """
-    return DockerConfig.parse(text, file).stored(reference) or ANONYMOUS
+    nothing = replace(ANONYMOUS, origin=f"{file} has none for {reference.registry}")
+    return DockerConfig.parse(text, file).stored(reference) or nothing
 
 
 def _from_variables(reference: Reference, environ: Mapping[str, str]) -> Credentials | None:
     # Without OCI_REGISTRY they could go to whatever host a reference names.
-    if environ.get("OCI_REGISTRY", "").strip().removeprefix("oci://").rstrip("/") != reference.registry:
+    if _registry_of(environ) != reference.registry:
         return None
     if token := environ.get("OCI_ACCESS_TOKEN"):
-        return Credentials(token=base64.b64encode(token.encode()).decode())
+        return Credentials(token=base64.b64encode(token.encode()).decode(), origin="OCI_ACCESS_TOKEN")
     if username := environ.get("OCI_USERNAME"):
-        return Credentials(username, environ.get("OCI_PASSWORD", ""))
+        password = environ.get("OCI_PASSWORD", "")
+        origin = "OCI_USERNAME and OCI_PASSWORD" if password else "OCI_USERNAME, but OCI_PASSWORD is not set"
+        return Credentials(username, password, origin=origin)
     return None
+
+
+def _registry_of(environ: Mapping[str, str]) -> str:
+    return environ.get("OCI_REGISTRY", "").strip().removeprefix("oci://").rstrip("/")
+
+
+def _unused_variables(reference: Reference, environ: Mapping[str, str]) -> Iterator[str]:
+    """Say why variables with credentials were not used."""
+    given = [name for name in ("OCI_ACCESS_TOKEN", "OCI_USERNAME", "OCI_PASSWORD") if environ.get(name)]
+    if not given:
+        return
+    which = f"{' and '.join(given)} {'are' if len(given) > 1 else 'is'} set"
+    named = _registry_of(environ)
+    if not named:
+        yield f"{which}, but OCI_REGISTRY is not"
+    elif named != reference.registry:
+        yield f"{which}, but OCI_REGISTRY names {shown(named)} and not {reference.registry}"
+    else:
+        yield f"{which}, but OCI_USERNAME is not"
 
 
 def _files(environ: Mapping[str, str]) -> Iterator[Path]:
@@ -99,4 +127,6 @@ async def _from_config(config: DockerConfig, reference: Reference, environ: Mapp
         return found
     named = named or config.general_helper(reference)
     answer = await helpers.ask(*named, environ) if named is not None else None
-    return from_helper(*answer) if answer is not None else None
+    if named is None or answer is None:
+        return None
+    return from_helper(*answer, f"the helper docker-credential-{named[0]}, which {config.file} names")

@@ -30,17 +30,26 @@ class Credentials:
         password: Likewise.
         token: A bearer token for the registry itself, used as it is.
         identity: A refresh token, to get tokens with instead of user name and password.
+        origin: Where they are from, for messages: a variable, a file, a helper; of nobody's, why there are none.
     """
 
     username: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
     identity: str = field(default="", repr=False)
+    origin: str = field(default="", compare=False)
 
     @property
     def basic(self) -> str:
         """What stands behind ``Basic`` in an Authorization header."""
         return base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
+
+    @property
+    def described(self) -> str:
+        """Whether there are any, and where they are from; nothing of what is secret."""
+        if self == ANONYMOUS:
+            return f"no credentials were sent: {self.origin}" if self.origin else "no credentials were sent"
+        return f"sent were the credentials of {self.origin}" if self.origin else "credentials were sent"
 
 
 ANONYMOUS = Credentials()
@@ -120,13 +129,15 @@ class DockerConfig:
             except ValueError:
                 raise DockerConfigInvalid(self.file, f"holds an 'auth' for {key} that is no base64 text") from None
             password = password.rstrip("\0")
-        found = Credentials(username, password, token, identity)
+        found = Credentials(username, password, token, identity, f"{self.file} (entry {key})")
         return None if found == ANONYMOUS else found
 
 
-def from_helper(username: str, secret: str) -> Credentials:
+def from_helper(username: str, secret: str, origin: str = "") -> Credentials:
     """Return the credentials a helper's answer means."""
-    return Credentials(identity=secret) if username == _TOKEN_USER else Credentials(username, secret)
+    if username == _TOKEN_USER:
+        return Credentials(identity=secret, origin=origin)
+    return Credentials(username, secret, origin=origin)
 
 
 def _mapping(document: Mapping[str, Any], key: str, file: str) -> Mapping[str, Any]:

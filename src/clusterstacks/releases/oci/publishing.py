@@ -35,11 +35,13 @@ class Publication:
     Args:
         release: Its name.
         reference: Where it is, with tag and the manifest's digest.
+        content: Digest of its files.
         new: Whether it was not there before.
     """
 
     release: ReleaseName
     reference: Reference
+    content: str
     new: bool
 
 
@@ -64,7 +66,9 @@ async def publish(directory: Path, registry: Registry, created: datetime) -> Pub
     if await registry.head(tag) is not None:
         there = await registry.manifest(tag)
         _compare(there, files, registry.reference.at(tag))
-        return Publication(release.name, replace(registry.reference, tag=tag, digest=there.digest), new=False)
+        return Publication(
+            release.name, replace(registry.reference, tag=tag, digest=there.digest), release.digest, new=False
+        )
     await registry.push_blob(EMPTY)  # alone: the others find a token ready
 
     async def push_file(layer: Descriptor) -> None:
@@ -73,7 +77,7 @@ async def publish(directory: Path, registry: Registry, created: datetime) -> Pub
 
     await side_by_side(push_file, {layer.digest: layer for layer in files.values()}.values())
     digest = await registry.push_manifest(artifact.raw, OCI_MANIFEST, tag)
-    return Publication(release.name, replace(registry.reference, tag=tag, digest=digest), new=True)
+    return Publication(release.name, replace(registry.reference, tag=tag, digest=digest), release.digest, new=True)
 
 
 def check_tag(reference: Reference, release: ReleaseName) -> None:

@@ -14,7 +14,7 @@ from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError
 from clusterstacks.releases.answers import Document, place, refusal
 from clusterstacks.releases.destinations import follow
-from clusterstacks.releases.errors import AnswerRefused
+from clusterstacks.releases.errors import AnswerRefused, CredentialsRefused
 from clusterstacks.releases.oci.authorization import Authorization
 from clusterstacks.releases.proxies import is_loopback
 
@@ -91,6 +91,22 @@ class Session:
             ServerUnavailable: It cannot be reached.
             AnswerRefused: It asks for what cannot be given.
         """
+        try:
+            async with self._sent(method, target, access, headers, body, length) as answer:
+                yield answer
+        except CredentialsRefused as error:
+            raise CredentialsRefused(self.reference.place, error.status, self._credentials.described) from None
+
+    @asynccontextmanager
+    async def _sent(
+        self,
+        method: str,
+        target: str | URL,
+        access: Access,
+        headers: Mapping[str, str] | None,
+        body: Body | None,
+        length: int | None,
+    ) -> AsyncIterator[Answer]:
         root, authorization = await self._resolve()
         url = target if isinstance(target, URL) else self._below(root, target)
         own = _origin(url) == _origin(root)

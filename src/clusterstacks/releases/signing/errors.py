@@ -28,7 +28,7 @@ class SignatureRequired(SpecError):
         super().__init__(
             "SignatureRequired",
             f"release {release} is not signed by a trusted key ({_listed(problems)}): "
-            "sign it with 'csctl sign' and a trusted key, or trust the key of whoever signed it",
+            "ask its publisher to sign it with a trusted key ('csctl sign'), and do not use it until then",
         )
 
 

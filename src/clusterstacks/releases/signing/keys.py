@@ -40,6 +40,8 @@ _WAYS_OUT = {
     "EC PARAMETERS": "convert it with 'openssl pkcs8 -topk8'",
     "ENCRYPTED SIGSTORE PRIVATE KEY": "sign with cosign itself, or make a key with 'csctl sign --new-key'; "
     "'cosign import-key-pair' takes such a key",
+    "OPENSSH PRIVATE KEY": "keys in the format of OpenSSH are not read; make one with 'csctl sign --new-key PATH', or "
+    "give a key in PKCS#8 ('openssl genpkey -algorithm ed25519')",
     "CERTIFICATE": "take the key out of it with 'openssl x509 -pubkey -noout'",
 }
 _WAYS_OUT["ENCRYPTED COSIGN PRIVATE KEY"] = _WAYS_OUT["ENCRYPTED SIGSTORE PRIVATE KEY"]

@@ -151,7 +151,10 @@ def test_a_password_does_no_harm_to_a_plain_key() -> None:
         (block("EC PARAMETERS") + block("EC PRIVATE KEY"), "openssl pkcs8 -topk8"),
         (block("ENCRYPTED SIGSTORE PRIVATE KEY"), "cosign import-key-pair"),
         (block("ENCRYPTED COSIGN PRIVATE KEY"), "cosign import-key-pair"),
-        (block("OPENSSH PRIVATE KEY"), "is a PEM block OPENSSH PRIVATE KEY: give"),
+        (
+            block("OPENSSH PRIVATE KEY"),
+            "is a PEM block OPENSSH PRIVATE KEY: keys in the format of OpenSSH are not read",
+        ),
     ],
 )
 def test_a_text_that_is_no_private_key_is_refused(text: bytes, complaint: str) -> None:

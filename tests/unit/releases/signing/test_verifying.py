@@ -343,8 +343,8 @@ def test_the_policy_decides_between_refusal_and_warning() -> None:
     assert refused.value.code == "SignatureRequired"
     assert str(refused.value) == require(NAME, unsigned, Policy.WARN)
     assert str(refused.value) == (
-        "release local-tiny-1-35-v2 is not signed by a trusted key (envelope 1: it is odd): sign it with "
-        "'csctl sign' and a trusted key, or trust the key of whoever signed it"
+        "release local-tiny-1-35-v2 is not signed by a trusted key (envelope 1: it is odd): ask its publisher "
+        "to sign it with a trusted key ('csctl sign'), and do not use it until then"
     )
     assert require(NAME, Verification(("ours",), ("further",)), Policy.REQUIRE) == ""
 

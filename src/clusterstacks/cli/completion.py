@@ -1,0 +1,31 @@
+"""``csctl completion``: the script that completes csctl's command line in a shell."""
+
+from __future__ import annotations
+
+import click
+
+from clusterstacks.cli import output
+
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_CSCTL_COMPLETE"
+"""The variable through which the script asks csctl, as click names it."""
+
+
+@click.command(short_help="Print a script that completes csctl in a shell.")
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script that completes verbs, options and files.
+
+    bash: add  eval "$(csctl completion bash)"  to ~/.bashrc
+
+    zsh: add  eval "$(csctl completion zsh)"  to ~/.zshrc, after compinit
+
+    fish: csctl completion fish > ~/.config/fish/completions/csctl.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    if found is not None:
+        script = found(context.find_root().command, {}, output.PROGRAM, VARIABLE)
+        output.print_text(script.source_template % script.source_vars())

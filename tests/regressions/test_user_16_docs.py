@@ -1,0 +1,49 @@
+"""USER-16 and USER-17: the tutorial appends no line twice, and the reference prints defaults as the API has them."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from clusterstacks.api.crds import all_crds
+from clusterstacks.cli.output import EXIT_CODES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "tutorial").glob("*.md")), ids=lambda page: page.name)
+def test_user_16_no_tutorial_appends_a_line_twice(page: Path) -> None:
+    appended = re.findall(r"<<'END'\n(.*?)\nEND\n", page.read_text(), re.DOTALL)
+
+    for text in appended:
+        lines = text.splitlines()
+        assert [one for one, two in pairwise(lines) if one == two] == []
+
+
+def enums(schema: dict[str, Any]) -> Iterator[str]:
+    if schema.get("default") and "enum" in schema:
+        yield schema["default"]
+    for below in (*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])):
+        yield from enums(below)
+
+
+def test_user_17_defaults_are_printed_in_the_case_that_the_api_takes() -> None:
+    page = (DOCS / "reference" / "resources.md").read_text()
+    defaults = [one for crd in all_crds() for one in enums(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])]
+
+    assert {"Require", "All", "Range"} <= {*defaults}
+    assert [one for one in defaults if f"Default `{one}`" not in page] == []
+
+
+def test_user_16_every_exit_code_is_in_the_reference() -> None:
+    page = (DOCS / "reference" / "csctl.md").read_text()
+
+    assert [code for code, meaning in EXIT_CODES.items() if f"| {code} | {meaning} |" not in page] == []
+    assert {3, 4} <= {*EXIT_CODES}

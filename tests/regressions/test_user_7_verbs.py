@@ -1,0 +1,202 @@
+"""DROP-M3, USER-7 and USER-15: version, help, completion, verbs that others have, and how csctl prints."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.cli import output
+from clusterstacks.cli.examples import EXAMPLES
+from clusterstacks.cli.main import VERBS, csctl
+from clusterstacks.cli.suggestions import MEANT
+from clusterstacks.cli.version import commit_of
+from clusterstacks.releases.web import Web
+from tests.support.static_server import StaticServer
+from tests.support.tiny_stack import STAGES, tiny, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., tuple[int, str, str]]
+
+RED = "\x1b[31m"
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    for variable in ("NO_COLOR", "TERM", "CSCTL_TRACEBACK"):
+        monkeypatch.delenv(variable, raising=False)
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = output.run(lambda: csctl.main([*map(str, arguments)], prog_name="csctl", standalone_mode=False))
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_drop_m3_version_prints_the_two_lines_of_go_csctl(run: Run) -> None:
+    installed = version("cluster-stacks")
+
+    assert run("version") == (0, f"csctl version: {installed}\ncommit: unknown\n", "")
+    assert json.loads(run("version", "-o", "json")[1]) == {"version": installed, "commit": "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("noted", "commit"),
+    [
+        (None, "unknown"),
+        ('{"url": "file:///x", "dir_info": {"editable": true}}', "unknown"),
+        ('{"url": "https://x", "vcs_info": {"vcs": "git", "commit_id": "66dc97a"}}', "66dc97a"),
+    ],
+)
+def test_drop_m3_the_commit_is_what_the_installer_noted(noted: str | None, commit: str) -> None:
+    assert commit_of(noted) == commit
+
+
+@pytest.mark.parametrize("verb", [(), ("lint",), ("dev", "up"), ("compat", "check")])
+def test_user_7_help_prints_what_the_option_prints(verb: tuple[str, ...], run: Run) -> None:
+    assert run("help", *verb) == run(*verb, "--help")
+
+
+@pytest.mark.parametrize("arguments", [(), ("dev",), ("compat",)])
+def test_user_7_without_a_verb_the_help_goes_to_standard_output(arguments: tuple[str, ...], run: Run) -> None:
+    code, out, err = run(*arguments)
+
+    assert (code, err) == (0, "")
+    assert out.startswith(" ".join(("Usage: csctl", *arguments)))
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_user_7_completion_prints_a_script(shell: str, run: Run) -> None:
+    code, out, _ = run("completion", shell)
+
+    assert code == 0
+    assert f"_CSCTL_COMPLETE={shell}_complete" in out
+
+
+def test_user_7_the_script_is_one_that_bash_reads_and_completes_with(run: Run) -> None:
+    script = run("completion", "bash")[1]
+
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True, timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("login", "docker login"),
+        ("login", "OCI_USERNAME"),
+        ("get", "kubectl get clusterstacks"),
+        ("status", "csctl dev status"),
+        ("tree", "kubectl get"),
+        ("events", "kubectl events"),
+        ("logs", "csctl dev logs"),
+        ("validate", "csctl lint"),
+        ("build", "csctl create"),
+        ("export", "csctl pull"),
+        ("Install", "csctl crds"),
+        ("creat", "did you mean create?"),
+        ("xyzzy", "'csctl help' lists the verbs"),
+    ],
+)
+def test_user_7_a_verb_of_another_tool_is_answered_by_its_meaning(typed: str, meant: str, run: Run) -> None:
+    code, _, err = run(typed)
+
+    assert code == output.MUST_CHANGE
+    assert err.startswith(f"Error: there is no verb '{typed}': ")
+    assert meant in err
+
+
+def test_user_7_no_suggestion_hides_a_verb() -> None:
+    assert not {*MEANT} & {*VERBS}
+
+
+@pytest.mark.parametrize(
+    ("colour", "environ", "coloured"),
+    [
+        ("auto", {}, None),
+        ("auto", {"NO_COLOR": "1"}, False),
+        ("auto", {"NO_COLOR": ""}, None),
+        ("auto", {"TERM": "dumb"}, False),
+        ("auto", {"TERM": "xterm"}, None),
+        ("always", {"NO_COLOR": "1", "TERM": "dumb"}, True),
+        ("never", {}, False),
+    ],
+)
+def test_user_15_colours_follow_option_and_environment(
+    colour: str, environ: dict[str, str], *, coloured: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(variable, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+
+    assert output.Manner(colour=colour).colours is coloured
+
+
+@pytest.mark.parametrize("arguments", [("--color", "always", "lint"), ("lint", "--color=always")])
+def test_user_15_lint_and_errors_are_coloured_on_request_anywhere_on_the_line(
+    arguments: tuple[str, ...], run: Run, tmp_path: Path
+) -> None:
+    stack = write(tmp_path / "stack", tiny({"clusteraddon.yaml": STAGES.replace("apply", "aply")}))
+
+    assert RED in run(*arguments, stack)[1]
+    assert RED in run(*arguments, stack, "--kubernetes", "1-20")[2]
+    assert RED not in run("lint", stack)[1]
+
+
+def test_user_15_a_quiet_run_prints_results_and_warnings_only(run: Run, tmp_path: Path) -> None:
+    stack = write(tmp_path / "stack", {**tiny(), "a~": b""})
+    arguments = ("create", stack, "--remote", "none", "-d", tmp_path / "out")
+
+    loud, quiet = run(*arguments), run("-q", *arguments)
+
+    assert "first release" in loud[2]
+    assert quiet[:2] == loud[:2]
+    assert quiet[2].splitlines() == [line for line in loud[2].splitlines() if line.startswith("Warning: ")]
+    assert len(quiet[2].splitlines()) == 1
+    assert run("lint", "-q")[2].startswith("Usage: ")
+
+
+@pytest.mark.parametrize("arguments", [("-v", "template"), ("template", "--verbose")])
+def test_user_15_a_verbose_run_prints_the_traceback_of_an_error(
+    arguments: tuple[str, ...], run: Run, tmp_path: Path
+) -> None:
+    write(tmp_path, {"csctl.yaml": b"config: {}\n"})
+
+    code, _, err = run(*arguments, tmp_path)
+
+    assert code == output.MUST_CHANGE
+    assert "Traceback" in err
+    assert "\nError: " in err
+    assert "Traceback" not in run("template", tmp_path)[2]
+
+
+async def test_user_15_a_verbose_run_prints_requests_without_what_is_secret_in_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "MANNER", output.Manner(verbose=True))
+    (tmp_path / "file").write_text("content")
+    async with StaticServer.started(tmp_path) as server, Web(trace=output.trace) as web:
+        await web.read(f"{server.url}/file?token=secret", limit=10, headers={"Authorization": "Basic secret"})
+
+    assert capsys.readouterr().err == f"GET {server.url}/file: 200\n"
+
+
+@pytest.mark.parametrize("verb", sorted(EXAMPLES))
+def test_user_10_the_help_of_a_verb_ends_with_examples_that_it_accepts(verb: str, run: Run) -> None:
+    """Mistake 36: none of the verbs had an example."""
+    command = csctl.get_command(csctl.make_context("csctl", ["version"]), verb)
+    assert command is not None
+    known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+
+    code, out, _ = run(verb, "--help")
+
+    assert code == 0
+    for example in EXAMPLES[verb]:
+        assert f"  csctl {verb} {example}".rstrip() in out
+        assert {word for word in example.split() if word.startswith("-")} <= known
