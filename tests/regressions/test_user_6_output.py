@@ -72,7 +72,7 @@ def test_user_6_what_is_ambiguous_is_refused(wanted: str, given: Path | None, me
 def test_user_6_create_builds_where_go_csctl_would(option: str, run: Run, tmp_path: Path) -> None:
     write(tmp_path / "stack", tiny())
 
-    assert run("create", "stack", "--remote", "none", option, "built")[:2] == (0, f"{tmp_path}/built/{MADE}\n")
+    assert run("create", "stack", "--remote", "none", option, "built")[:2] == (0, f"Created built/{MADE}\n")
 
 
 def test_user_6_create_prints_json_and_progress_beside_it(run: Run, tmp_path: Path) -> None:

@@ -96,25 +96,28 @@ class Plugin:
             await self._run(source, release, _working_directory(root, scratch))
 
     async def _run(self, source: Path, release: Path, working: Path) -> None:
+        start = asyncio.create_subprocess_exec(
+            self.program,
+            _VERB,
+            source,
+            release,
+            self.registry,
+            cwd=working,
+            stdin=subprocess.DEVNULL,
+            stdout=_STANDARD_ERROR,
+            process_group=0,
+        )
+        # A start that is cancelled would end the program alone, and not what it has started.
+        starting = asyncio.ensure_future(start)
         try:
-            process = await asyncio.create_subprocess_exec(
-                self.program,
-                _VERB,
-                source,
-                release,
-                self.registry,
-                cwd=working,
-                stdin=subprocess.DEVNULL,
-                stdout=_STANDARD_ERROR,
-                process_group=0,
-            )
-        except OSError as error:
-            raise PluginFailed(self.program, f"cannot be started ({error.strerror})") from None
-        try:
+            process = await asyncio.shield(starting)
             status = await process.wait()
         except asyncio.CancelledError:
-            await _end(process)
+            with contextlib.suppress(OSError):
+                await _end(await starting)
             raise
+        except OSError as error:
+            raise PluginFailed(self.program, f"cannot be started ({error.strerror})") from None
         if status:
             raise PluginFailed(
                 self.program, f"ended with {f'signal {-status}' if status < 0 else f'exit code {status}'}"
