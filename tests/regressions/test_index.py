@@ -35,10 +35,10 @@ FINDINGS = [
     *(f"live_h{number}" for number in range(1, 6)),
     *(f"live_m{number}" for number in range(1, 9)),
     *(f"live_l{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 10)),
-    *(f"user_{number}" for number in (3, 4, 8, 9, 10, 11, 13, 19)),
-    *(f"drop_h{number}" for number in (2, 3, 4, 5)),
-    *(f"drop_m{number}" for number in (4, 5)),
-    *(f"drop_l{number}" for number in (7, 8)),
+    *(f"user_{number}" for number in (*range(3, 18), 19, 20)),
+    *(f"drop_h{number}" for number in range(1, 6)),
+    *(f"drop_m{number}" for number in range(1, 7)),
+    *(f"drop_l{number}" for number in (1, 2, 3, 4, 6, 7, 8, 9)),
 ]
 """Findings of the reviews of version 0.1.0: security, live faults, side by side with the Go tools, users."""
 
