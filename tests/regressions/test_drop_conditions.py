@@ -73,3 +73,12 @@ async def test_drop_m5_a_cluster_that_does_not_answer_is_waited_for(
 
         words = ["the control plane of Cluster", f"Secret {world.namespace}/one-kubeconfig does not exist yet"]
         await world.says(Kind.CLUSTER_ADDON, addon_name("one"), "ClusterReady", words=words)
+
+
+async def test_drop_l5_a_stack_that_asks_for_no_release_says_so_although_there_are_some(world: World) -> None:
+    world.publish(world.stack.release("v1"), world.stack.files("v1", {}))
+    async with world.operator():
+        stack = await world.create(world.stack.manifest(world.namespace, autoSubscribe=False))
+
+        words = ["spec.versions is empty and spec.autoSubscribe is false: name a version, or set autoSubscribe"]
+        await world.says(Kind.CLUSTER_STACK, stack["metadata"]["name"], "ClusterStackReleaseAvailable", words=words)
