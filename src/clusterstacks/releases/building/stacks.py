@@ -66,7 +66,7 @@ def read_stack(root: Path, output: Path) -> dict[str, bytes]:
         raise SpecError(
             "OutputInSource",
             f"{output} lies in the stack directory {root} and would be part of the source: "
-            "choose a directory outside with -o, or call csctl from the root of the repository",
+            "choose a directory outside with -d, or call csctl from the root of the repository",
         )
     return read_tree(root)
 

@@ -71,7 +71,7 @@ def test_two_directories_for_the_same_releases_are_refused(tmp_path: Path) -> No
 
 
 def test_releases_are_not_built_into_their_own_source(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"lies in the stack directory .* choose a directory outside with -o"):
+    with pytest.raises(SpecError, match=r"lies in the stack directory .* choose a directory outside with -d"):
         read_stack(tmp_path, tmp_path / ".release")
 
 
