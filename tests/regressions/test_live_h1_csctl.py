@@ -128,7 +128,7 @@ async def test_live_h1_what_a_cluster_works_with_follows_from_the_status_of_rele
 
     assert (now, notices) == (0, "")
     assert told.startswith(f"Cluster {key} of class {first.class_name} with Kubernetes {OLD}: ok\n")
-    assert later == 2
+    assert later == 3
     assert "incompatible  cilium 1.17.2 works with Kubernetes >=1.30 <1.36 [addon cilium]" in refused
     assert (moved, "incompatible" in compatible) == (0, False)
     assert "cilium 1.18.0 works with Kubernetes >=1.33 <1.38 [addon cilium]" in compatible

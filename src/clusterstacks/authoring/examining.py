@@ -125,7 +125,7 @@ async def _conditions(stack: Stack, renderer: Renderer) -> AsyncIterator[BrokenC
         except CelUndecided:
             continue  # it compiles, and asks for what the objects of a cluster have
         except ClusterStacksError as error:
-            yield BrokenCondition((*path, "conditions"), error.message, tuple(variables))
+            yield BrokenCondition((*path, "conditions"), error.message)
 
 
 def _checks(config: object) -> Iterator[tuple[tuple[str | int, ...], Manifest]]:

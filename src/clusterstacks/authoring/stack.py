@@ -29,13 +29,11 @@ class BrokenCondition:
 
     Args:
         path: The way to the expression in the file.
-        problem: The compiler's words.
-        variables: The keys of its objects.
+        problem: The compiler's words, and what to do.
     """
 
     path: tuple[str | int, ...]
     problem: str
-    variables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

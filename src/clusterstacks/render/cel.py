@@ -27,6 +27,7 @@ _WAIT: Final = "wait until the objects change"
 _CORRECT: Final = "correct the condition"
 _PLAIN: Final = {"Applying SELECT to non-message type": "the condition reads a field of a value that has no fields"}
 _KEY_MISSING: Final = re.compile(r'Key not found in map : "(.*)"', re.DOTALL)
+_ASSIGNMENT: Final = re.compile(r"token recognition error at: '= ?'")
 _UNDECLARED: Final = re.compile(r"undeclared reference to '([A-Za-z_]\w*)([\w.]*)'")
 
 # info.data["clusterName"]: a name, and what follows it in the form .name or ["name"]
@@ -61,12 +62,19 @@ def holds(expression: str, variables: dict[str, Any]) -> bool:
 
 
 def _uncompiled(words: str, expression: str, variables: Collection[str]) -> str:
+    """Say what the compiler says, and after the last semicolon what to do."""
+    return f"{words}; {_advice(words, expression, variables)}"
+
+
+def _advice(words: str, expression: str, variables: Collection[str]) -> str:
+    if _ASSIGNMENT.search(words):
+        return "write == to compare"
     undeclared = _UNDECLARED.search(words)
     if undeclared is None or undeclared[1] in variables or f"{undeclared[1]}(" in expression:
-        return f"{words}; {_CORRECT}"
+        return _CORRECT
     near = get_close_matches(undeclared[1], variables, 1)
     known = f"the keys of its objects are {_listed(variables)}" if variables else "it has no objects"
-    return f"{words}, and {known}: {f'write {near[0]}{undeclared[2]}' if near else _CORRECT}"
+    return f"write {near[0]}{undeclared[2]}, as {known}" if near else f"{known}: {_CORRECT}"
 
 
 def _undecided(words: str, expression: str, variables: dict[str, Any]) -> str:

@@ -35,6 +35,9 @@ LASTING_SECONDS: Final = 180.0
 STALE_SECONDS: Final = 300.0
 """When a failed start is old news (arbitrary: what waits for a render retries every two minutes at least)."""
 
+_FATAL: Final = ("fatal error:", "runtime: ", "runtime/cgo: ", "terminate called after throwing")
+"""Beginnings of the last words of the Go and C++ runtimes."""
+_WITHOUT_MEMORY: Final = ("memory", "allocate", "pthread_create failed", "new OS thread", "bad_alloc")
 _STOP_SECONDS: Final = 2.0
 _SHUT_DOWN: Final = "rendering has been shut down"
 _MODULE: Final = "clusterstacks.render.worker"
@@ -172,8 +175,8 @@ class WorkerProcess(asyncio.SubprocessProtocol):
     def _obituary(self, code: int) -> str:
         # Only the runtime's own line is repeated: what libraries log may hold values.
         lines = self._complaints.decode(errors="replace").splitlines()
-        fatal = next((line for line in lines if line.startswith(("fatal error:", "runtime: out of memory"))), "")
-        if code == -signal.SIGABRT and "memory" in fatal:
+        fatal = next((line for line in lines if line.startswith(_FATAL)), "")
+        if code == -signal.SIGABRT and any(word in fatal for word in _WITHOUT_MEMORY):
             return TOO_MUCH_MEMORY
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return f"the render worker {how}{f' ({fatal[:200]})' if fatal else ''}"

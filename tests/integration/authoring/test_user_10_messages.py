@@ -88,7 +88,7 @@ CASES = (
         f"{STAGED}:9",
         "condition",
         "condition 'agnt.status.readyReplicas > 0': 1:12: undeclared reference to 'agnt.status.readyReplicas'",
-        "did you mean agent? the variables are the keys of its objects: agent",
+        "write agent.status.readyReplicas, as the keys of its objects are 'agent'",
         {STAGED: STAGES.replace("conditions: agent.", "conditions: agnt.")},
     ),
     Case(

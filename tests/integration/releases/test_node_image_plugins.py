@@ -45,7 +45,14 @@ class Author:
         command = [*CSCTL, "create", str(self.stack), "--mode", "hash", "-o", str(self.out), *arguments]
         environment = {**os.environ, "PATH": search}
         return subprocess.Popen(
-            command, cwd=self.working, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            command,
+            cwd=self.working,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # Shells have their background jobs ignore it, and a test run may be one.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
 
     def create(self, *arguments: str, path: str = "") -> tuple[int, str, str]:

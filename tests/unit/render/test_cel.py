@@ -36,10 +36,11 @@ DATA = "info.data has no key 'clusterNam', only 'clusterName', 'port': write 'cl
         ("info.status.list[7] == 1", "index=7 size=2: wait"),
         ("info.data.clusterName.foo == 1", "the condition reads a field of a value that has no fields: wait"),
         ("info.status > 1", "No matching overloads found : _>_(map, int64): wait"),
-        ("inof.data.clusterName", "the keys of its objects are 'info', 'other': write info.data.clusterName"),
-        ("gpu.data", "undeclared reference to 'gpu.data', and the keys of its objects are 'info', 'other': correct"),
+        ("inof.data.clusterName", "; write info.data.clusterName, as the keys of its objects are 'info', 'other'"),
+        ("gpu.data", "undeclared reference to 'gpu.data'; the keys of its objects are 'info', 'other': correct"),
         ("info.foo()", "undeclared reference to 'foo'; correct the condition"),
         ("info ==", "Syntax error"),
+        ("info.status.n = 1", "; write == to compare"),
     ],
 )
 def test_user_10_cause_and_what_to_do_are_named(expression: str, said: str) -> None:

@@ -17,12 +17,10 @@ from clusterstacks.releases.charts import CHART_FILE
 from clusterstacks.releases.release import ADDON_CONFIG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from clusterstacks.authoring.stack import Stack
 
-_UNDECLARED = re.compile(r"undeclared reference to '(\w+)")
-_ASSIGNMENT = re.compile(r"token recognition error at: '= ?'")
 _FIRST = re.compile(r"\[0\]")
 
 
@@ -92,20 +90,9 @@ def conditions(stack: Stack) -> Iterator[Fault]:
     """Every condition is CEL that compiles with the keys of its objects."""
     for broken in stack.conditions:
         line = line_of_field(stack.content(ADDON_CONFIG), broken.path)
-        problem = broken.problem.removeprefix(f"{ADDON_CONFIG}, ")
-        yield Fault(ADDON_CONFIG, line, problem, _cel_advice(problem, broken.variables))
-
-
-def _cel_advice(problem: str, variables: Sequence[str]) -> str:
-    """Say what to do about the words of CEL's compiler."""
-    if undeclared := _UNDECLARED.search(problem):
-        close = get_close_matches(undeclared[1], variables, n=1)
-        meant = f"did you mean {close[0]}? " if close else ""
-        there = ", ".join(variables) or "none, as objects is empty"
-        return f"{meant}the variables are the keys of its objects: {there}"
-    if _ASSIGNMENT.search(problem):
-        return "write == to compare"
-    return "correct the expression, which is one of CEL (https://cel.dev)"
+        said = broken.problem.removeprefix(f"{ADDON_CONFIG}, ")
+        problem, _, advice = said.rpartition("; ")  # as clusterstacks.render.cel has it
+        yield Fault(ADDON_CONFIG, line, problem or said, advice if problem else "correct the condition")
 
 
 def _stages(document: object) -> Iterator[tuple[str, int, dict[str, object]]]:
