@@ -105,14 +105,12 @@ def test_bad_input_is_exit_code_2_without_a_document(
     assert complaint in captured.err
 
 
-def test_giving_up_is_exit_code_4_and_no_verdict(
-    world: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("clusterstacks.domain.planning.planner.find_plan.__kwdefaults__", {"budget": 0})
-    assert run(world, "--to", "v1.36.1", "-o", "json") == 4
+def test_a_search_that_stops_is_exit_code_4_and_no_verdict(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(world, "--to", "v1.36.1", "-o", "json", "--timeout", "0.000000001") == 4
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "gave up undecided" in captured.err
+    assert "the search for a plan stopped undecided after" in captured.err
+    assert "give it more --timeout or name a nearer target" in captured.err
 
 
 def test_what_upstream_states_counts_where_a_release_is_silent(world: Path, capsys: pytest.CaptureFixture[str]) -> None:

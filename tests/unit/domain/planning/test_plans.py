@@ -8,6 +8,7 @@ import pytest
 
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.planning.compiling import PlanImpossible, Target
+from clusterstacks.domain.planning.effort import Effort
 from clusterstacks.domain.planning.planner import NoWay, Plan, Undecided, find_plan
 from clusterstacks.domain.planning.world import Candidate, State, World
 from clusterstacks.domain.versions import KubernetesVersion
@@ -175,8 +176,9 @@ def test_the_rule_of_the_version_moved_to_counts_its_minors() -> None:
     assert told(found) == ["class p-s-1-36-v1", "addon cni 1.10.0", "addon cni 1.11.0"]
 
 
-def test_a_budget_that_is_reached_is_no_verdict() -> None:
-    assert isinstance(find_plan(WORLD, state(), NEW.name, budget=0), Undecided)
+@pytest.mark.parametrize("effort", [Effort(looks=0), Effort(is_over=lambda: True)])
+def test_a_bound_that_is_reached_is_no_verdict(effort: Effort) -> None:
+    assert isinstance(find_plan(WORLD, state(), NEW.name, effort), Undecided)
 
 
 @pytest.mark.parametrize(

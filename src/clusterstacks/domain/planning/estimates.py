@@ -1,0 +1,146 @@
+"""What a few addons cost at least on the way to the goal, as if there were no others and node moves were free.
+
+The facts about others are left out, so no plan is cheaper; and as every addon is in one pattern, the costs of all
+patterns may be added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.planning.model import ABSENT, ADDON_COST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from clusterstacks.domain.planning.effort import Effort
+    from clusterstacks.domain.planning.model import Choice, Model, Node
+    from clusterstacks.domain.planning.parts import Part, Place
+
+Spot = tuple["Place", "Choice"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One pattern.
+
+    Args:
+        model: The numbered world.
+        part: The addons, and the facts about them alone.
+        ways: By node on ways to the goal, those one move away that are, too.
+        effort: What may be spent.
+        starts_outside: Whether the cluster is outside its ranges: then any version may be there at first.
+    """
+
+    model: Model
+    part: Part
+    ways: Mapping[Node, Sequence[Node]]
+    effort: Effort
+    starts_outside: bool
+
+    @cached_property
+    def remaining(self) -> dict[Spot, int]:
+        """By place and choice, the least cost of the steps that remain; none where there is no way."""
+        found: dict[Spot, int] = {}
+        level = list(self._ends())
+        cost = 0
+        while level:
+            reached = []
+            while level:
+                spot = level.pop()
+                if spot in found:
+                    continue
+                found[spot] = cost
+                reached.append(spot)
+                place, choice = spot
+                level += [(before, choice) for before in self._places_before[place] if choice in self._allowed[before]]
+            for place, choice in reached:
+                allowed = self._allowed[place]
+                level += [(place, before) for before in self._steps_before(choice) if before in allowed]
+            self.effort.look(len(reached) + len(level))
+            cost += ADDON_COST
+        return found
+
+    def place(self, node: Node) -> Place:
+        """Return what the pattern depends on."""
+        return self.part.place(node, ())
+
+    def _ends(self) -> Iterator[Spot]:
+        model = self.model
+        for node, following in self.ways.items():
+            if model.is_bundle(node):
+                continue
+            place = self.place(node)
+            into_bundle = any(model.is_bundle(one) for one in following)
+            if into_bundle or model.is_goal(node):
+                ends = (one for one in self._allowed[place] if into_bundle or self.part.ends(one))
+                yield from ((place, choice) for choice in ends)
+
+    @cached_property
+    def _allowed(self) -> dict[Place, frozenset[Choice]]:
+        choices: list[Choice] = [()]
+        for addon in self.part.addons:
+            choices = [(*one, option) for one in choices for option in range(ABSENT, len(addon.options))]
+        start = self.place(self.model.start)
+        allowed: dict[Place, frozenset[Choice]] = {}
+        for node in self.ways:
+            place = self.place(node)
+            if place in allowed or self.model.is_bundle(node):
+                continue
+            any_will_do = self.starts_outside and place == start
+            self.effort.look(len(choices))
+            allowed[place] = frozenset(one for one in choices if any_will_do or self.part.allows(place, one))
+        return allowed
+
+    @cached_property
+    def _places_before(self) -> dict[Place, set[Place]]:
+        before: dict[Place, set[Place]] = {place: set() for place in self._allowed}
+        for node, following in self.ways.items():
+            if not self.model.is_bundle(node):
+                here = self.place(node)
+                for one in following:
+                    if not self.model.is_bundle(one) and (there := self.place(one)) != here:
+                        before[there].add(here)
+        return before
+
+    @cached_property
+    def _options_before(self) -> list[dict[int, list[int]]]:
+        found = []
+        for addon in self.part.addons:
+            back: dict[int, list[int]] = {}
+            for option in (*range(len(addon.options)), ABSENT):
+                for there in addon.moves[option]:
+                    back.setdefault(there, []).append(option)
+            found.append(back)
+        return found
+
+    def _steps_before(self, choice: Choice) -> Iterator[Choice]:
+        for at, back in enumerate(self._options_before):
+            for option in back.get(choice[at], ()):
+                yield (*choice[:at], option, *choice[at + 1 :])
+
+
+def ways_to_goal(model: Model, effort: Effort) -> tuple[dict[Node, tuple[Node, ...]], dict[Node, int]]:
+    """Return the nodes on ways to the goal, each with those one move away; and their fewest moves to the goal."""
+    after: dict[Node, tuple[Node, ...]] = {}
+    queue = [model.start]
+    while queue:
+        here = queue.pop()
+        if here not in after:
+            after[here] = tuple(model.successors(here))
+            effort.look(len(after[here]) + 1)
+            queue += after[here]
+    before: dict[Node, list[Node]] = {}
+    for here, following in after.items():
+        for there in following:
+            before.setdefault(there, []).append(here)
+    moves: dict[Node, int] = dict.fromkeys(filter(model.is_goal, after), 0)
+    level = list(moves)
+    while level:
+        near = (one for here in level for one in before.get(here, ()))
+        reached = {one: moves[level[0]] + 1 for one in near if one not in moves}
+        moves |= reached
+        level = list(reached)
+    return {here: tuple(one for one in after[here] if one in moves) for here in after if here in moves}, moves
