@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.planning.model import ABSENT, ADDON_COST
+from clusterstacks.domain.planning.model import ABSENT, ADDON_COST, Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from clusterstacks.domain.planning.effort import Effort
-    from clusterstacks.domain.planning.model import Choice, Model, Node
+    from clusterstacks.domain.planning.model import Choice, Model
     from clusterstacks.domain.planning.parts import Part, Place
 
 Spot = tuple["Place", "Choice"]
@@ -44,21 +45,23 @@ class Estimate:
     def remaining(self) -> dict[Spot, int]:
         """By place and choice, the least cost of the steps that remain; none where there is no way."""
         found: dict[Spot, int] = {}
+        left = {place: set(choices) for place, choices in self._allowed.items()}
         level = list(self._ends())
         cost = 0
         while level:
             reached = []
             while level:
-                spot = level.pop()
-                if spot in found:
+                place, choice = level.pop()
+                if choice not in left[place]:
                     continue
-                found[spot] = cost
-                reached.append(spot)
-                place, choice = spot
-                level += [(before, choice) for before in self._places_before[place] if choice in self._allowed[before]]
+                left[place].remove(choice)
+                found[place, choice] = cost
+                reached.append((place, choice))
+                level += [(before, choice) for before in self._places_before[place] if choice in left[before]]
             for place, choice in reached:
-                allowed = self._allowed[place]
-                level += [(place, before) for before in self._steps_before(choice) if before in allowed]
+                waiting = left[place]
+                if waiting:
+                    level += [(place, before) for before in self._steps_before(choice) if before in waiting]
             self.effort.look(len(reached) + len(level))
             cost += ADDON_COST
         return found
@@ -80,19 +83,24 @@ class Estimate:
 
     @cached_property
     def _allowed(self) -> dict[Place, frozenset[Choice]]:
-        choices: list[Choice] = [()]
-        for addon in self.part.addons:
-            choices = [(*one, option) for one in choices for option in range(ABSENT, len(addon.options))]
         start = self.place(self.model.start)
         allowed: dict[Place, frozenset[Choice]] = {}
         for node in self.ways:
             place = self.place(node)
-            if place in allowed or self.model.is_bundle(node):
-                continue
-            any_will_do = self.starts_outside and place == start
-            self.effort.look(len(choices))
-            allowed[place] = frozenset(one for one in choices if any_will_do or self.part.allows(place, one))
+            if place not in allowed and not self.model.is_bundle(node):
+                any_will_do = self.starts_outside and place == start
+                choices = list(product(*self._options(place, any_will_do=any_will_do)))
+                self.effort.look(len(choices))
+                allowed[place] = frozenset(one for one in choices if any_will_do or self.part.allows(place, one))
         return allowed
+
+    def _options(self, place: Place, *, any_will_do: bool) -> Iterator[list[int]]:
+        """Yield for each addon the options that the facts about it alone allow: there are fewer pairs of these."""
+        node = Node(place[0], place[1])
+        for at, addon in zip(self.part.at, self.part.addons, strict=True):
+            own = [] if any_will_do else [scope for scope, _ in self.part.scopes if scope.at == (at,)]
+            options = range(ABSENT, len(addon.options))
+            yield [one for one in options if not any(scope.violated(node, (one,)) for scope in own)]
 
     @cached_property
     def _places_before(self) -> dict[Place, set[Place]]:

@@ -22,11 +22,13 @@ class Question:
     Args:
         asked: What the question is about.
         effort: What all searches together may spend.
+        starts_outside: Whether the cluster is outside its ranges.
         is_cut_short: Whether one of them did not end.
     """
 
     asked: Survey
     effort: Effort
+    starts_outside: bool
     is_cut_short: bool = False
 
     def is_closed(self, facts: Collection[str]) -> bool:
@@ -51,7 +53,9 @@ def obstacles(question: Question) -> tuple[Fact, ...]:
     """
     facts = question.asked.facts
     needed = sorted(_needed(question, (), _suspects(question), grown=True))
-    return tuple(facts[fact] for fact in _thinned(question, needed))
+    if question.starts_outside:
+        needed = _thinned(question, needed)
+    return tuple(facts[fact] for fact in needed)
 
 
 def _thinned(question: Question, facts: list[str]) -> list[str]:

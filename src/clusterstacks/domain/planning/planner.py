@@ -94,7 +94,7 @@ def find_plan(world: World, state: State, target: Target, effort: Effort | None 
         return _undecided(before - effort.looks, search)
     start = situation_of(search.model)
     if way is None:
-        question = Question(asked, effort)
+        question = Question(asked, effort, search.outside)
         facts = obstacles(question)
         return NoWay(start, facts, minimal=not question.is_cut_short)
     steps = steps_of(search, way)

@@ -92,6 +92,9 @@ class Search:
             Exhausted: It is not known whether there is one.
         """
         self._prepare()
+        if self.only_reach and self._is_estimate_exact():
+            way = Way(self.model.start, 0, self.model.installed, ())
+            return way if self._estimated(self.estimates[0], way.node, self.model.installed) < OUT_OF_REACH else None
         ticket = count()
         heap: list[tuple[int, int, int, int, int, Way]] = []
         settled: dict[tuple[Node, bool, Choice | None], list[Way]] = {}
@@ -137,6 +140,14 @@ class Search:
             for at in parts:
                 self.touching[at].append(estimate)
         self._rests: dict[tuple[int, int, tuple[object, ...]], int] = {}
+
+    def _is_estimate_exact(self) -> bool:
+        """Whether the estimate of the only part tells if there is a way.
+
+        Of classes at the same Kubernetes version each leads to where the other does, so they need not be told apart.
+        """
+        alone = len(self.parts) == len(self.estimates) == 1 and not self.split.spine and not self.parts[0].by_class
+        return alone and not self.outside and not self.model.is_bundle(self.model.start)
 
     def _is_outside(self, node: Node, state: Choice) -> bool:
         return any(scope.violated(node, tuple(state[at] for at in scope.at)) for scope in self.model.scopes)
