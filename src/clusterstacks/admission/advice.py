@@ -63,9 +63,10 @@ class Adviser:
             return releases_with(addon, after, before, _candidates(offer), judges) if addon else ""
         world = World(_candidates(offer), judges.rules, judges.upstream)
         ready = frozenset(offer.candidates)
-        return await self._plan(Wish(cluster, world, _state(write, before, judges), target, ready))
+        return await self.plan(Wish(cluster, world, _state(write, before, judges), target, ready))
 
-    async def _plan(self, wish: Wish) -> str:
+    async def plan(self, wish: Wish) -> str:
+        """Ask the planner; where it does not know in time, say how to ask it oneself."""
         loop = asyncio.get_running_loop()
         end = loop.time() + PATIENCE.total_seconds()
         effort = Effort(MOST_LOOKS, lambda: loop.time() > end)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -123,7 +123,10 @@ class Scope:
 
     def _violations(self, node: Node, choice: Choice) -> Iterator[str]:
         candidate = self.candidates[node.candidate]
-        present = list(own_components(candidate)) if self.by_class else []
+        present = list(own_components(candidate))
+        if not self.by_class:
+            # A bundle states nothing: so the class is not judged each time.
+            candidate, present = replace(candidate, compatibility=None), []
         for addon, option in zip(self.addons, choice, strict=True):
             present += addon.components(option)
         for one in violations(candidate, self.versions[node.version], present, self.judges):
