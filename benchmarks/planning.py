@@ -33,7 +33,7 @@ class Asked:
     def __str__(self) -> str:
         family = self.family
         wanted = "" if family.seconds is None else f"<= {family.seconds} s"
-        columns = (family.name, family.size, f"{self.seconds:.2f} s", self.looks, told(self.answer), wanted)
+        columns = (family.name, family.size, f"{self.seconds:.2f} s", self.looks, described(self.answer), wanted)
         return f"| {' | '.join(map(str, columns))} |"
 
 
@@ -54,7 +54,7 @@ def _over(end: float) -> Callable[[], bool]:
     return lambda: time.process_time() > end
 
 
-def told(answer: Answer) -> str:
+def described(answer: Answer) -> str:
     """Say what an answer is."""
     if isinstance(answer, Plan):
         return f"cost {answer.cost}"

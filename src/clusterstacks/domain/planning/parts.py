@@ -122,27 +122,25 @@ def split(model: Model, most_choices: int = MOST_CHOICES) -> Split:
         most_choices: Of one part.
     """
     linked = _linked(model)
-    spine: list[int] = []
+    spine: set[int] = set()
     small: list[tuple[int, ...]] = []
-    waiting = _pieces(range(len(model.addons)), linked)
-    bound: list[tuple[int, ...]] = []
-    whole = [piece for piece in waiting if _choices(model, piece) > most_choices]
-    while waiting:
-        piece = waiting.pop()
-        if _choices(model, piece) <= most_choices:
-            small.append(piece)
-            continue
-        # Where all hang on one, the one; in a chain, the middle.
-        taken = min(piece, key=lambda one: (_largest(model, piece, one, linked), one))
-        spine.append(taken)
-        waiting += _pieces([one for one in piece if one != taken], linked)
-    bound = [pattern for piece in whole for pattern in _pairs(model, piece, linked, most_choices)]
-    inside = set(spine)
-    split_whole = {one for piece in whole for one in piece}
-    patterns = [piece for piece in small if not split_whole.issuperset(piece)] + bound
+    patterns: list[tuple[int, ...]] = []
+    for group in _pieces(range(len(model.addons)), linked):
+        waiting = [group]
+        is_small = _choices(model, group) <= most_choices
+        patterns += [group] if is_small else _pairs(model, group, linked, most_choices)
+        while waiting:
+            piece = waiting.pop()
+            if _choices(model, piece) <= most_choices:
+                small.append(piece)
+                continue
+            # Where all hang on one, the one; in a chain, the middle.
+            taken = min(piece, key=lambda one: (_largest(model, piece, one, linked), one))
+            spine.add(taken)
+            waiting += _pieces([one for one in piece if one != taken], linked)
     return Split(
         tuple(sorted(spine)),
-        part_of(model, spine, [scope for scope in model.scopes if inside.issuperset(scope.at)]),
+        part_of(model, spine, [scope for scope in model.scopes if spine.issuperset(scope.at)]),
         tuple(
             part_of(model, piece, [scope for scope in model.scopes if not set(piece).isdisjoint(scope.at)])
             for piece in sorted(small)
