@@ -45,7 +45,9 @@ class Effort:
         """
         self.looks -= count
         self._until_asked -= count
+        if self.looks < 0:
+            raise Exhausted
         if self._until_asked < 0:
             self._until_asked = _LOOKS_PER_ASKING
-            if self.looks < 0 or self.is_over():
+            if self.is_over():
                 raise Exhausted
