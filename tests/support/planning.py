@@ -249,41 +249,68 @@ class Oracle:
         return min(one for one in self.releases if self._components(addon, one) == self._components(addon, name))
 
 
+@dataclass(frozen=True)
+class _Kind:
+    """What a random world is like: small worlds of every kind find more than large ones of one kind."""
+
+    patches: int
+    narrow: bool
+    at_patches: float
+    coupled: float
+    bundles: float
+    repeated: float
+
+
 def random_question(r: Random) -> tuple[World, State, ReleaseName | KubernetesVersion] | None:
     """Make up a small world and a question; None where chance gave no release."""
+    kind = _Kind(
+        patches=r.choice([2, 2, 5]),
+        narrow=r.random() < 0.3,
+        at_patches=r.choice([0, 0, 0.5]),
+        coupled=r.choice([0.25, 0.25, 0.7]),
+        bundles=r.choice([0, 0.25, 0.5]),
+        repeated=r.choice([0, 0.3]),
+    )
     candidates: list[Candidate] = []
     facts: dict[tuple[str, str], dict[str, Any]] = {}
+    statements: list[dict[str, Any]] = []
     names: set[str] = set()
-    for number in range(r.randint(1, 5)):
+    for number in range(r.randint(1, 6)):
         minor = r.randint(8, 11)
         name = f"p-s-1-{minor}-v{r.randint(1, 12)}"
-        if name not in names:
-            names.add(name)
-            stated = None if r.random() < 0.25 else _random_statement(r, name, minor, number, facts)
-            candidates.append(candidate(name, f"v1.{minor}.{r.randint(0, 2)}", stated))
+        if name in names:
+            continue
+        names.add(name)
+        stated = None
+        if r.random() >= kind.bundles:
+            again = statements and r.random() < kind.repeated
+            stated = r.choice(statements) if again else _random_statement(r, name, minor, (number, kind), facts)
+            statements.append(stated)
+        candidates.append(candidate(name, f"v1.{minor}.{r.randint(0, kind.patches)}", stated))
     if not candidates:
         return None
     start = r.choice(candidates)
     now = start.kubernetes
     if r.random() < 0.3:
-        now = KubernetesVersion(1, max(8, now.minor + r.randint(-1, 1)), r.randint(0, 2))
-    by_version = KubernetesVersion(1, r.randint(8, 12), r.randint(0, 2))
+        now = KubernetesVersion(1, max(8, now.minor + r.randint(-1, 1)), r.randint(0, kind.patches))
+    by_version = KubernetesVersion(1, r.randint(8, 12), r.randint(0, kind.patches))
     target = r.choice(candidates).name if r.random() < 0.6 else by_version
     return World(tuple(candidates)), State(now, now, start.name), target
 
 
 def _random_statement(
-    r: Random, name: str, minor: int, number: int, facts: dict[tuple[str, str], dict[str, Any]]
+    r: Random, name: str, minor: int, of: tuple[int, _Kind], facts: dict[tuple[str, str], dict[str, Any]]
 ) -> dict[str, Any]:
-    components = [_random_component(r, addon, facts) for addon in r.sample(["a", "b", "c"], r.randint(0, 3))]
+    number, kind = of
+    components = [_random_component(r, addon, kind, facts) for addon in r.sample(["a", "b", "c"], r.randint(0, 3))]
     if r.random() < 0.3:
         requires = {"requires": {"a": ">=1.9"}} if r.random() < 0.3 else {}
         components.append(
-            {"name": "x", "version": f"1.{r.randint(8, 11)}.0", "kubernetes": _random_range(r), **requires}
+            {"name": "x", "version": f"1.{r.randint(8, 11)}.0", "kubernetes": _random_range(r, kind), **requires}
         )
     rules: list[dict[str, Any]] = []
     if r.random() < 0.3:
-        when = {"kubernetes": _random_range(r)} if r.random() < 0.7 else {}
+        when = {"kubernetes": _random_range(r, kind)} if r.random() < 0.7 else {}
         bounds = {other: f"<1.{r.randint(8, 11)}" for other in r.sample("abcx", r.randint(0, 2))}
         rules.append({"id": f"r{number}", "severity": "Deny", "message": "m", "when": {**when, "components": bounds}})
     if r.random() < 0.2:
@@ -303,16 +330,18 @@ def _random_statement(
     return {"kubernetes": kubernetes, "components": components, "rules": rules}
 
 
-def _random_component(r: Random, addon: str, facts: dict[tuple[str, str], dict[str, Any]]) -> dict[str, Any]:
+def _random_component(
+    r: Random, addon: str, kind: _Kind, facts: dict[tuple[str, str], dict[str, Any]]
+) -> dict[str, Any]:
     version = f"1.{r.randint(8, 11)}.0" if r.random() < 0.85 else f"2.{r.randint(0, 1)}.0"
     if r.random() < 0.9 and (addon, version) in facts:
         return facts[addon, version]
     component: dict[str, Any] = {"name": addon, "addon": addon, "version": version}
     if r.random() < 0.8:
-        component["kubernetes"] = _random_range(r)
+        component["kubernetes"] = _random_range(r, kind)
     if r.random() < 0.2:
         component["kind"] = "tested"
-    if r.random() < 0.25:
+    if r.random() < kind.coupled:
         component["requires"] = {r.choice("abcx"): f">=1.{r.randint(8, 11)}"}
     if r.random() < 0.5:
         component["upgrade"] = {"downgrade": r.random() < 0.3}
@@ -322,6 +351,9 @@ def _random_component(r: Random, addon: str, facts: dict[tuple[str, str], dict[s
     return component
 
 
-def _random_range(r: Random) -> str:
+def _random_range(r: Random, kind: _Kind) -> str:
     low = r.randint(7, 12)
-    return f">=1.{low} <1.{r.randint(low, 13) + 1}"
+    high = low + r.randint(1, 2) if kind.narrow else r.randint(low, 13) + 1
+    if r.random() < kind.at_patches:
+        return f">=1.{low}.{r.randint(0, kind.patches)} <1.{high}.{r.randint(0, kind.patches)}"
+    return f">=1.{low} <1.{high}"

@@ -18,6 +18,7 @@ from clusterstacks.domain.admission.wayout import (
     way_to,
 )
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.planning.effort import Effort
 from clusterstacks.domain.planning.waits import ADDONS_READY, addon_delivered, control_plane_runs
 from clusterstacks.domain.planning.world import State, World
 
@@ -34,11 +35,19 @@ PATIENCE: Final = timedelta(seconds=1.5)
 """How long a refusal waits for its way out, the wait behind others included. Arbitrary: a person waits, and the API
 server gives 5 s for everything."""
 
+MOST_LOOKS: Final = 400_000
+"""Combinations that the planner looks at for a refusal, about 1 s: a tenant that is refused again and again must not
+have the processor to itself. Arbitrary; the largest worlds measured without facts between addons take 50,000."""
+
 log = logging.getLogger(__name__)
 
 
 class Adviser:
-    """Asks the planner, one question at a time: it computes, and the event loop needs its share."""
+    """Asks the planner, one question at a time.
+
+    It runs beside the event loop, which gets its turn within some milliseconds: the planner is plain Python code. Each
+    question ends when its refusal no longer waits, so that questions that wait behind others take no time either.
+    """
 
     def __init__(self) -> None:
         self._planner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
@@ -64,10 +73,14 @@ class Adviser:
             return f"{releases_with(addon, after, before, _candidates(offer), judges)}\n{decision.more}"
         world = World(_candidates(offer), judges.rules, judges.upstream)
         ready = frozenset(offer.candidates)
-        return await self._plan(Wish(cluster, world, _state(write, before, judges), target, ready))
+        return await self.plan(Wish(cluster, world, _state(write, before, judges), target, ready))
 
-    async def _plan(self, wish: Wish) -> str:
-        asked = asyncio.get_running_loop().run_in_executor(self._planner, way_to, wish)
+    async def plan(self, wish: Wish) -> str:
+        """Ask the planner; where it does not know in time, say how to ask it oneself."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + PATIENCE.total_seconds()
+        effort = Effort(MOST_LOOKS, lambda: loop.time() > end)
+        asked = loop.run_in_executor(self._planner, way_to, wish, effort)
         found = ""
         try:
             found = await asyncio.wait_for(asked, PATIENCE.total_seconds())

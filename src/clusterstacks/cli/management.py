@@ -92,6 +92,10 @@ def management_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+PEEK = 300_000
+"""Combinations looked at to see whether sources need not be asked: about a second. Where that is too few they are."""
+
+
 async def outlook_of(client: Client, cluster: ObjectKey, releases: Path | None, goal: Target | None = None) -> Outlook:
     """Read a Cluster and what it could become, as the user of this program sees it.
 
@@ -127,11 +131,12 @@ async def outlook_of(client: Client, cluster: ObjectKey, releases: Path | None, 
 def _shows_a_plan(outlook: Outlook, goal: Target) -> bool:
     from clusterstacks.domain.errors import SpecError
     from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.planning.effort import Effort
     from clusterstacks.domain.planning.planner import Plan, find_plan
 
     if isinstance(goal, ReleaseName) and goal not in {one.name for one in outlook.world.candidates}:
         return False
     try:
-        return isinstance(find_plan(outlook.world, outlook.state, goal), Plan)
+        return isinstance(find_plan(outlook.world, outlook.state, goal, Effort(PEEK)), Plan)
     except SpecError:
         return False

@@ -22,6 +22,7 @@ from clusterstacks.cli.plans import (
     print_steps,
     print_warnings,
     step_commands,
+    timeout_option,
 )
 
 if TYPE_CHECKING:
@@ -40,13 +41,16 @@ if TYPE_CHECKING:
 @click.option("--to", "target", metavar="RELEASE|VERSION", required=True, help="Where to go.")
 @management_options
 @click.option("--output", "-o", "form", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
-def plan(
+@timeout_option
+def plan(  # noqa: PLR0913 - one for each option
+    *,
     cluster: ObjectKey | None,
     state: Path | None,
     target: str,
     management: Management,
     releases: Path | None,
     form: str,
+    timeout: float,
 ) -> int:
     """Plan an upgrade: single changes, each allowed by what the releases state about versions.
 
@@ -60,18 +64,21 @@ def plan(
     A release as target means its class and exactly its addons; a version means that Kubernetes version, with class and
     addons moved only where needed.
 
-    Exits with 0 when there is a plan, 3 when there is none, and 4 when the search gave up undecided.
+    Exits with 0 when there is a plan, 3 when there is none, and 4 when the search stopped undecided.
     """
     from clusterstacks.domain.planning.statefile import parse_target
 
     goal = parse_target(target)
     if cluster is not None and state is None:
-        return _live(asyncio.run(_read_live(management, cluster, releases, goal)), management, goal, form)
+        outlook = asyncio.run(_read_live(management, cluster, releases, goal))
+        found = answered_live(outlook, goal, timeout)
+        return UNDECIDED if found is None else _print(found[1], form, live_commands(management, cluster))
     if cluster is not None or state is None:
         raise click.UsageError("name either NAMESPACE/CLUSTER or a file with --from")
     if releases is None or management != Management():
         raise click.UsageError("--from goes with --releases, and asks no cluster")
-    return _offline(state, releases, goal, form)
+    document = _offline(state, releases, goal, timeout)
+    return UNDECIDED if document is None else _print(document, form, _offline_commands)
 
 
 async def _read_live(management: Management, cluster: ObjectKey, releases: Path | None, goal: Target) -> Outlook:
@@ -79,14 +86,7 @@ async def _read_live(management: Management, cluster: ObjectKey, releases: Path 
         return await outlook_of(client, cluster, releases, goal)
 
 
-def _live(outlook: Outlook, management: Management, goal: Target, form: str) -> int:
-    found = answered_live(outlook, goal)
-    if found is None:
-        return UNDECIDED
-    return _print(found[1], form, live_commands(management, outlook.cluster.view.key))
-
-
-def _offline(file: Path, releases: Path, goal: Target, form: str) -> int:
+def _offline(file: Path, releases: Path, goal: Target, timeout: float) -> dict[str, Any] | None:
     from clusterstacks.cli.upstream import facts_in_force
     from clusterstacks.domain.planning.document import plan_document
     from clusterstacks.domain.planning.world import World
@@ -94,10 +94,8 @@ def _offline(file: Path, releases: Path, goal: Target, form: str) -> int:
 
     state = _read_state(file)
     world = World(read_candidates(releases), upstream=facts_in_force())
-    answer = answered(world, state, goal)
-    if answer is None:
-        return UNDECIDED
-    return _print(plan_document(world, state, goal, answer), form, _offline_commands)
+    answer = answered(world, state, goal, timeout)
+    return None if answer is None else plan_document(world, state, goal, answer)
 
 
 def _offline_commands(step: dict[str, Any]) -> list[str]:

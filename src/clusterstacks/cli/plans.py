@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from clusterstacks.cli.management import Management
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.domain.planning.compiling import Target
-    from clusterstacks.domain.planning.planner import NoWay, Plan
+    from clusterstacks.domain.planning.effort import Effort
+    from clusterstacks.domain.planning.planner import NoWay, Plan, Undecided
     from clusterstacks.domain.planning.world import State, World
     from clusterstacks.fleet.world import Outlook
 
@@ -25,24 +27,65 @@ UNDECIDED = output.UNDECIDED
 """Exit codes of answers that are not errors."""
 
 
-def answered(world: World, start: State, goal: Target) -> Plan | NoWay | None:
-    """Ask the planner; None, which is told, when it gave up.
+SEARCH_SECONDS = 10
+"""How long the planner searches unless asked otherwise. Arbitrary: a person waits."""
+
+timeout_option = click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=SEARCH_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to search for a plan.",
+)
+"""How long the planner may search; reading releases is not counted."""
+
+
+def effort_of(seconds: float) -> Effort:
+    """Return what a search may spend from now on."""
+    from clusterstacks.domain.planning.effort import Effort
+
+    end = time.monotonic() + seconds
+    return Effort(is_over=lambda: time.monotonic() > end)
+
+
+def answered(world: World, start: State, goal: Target, timeout: float) -> Plan | NoWay | None:
+    """Ask the planner; print why and return None when it stopped undecided.
+
+    Args:
+        world: What there is.
+        start: Where the cluster is.
+        goal: Where to go.
+        timeout: Seconds it may take.
 
     Raises:
         PlanImpossible: The releases are not known well enough.
     """
     from clusterstacks.domain.planning.planner import Undecided, find_plan
 
-    answer = find_plan(world, start, goal)
+    answer = find_plan(world, start, goal, effort_of(timeout))
     if isinstance(answer, Undecided):
-        message = f"the search for a plan looked at {answer.budget} combinations and gave up undecided"
-        output.show_error(SpecError("Undecided", f"{message}: name a nearer target"))
+        output.show_error(SpecError("Undecided", f"{_how_far(answer)}: give it more --timeout or name a nearer target"))
         return None
     return answer
 
 
-def answered_live(outlook: Outlook, goal: Target) -> tuple[Plan | NoWay, dict[str, Any]] | None:
-    """Ask the planner about a live cluster; None, which is told, when it gave up.
+def _how_far(answer: Undecided) -> str:
+    message = f"the search for a plan stopped undecided after {answer.looks} combinations"
+    if answer.nearest is None:
+        return f"{message}, before the first step"
+    return f"{message}; it got as far as Kubernetes {answer.nearest}, and no plan costs less than {answer.bound}"
+
+
+def answered_live(
+    outlook: Outlook, goal: Target, timeout: float = SEARCH_SECONDS
+) -> tuple[Plan | NoWay, dict[str, Any]] | None:
+    """Ask the planner about a live cluster; print why and return None when it stopped undecided.
+
+    Args:
+        outlook: The cluster and what it could become.
+        goal: Where to go.
+        timeout: Seconds the planner may take.
 
     Returns:
         The answer, and its document with what could not be read and what has to be offered first.
@@ -56,7 +99,7 @@ def answered_live(outlook: Outlook, goal: Target) -> tuple[Plan | NoWay, dict[st
 
     if isinstance(goal, ReleaseName):
         outlook.candidate(goal)
-    answer = answered(outlook.world, outlook.state, goal)
+    answer = answered(outlook.world, outlook.state, goal, timeout)
     if answer is None:
         return None
     document = plan_document(outlook.world, outlook.state, goal, answer)
@@ -132,6 +175,8 @@ def print_refusal(refused: dict[str, Any]) -> None:
     for fact in refused["facts"]:
         source = f" ({fact['source']})" if fact["source"] else ""
         output.say(f"  {fact['id']}: {fact['text']}{source}")
+    if not refused["minimal"]:
+        output.say("The search for fewer facts reached its --timeout: some of these may not be needed.")
 
 
 def _told(step: dict[str, Any]) -> str:

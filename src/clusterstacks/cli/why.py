@@ -20,6 +20,7 @@ from clusterstacks.cli.plans import (
     print_refusal,
     print_steps,
     print_warnings,
+    timeout_option,
 )
 
 if TYPE_CHECKING:
@@ -43,13 +44,16 @@ SHOWN_STEPS = 3
 @click.argument("target", metavar="RELEASE|VERSION")
 @management_options
 @click.option("--output", "-o", "form", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
-def why(cluster: ObjectKey, target: str, management: Management, releases: Path | None, form: str) -> int:
+@timeout_option
+def why(
+    cluster: ObjectKey, target: str, management: Management, releases: Path | None, form: str, timeout: float
+) -> int:
     """Say whether a Cluster may be moved to a release or a Kubernetes version by one write now.
 
     If not: which facts forbid it and where they are from, and the first steps of the plan that gets there. The decision
     is that of the operator's webhooks; nothing is written. Releases are found as by 'csctl plan'.
 
-    Exits with 0 when it is allowed, or there is a way; 3 when there is none; 4 when the search gave up undecided.
+    Exits with 0 when it is allowed, or there is a way; 3 when there is none; 4 when the search stopped undecided.
     """
     from clusterstacks.domain.planning.statefile import parse_target
 
@@ -57,7 +61,7 @@ def why(cluster: ObjectKey, target: str, management: Management, releases: Path 
     outlook, patch, decision = asyncio.run(_asked(management, cluster, releases, goal))
     way: dict[str, Any] = {"steps": [], "refused": None, "warnings": outlook.hints(goal)}
     if not decision.answer.allowed:
-        found = answered_live(outlook, goal)
+        found = answered_live(outlook, goal, timeout)
         if found is None:
             return UNDECIDED
         way = found[1]

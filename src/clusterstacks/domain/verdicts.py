@@ -41,6 +41,10 @@ class Judgement:
     source: str = ""
 
 
+OK = Judgement(Verdict.OK)
+"""Where nobody wants to know the fact that decided."""
+
+
 class Upstream(Protocol):
     """What upstream projects state."""
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.worlds import Size, all_coupled
 from clusterstacks.api import yaml
 from clusterstacks.cli import output
 from clusterstacks.cli.main import csctl
+from clusterstacks.domain.compatibility import API_VERSION, write_compatibility
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,14 +108,29 @@ def test_bad_input_is_exit_code_2_without_a_document(
     assert complaint in captured.err
 
 
-def test_giving_up_is_exit_code_4_and_no_verdict(
-    world: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("clusterstacks.domain.planning.planner.find_plan.__kwdefaults__", {"budget": 0})
-    assert run(world, "--to", "v1.36.1", "-o", "json") == 4
+def test_a_search_that_stops_is_exit_code_4_and_no_verdict(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(world, "--to", "v1.36.1", "-o", "json", "--timeout", "0.000000001") == 4
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "gave up undecided" in captured.err
+    assert "the search for a plan stopped undecided after" in captured.err
+    assert "give it more --timeout or name a nearer target" in captured.err
+
+
+def test_a_hostile_world_ends_in_time_and_says_how_far_the_search_got(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = all_coupled(Random(2), Size())
+    for one in world.candidates:
+        directory = tmp_path / "releases" / one.name.release
+        directory.mkdir(parents=True)
+        assert one.compatibility is not None
+        (directory / "metadata.yaml").write_text(f"versions: {{kubernetes: {one.kubernetes}}}\n")
+        stated = {"apiVersion": API_VERSION, **write_compatibility(one.compatibility)}
+        (directory / "compatibility.yaml").write_text(json.dumps(stated))
+    first, last = world.candidates[0], world.candidates[-1]
+    (tmp_path / "state.yaml").write_text(f"{{kubernetes: {first.kubernetes}, class: {first.name}}}")
+    assert run(tmp_path, "--to", str(last.kubernetes), "--timeout", "1.5") == 4
+    assert "the search for a plan stopped undecided after" in capsys.readouterr().err
 
 
 def test_what_upstream_states_counts_where_a_release_is_silent(world: Path, capsys: pytest.CaptureFixture[str]) -> None:

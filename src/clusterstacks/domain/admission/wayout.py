@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.domain.planning.compiling import Target
+    from clusterstacks.domain.planning.effort import Effort
     from clusterstacks.domain.planning.facts import Judges
     from clusterstacks.domain.planning.steps import Step
     from clusterstacks.domain.planning.waits import Wait
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 SHOWN_STEPS = 3
 """Steps told in a refusal; ``csctl plan`` tells all."""
-
-BUDGET = 40_000
-"""Choices the planner may look at on behalf of a refusal. Arbitrary: some tenths of a second."""
 
 RULES = "The rules of the provider:\n  kubectl get compatibilityrules"
 """The command that tells more where labels or variables are refused."""
@@ -56,13 +54,17 @@ class Wish:
     ready: frozenset[ReleaseName] | None = None
 
 
-def way_to(wish: Wish) -> str:
+def way_to(wish: Wish, effort: Effort) -> str:
     """Say how to get there, or why there is no way; empty when the planner does not know in time.
+
+    Args:
+        wish: What was refused.
+        effort: What the planner may spend.
 
     Raises:
         PlanImpossible: The releases of the cluster are not known well enough.
     """
-    answer = find_plan(wish.world, wish.state, wish.target, budget=BUDGET)
+    answer = find_plan(wish.world, wish.state, wish.target, effort)
     if isinstance(answer, Undecided):
         return ""
     if not isinstance(answer, Plan):

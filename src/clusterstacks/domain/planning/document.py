@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.names import ReleaseName
-from clusterstacks.domain.planning.compiling import compile_model
+from clusterstacks.domain.planning.compiling import survey
 from clusterstacks.domain.planning.facts import Judges
 from clusterstacks.domain.planning.patches import annotated, annotations_of, assumed, patches, taken_from
 from clusterstacks.domain.planning.planner import NoWay, Plan
@@ -37,7 +37,7 @@ def plan_document(world: World, state: State, target: Target, answer: Plan | NoW
     """
     judges = Judges(world.rules, world.upstream, state.labels, state.variables)
     if isinstance(answer, NoWay):
-        worded = refusal(compile_model(world, state, target), answer.facts, target)
+        worded = refusal(survey(world, state, target), answer.facts, target)
         facts = [{"id": fact.id, "text": fact.text, "source": fact.source or None} for fact in answer.facts]
         return {
             "from": _place(answer.start),
@@ -45,7 +45,12 @@ def plan_document(world: World, state: State, target: Target, answer: Plan | NoW
             "cost": 0,
             "steps": [],
             "warnings": warnings(answer.start, (), judges),
-            "refused": {"message": worded.message, "facts": facts, "nearest": worded.nearest or None},
+            "refused": {
+                "message": worded.message,
+                "facts": facts,
+                "nearest": worded.nearest or None,
+                "minimal": answer.minimal,
+            },
         }
     written = list(patches(answer.start, answer.steps, annotated(world, state)))
     annotations = annotations_of(assumed(answer.start)) if state.annotations is None else state.annotations

@@ -5,20 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.planning.compiling import Target, compile_model
-from clusterstacks.domain.planning.search import BudgetReached
-from clusterstacks.domain.planning.whole import cheapest_way
+from clusterstacks.domain.planning.compiling import Survey, compile_model
+from clusterstacks.domain.planning.effort import Effort, Exhausted
+from clusterstacks.domain.planning.search import Search
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from clusterstacks.domain.planning.catalogue import Fact
-    from clusterstacks.domain.planning.compiling import Model
-    from clusterstacks.domain.planning.world import State, World
-
-
-PATIENCE = 3
-"""Searches that may end undecided before an explanation is no longer narrowed down. Arbitrary: some seconds each."""
 
 
 @dataclass(slots=True)
@@ -26,42 +20,42 @@ class Question:
     """Whether a target is out of reach when only some facts count.
 
     Args:
-        world: What there is.
-        state: Where the cluster is.
-        target: Where to go.
-        budget: Of each search.
-        patience: How many more searches may end undecided.
+        asked: What the question is about.
+        effort: What all searches together may spend.
+        starts_outside: Whether the cluster is outside its ranges.
+        is_cut_short: Whether one of them did not end.
     """
 
-    world: World
-    state: State
-    target: Target
-    budget: int
-    patience: int = PATIENCE
+    asked: Survey
+    effort: Effort
+    starts_outside: bool
+    is_cut_short: bool = False
 
     def is_closed(self, facts: Collection[str]) -> bool:
-        """Tell whether these facts and the laws are enough to forbid every way; False where nobody knows."""
-        if not self.patience:
+        """Tell whether these facts and the laws are enough to forbid every way; False where it is not known in time."""
+        if self.is_cut_short:
             return False
-        model = compile_model(self.world, self.state, self.target, frozenset(facts), bound_only=True)
         try:
-            return cheapest_way(model, self.budget) is None
-        except BudgetReached:
-            self.patience -= 1
+            model = compile_model(self.asked, self.effort, frozenset(facts))
+            return Search(model, self.effort, only_reach=True).cheapest() is None
+        except Exhausted:
+            self.is_cut_short = True
             return False
 
 
-def obstacles(question: Question, model: Model) -> tuple[Fact, ...]:
+def obstacles(question: Question) -> tuple[Fact, ...]:
     """Find facts that together, with the laws, forbid every way, and of which none can be spared.
 
-    None at all means that the laws alone forbid it. Where searches end undecided, some may be spared after all.
+    None at all means that the laws alone forbid it. Where a search did not end, some may be spared after all.
 
     Args:
         question: The target is out of reach when all facts count.
-        model: Its numbered world.
     """
-    needed = sorted(_needed(question, (), _suspects(question, model), grown=True))
-    return tuple(model.facts[fact] for fact in _thinned(question, needed))
+    facts = question.asked.facts
+    needed = sorted(_needed(question, (), _suspects(question), grown=True))
+    if question.starts_outside:
+        needed = _thinned(question, needed)
+    return tuple(facts[fact] for fact in needed)
 
 
 def _thinned(question: Question, facts: list[str]) -> list[str]:
@@ -77,29 +71,25 @@ def _thinned(question: Question, facts: list[str]) -> list[str]:
     return facts
 
 
-def _suspects(question: Question, model: Model) -> list[str]:
+def _suspects(question: Question) -> list[str]:
     """Narrow the facts down to few addons; mostly those of one are enough, and that is searched in no time."""
-    for addon in (addon for group in model.groups for addon in group.addons):
-        alone = sorted(fact.id for fact in model.facts.values() if fact.addons <= {addon.name})
+    facts = question.asked.facts.values()
+    pieces = sorted({tuple(sorted(fact.addons)) for fact in facts}, key=lambda piece: (len(piece), piece))
+    for piece in pieces:
+        alone = sorted(fact.id for fact in facts if fact.addons.issubset(piece))
         if question.is_closed(alone):
             return alone
-    for group in model.groups:
-        if len(group.addons) == 1:
-            continue
-        alone = _about(model, {addon.name for addon in group.addons})
-        if question.is_closed(alone):
-            return alone
-    left = {addon.name for group in model.groups for addon in group.addons}
-    for group in model.groups:
-        without = left - {addon.name for addon in group.addons}
-        if question.is_closed(_about(model, without)):
+    left = {addon for fact in facts for addon in fact.addons}
+    for addon in sorted(left):
+        without = left - {addon}
+        if question.is_closed(_about(facts, without)):
             left = without
-    return _about(model, left)
+    return _about(facts, left)
 
 
-def _about(model: Model, addons: Collection[str]) -> list[str]:
+def _about(facts: Iterable[Fact], addons: Collection[str]) -> list[str]:
     """Return the facts about some addons and those about none."""
-    return sorted(fact.id for fact in model.facts.values() if not fact.addons or not fact.addons.isdisjoint(addons))
+    return sorted(fact.id for fact in facts if fact.addons.issubset(addons))
 
 
 def _needed(question: Question, kept: tuple[str, ...], rest: Sequence[str], *, grown: bool) -> list[str]:

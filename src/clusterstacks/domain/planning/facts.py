@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.compatibility import Severity
-from clusterstacks.domain.verdicts import NOTHING_KNOWN, Upstream, Verdict, contains, judge_kubernetes
+from clusterstacks.domain.verdicts import NOTHING_KNOWN, OK, Upstream, Verdict, contains, judge_kubernetes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 KUBERNETES = ":kubernetes"
 """End of the ids of facts about a component and Kubernetes."""
+
+CLASS = "class"
+"""Subject of the ranges of classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,16 @@ def kubernetes_fact(component: Component) -> str:
     return f"component:{component.title}{KUBERNETES}"
 
 
+def kubernetes_subject(component: Component) -> str:
+    """Return the subject of the range of Kubernetes versions a component works with."""
+    return f"{component.addon}/{component.name}{KUBERNETES}"
+
+
+def requires_subject(component: Component, other: str) -> str:
+    """Return the subject of what a component requires of another."""
+    return f"{component.addon}/{component.name}:requires:{other}"
+
+
 def requires_fact(component: Component, other: str) -> str:
     """Return the id of what a component requires of another."""
     return f"component:{component.title}:requires:{other}"
@@ -134,20 +147,21 @@ def _class(candidate: Candidate, kubernetes: KubernetesVersion) -> Iterator[Viol
     stated = candidate.compatibility
     if stated is not None and not contains(stated.kubernetes, kubernetes):
         text = f"class {candidate.name.class_name} is for Kubernetes {stated.kubernetes}"
-        yield Violation(class_fact(candidate.name), "class", "", (), text, str(candidate.name))
+        yield Violation(class_fact(candidate.name), CLASS, "", (), text, str(candidate.name))
 
 
 def _components(
     kubernetes: KubernetesVersion, components: Collection[Component], judges: Judges
 ) -> Iterator[Violation]:
     for one in components:
-        judgement = judge_kubernetes(one, kubernetes, judges.upstream)
+        in_range = one.kubernetes is not None and contains(one.kubernetes, kubernetes)
+        judgement = OK if in_range else judge_kubernetes(one, kubernetes, judges.upstream)
         if judgement.verdict is Verdict.INCOMPATIBLE:
-            subject = f"{one.addon}/{one.name}{KUBERNETES}"
+            subject = kubernetes_subject(one)
             yield Violation(kubernetes_fact(one), subject, one.addon, (), judgement.text, judgement.source)
         for other, stated in one.requires.items():
             if not _present(other, stated, components):
-                subject = f"{one.addon}/{one.name}:requires:{other}"
+                subject = requires_subject(one, other)
                 text = f"{one.name} {one.text} requires {other} {stated}"
                 yield Violation(requires_fact(one, other), subject, one.addon, (other,), text, one.source)
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.compatibility import Component, leading
-from clusterstacks.domain.planning.model import ABSENT, Addon, Option
+from clusterstacks.domain.compatibility import Component, UpgradeRule, leading
+from clusterstacks.domain.planning.facts import upgrade_fact
+from clusterstacks.domain.planning.model import ABSENT, Option
 from clusterstacks.domain.semver import SemVer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.planning.model import Group
+    from clusterstacks.domain.planning.facts import Judges
+    from clusterstacks.domain.planning.quotient import Moves
     from clusterstacks.domain.planning.world import Candidate
+
+
+FREE = UpgradeRule(downgrade=True)
+"""The rule that forbids nothing."""
 
 
 def options_of(addon: str, candidates: Iterable[Candidate], installed: str | None) -> tuple[Option, ...]:
@@ -41,44 +47,66 @@ def _stranger(addon: str, version: str, options: Sequence[Option]) -> Component:
     return Component(name, SemVer.parse(version), version.removeprefix("v"), addon)
 
 
-def strangers(addons: Iterable[Addon]) -> list[Component]:
+def strangers(options: Iterable[Option]) -> list[Component]:
     """Return what is installed and in no release."""
-    options = [option for addon in addons for option in addon.options if not option.releases]
-    return [component for option in options for component in option.components]
+    return [component for option in options if not option.releases for component in option.components]
 
 
 def _is(option: Option, addon: str, version: str) -> bool:
     return leading(addon, option.components).version == SemVer.parse(version)
 
 
-def providers(addons: Iterable[Addon]) -> dict[str, frozenset[str]]:
+def providers(options: Mapping[str, Iterable[Option]]) -> dict[str, frozenset[str]]:
     """Return, by component, the addons that can bring it."""
     found: dict[str, set[str]] = {}
-    for addon in addons:
-        for option in addon.options:
+    for addon, versions in options.items():
+        for option in versions:
             for component in option.components:
-                found.setdefault(component.name, set()).add(addon.name)
+                found.setdefault(component.name, set()).add(addon)
     return {name: frozenset(bringing) for name, bringing in found.items()}
 
 
-def installed_option(addon: Addon, installed: Mapping[str, str], release: ReleaseName) -> int:
+def installed_option(addon: str, options: Sequence[Option], installed: str | None, release: ReleaseName) -> int:
     """Return the option that is installed; of several with the same version the class's own, else the newest's."""
-    if addon.name not in installed:
+    if installed is None:
         return ABSENT
-    same = [at for at, option in enumerate(addon.options) if _is(option, addon.name, installed[addon.name])]
-    return next((at for at in same if release in addon.options[at].releases), same[-1])
+    same = [at for at, option in enumerate(options) if _is(option, addon, installed)]
+    return next((at for at in same if release in options[at].releases), same[-1])
 
 
-def goals_of(grouped: Iterable[Group], goal: Candidate) -> tuple[tuple[frozenset[int], ...], ...]:
-    """Return, by group and addon, the options that are as a release has them."""
-    return tuple(tuple(_wanted(addon, goal) for addon in group.addons) for group in grouped)
-
-
-def _wanted(addon: Addon, goal: Candidate) -> frozenset[int]:
-    """Return the options that count as the release's version of an addon."""
-    stated = goal.compatibility
-    components = stated.of_addon(addon.name) if stated is not None else ()
+def wanted_options(addon: str, options: Sequence[Option], goal: Candidate | None) -> frozenset[int] | None:
+    """Return the options that count as a release's version of an addon; None where any will do."""
+    stated = goal.compatibility if goal is not None else None
+    if stated is None:
+        return None
+    components = stated.of_addon(addon)
     if not components:
         return frozenset({ABSENT})
-    version = leading(addon.name, components).text
-    return frozenset(at for at, option in enumerate(addon.options) if _is(option, addon.name, version))
+    version = leading(addon, components).text
+    return frozenset(at for at, option in enumerate(options) if _is(option, addon, version))
+
+
+def option_moves(options: Sequence[Option], judges: Judges, wanted: frozenset[int] | None) -> Moves:
+    """Return, by option, where it may move: the rule of the version moved to decides.
+
+    Only where a release is the target an addon is installed or removed, as the release has it or not.
+
+    Args:
+        options: Of one addon.
+        judges: Say which rules count.
+        wanted: The options it may end with; None for any.
+    """
+    offered = [at for at, option in enumerate(options) if option.releases]
+    removed = (ABSENT,) if wanted == frozenset({ABSENT}) else ()
+    brought = [{component.name: component.version for component in option.components} for option in options]
+    ruled = [
+        [one for one in option.components if judges.enforces(upgrade_fact(one)) and one.upgrade != FREE]
+        for option in options
+    ]
+
+    def may_move(at: int, to: int) -> bool:
+        before = brought[at]
+        return all(one.name not in before or one.upgrade.allows(before[one.name], one.version) for one in ruled[to])
+
+    moves = [tuple(to for to in offered if to != at and may_move(at, to)) + removed for at in range(len(options))]
+    return (*moves, () if wanted is None or removed else tuple(offered))

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.planning.compiling import Target, compile_model
+from clusterstacks.domain.planning.compiling import Target, compile_model, survey
+from clusterstacks.domain.planning.effort import Effort, Exhausted
 from clusterstacks.domain.planning.explaining import Question, obstacles
-from clusterstacks.domain.planning.search import BUDGET, NODE_COST, BudgetReached
+from clusterstacks.domain.planning.model import ADDON_COST, NODE_COST
+from clusterstacks.domain.planning.search import Progress, Search
 from clusterstacks.domain.planning.steps import Kind, Situation, Step, situation_of, steps_of
-from clusterstacks.domain.planning.whole import cheapest_way
 
 if TYPE_CHECKING:
     from clusterstacks.domain.planning.catalogue import Fact
     from clusterstacks.domain.planning.world import State, World
+    from clusterstacks.domain.versions import KubernetesVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,42 +44,68 @@ class NoWay:
 
     Args:
         start: The cluster as it is.
-        facts: A set that is enough to forbid every way and of which none can be spared; empty when the laws alone do.
+        facts: A set that is enough to forbid every way; empty when the laws alone do.
+        minimal: Whether none of them can be spared for certain; else the search for a smaller set reached its bounds.
     """
 
     start: Situation
     facts: tuple[Fact, ...]
+    minimal: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """The search reached its budget before it knew.
+    """The search reached its bounds before it knew.
 
     Args:
-        start: The cluster as it is.
-        budget: The choices it looked at.
+        looks: The combinations it looked at.
+        bound: No plan is cheaper than this.
+        nearest: The Kubernetes version that is nearest to the target, of those that some plan was found to; None
+            where the search did not begin.
     """
 
-    start: Situation
-    budget: int
+    looks: int
+    bound: int
+    nearest: KubernetesVersion | None
 
 
-def find_plan(world: World, state: State, target: Target, *, budget: int = BUDGET) -> Plan | NoWay | Undecided:
+Answer = Plan | NoWay | Undecided
+
+
+def find_plan(world: World, state: State, target: Target, effort: Effort | None = None) -> Answer:
     """Find the cheapest plan.
+
+    Args:
+        world: What there is.
+        state: Where the cluster is.
+        target: Where it is to go.
+        effort: What the search may spend; what is left of it afterwards is what it did not need.
 
     Raises:
         PlanImpossible: A release is not known, or of another stack, or the workers are ahead of the control plane.
     """
-    model = compile_model(world, state, target)
-    start = situation_of(model)
+    effort = Effort() if effort is None else effort
+    before, search = effort.looks, None
     try:
-        way = cheapest_way(model, budget)
-        if way is None:
-            return NoWay(start, obstacles(Question(world, state, target, budget), model))
-    except BudgetReached:
-        return Undecided(start, budget)
-    steps = steps_of(model, way)
+        asked = survey(world, state, target, effort)
+        search = Search(compile_model(asked, effort), effort)
+        way = search.cheapest()
+    except Exhausted:
+        return _undecided(before - effort.looks, search)
+    start = situation_of(search.model)
+    if way is None:
+        question = Question(asked, effort, search.outside)
+        facts = obstacles(question)
+        return NoWay(start, facts, minimal=not question.is_cut_short)
+    steps = steps_of(search, way)
     if state.workers < state.kubernetes:
         # No write: the plan goes on when the workers have reached the control plane.
         steps = (Step(Kind.WORKERS, start, start), *steps)
-    return Plan(start, steps, sum(NODE_COST if step.kind is not Kind.ADDON else 1 for step in steps))
+    return Plan(start, steps, sum(NODE_COST if step.kind is not Kind.ADDON else ADDON_COST for step in steps))
+
+
+def _undecided(looks: int, search: Search | None) -> Undecided:
+    progress = search.progress if search is not None else Progress()
+    if search is None or progress.node is None:
+        return Undecided(looks, progress.bound, None)
+    return Undecided(looks, progress.bound, search.model.versions[progress.node.version])

@@ -1,276 +1,311 @@
 """The cheapest way from the start to the goal.
 
-Between two moves of class and Kubernetes ("node moves") the groups of addons do not see each other. So the search goes
-over sequences of node moves, best first, and carries for each group what every choice costs so far. A sequence that
-another one to the same node beats for every choice is dropped. The estimate of what remains never exceeds it: the
-fewest node moves, and for each addon the fewest steps to a version it may end with.
+A* (Hart, Nilsson, Raphael 1968) over the moves of class and Kubernetes and, where many addons hang together, of the
+addons of the spine. Beside these the parts do not see each other: a way carries for each part what its choices cost so
+far. A way that another one to the same place beats for every choice is dropped. What remains is estimated by the fewest
+node moves and, for each pattern of addons, by the fewest steps of these alone; so the estimate never exceeds it.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from clusterstacks.domain.planning.model import ABSENT, Choice, Node
+from clusterstacks.domain.planning.estimates import Estimate, ways_to_goal
+from clusterstacks.domain.planning.model import ADDON_COST, NODE_COST, Node
+from clusterstacks.domain.planning.parts import MOST_CHOICES, split
+from clusterstacks.domain.planning.tracks import Tracks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterator, Sequence
 
-    from clusterstacks.domain.planning.compiling import Model
-    from clusterstacks.domain.planning.model import Addon, Group
-
-T = TypeVar("T")
-
-NODE_COST = 10
-"""Cost of a move of Kubernetes, class or release: nodes roll."""
-
-ADDON_COST = 1
-"""Cost of an addon step."""
-
-BUDGET = 400_000
-"""Choices looked at before the search gives up. Arbitrary: some seconds."""
+    from clusterstacks.domain.planning.effort import Effort
+    from clusterstacks.domain.planning.model import Choice, Model
+    from clusterstacks.domain.planning.parts import Part
+    from clusterstacks.domain.planning.tracks import Step
 
 OUT_OF_REACH = 10**6
 """Steps to where no step leads."""
 
-Costs = dict[Choice, int]
-"""What it costs so far to have a group at each choice."""
-
-
-class BudgetReached(Exception):
-    """The search looked at as many choices as it may."""
-
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A sequence of node moves, as far as it is known.
+    """A sequence of moves of class, Kubernetes and spine.
 
     Args:
         node: Where it is.
-        cost: Of the node moves, and of the addon steps before the class became a bundle's.
-        costs: By group; None while the class is a bundle's.
+        cost: Of these moves, and of addon steps that are in every choice of a part.
+        state: By addon its option; of addons that are in parts what was installed. None while the class is a bundle's.
+        tracks: By part.
+        outside: Whether facts may be violated as they were at the start.
         before: The way it extends; None at the start.
+        prices: By part, the steps that every choice had to take for the last move; none at the start of tracks.
     """
 
     node: Node
     cost: int
-    costs: tuple[Costs, ...] | None
+    state: Choice | None
+    tracks: tuple[int, ...]
+    outside: bool = False
     before: Way | None = None
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        """Every node, the start first."""
-        return (*(self.before.nodes if self.before is not None else ()), self.node)
+    prices: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
+class Progress:
+    """How far a search got.
+
+    Args:
+        bound: No plan is cheaper.
+        node: Where the way is that came nearest to the goal, in node moves; None before the first.
+        moves: How many node moves remain from there at least.
+    """
+
+    bound: int = 0
+    node: Node | None = None
+    moves: int = OUT_OF_REACH
+
+
+@dataclass
 class Search:
     """One search.
 
     Args:
         model: The numbered world.
-        budget: Choices it may look at.
+        effort: What may be spent.
+        only_reach: Whether it only matters if there is a way: then no move costs anything.
+        most_choices: Of one part.
     """
 
     model: Model
-    budget: int = BUDGET
-    _spread: dict[tuple[int, Node, tuple[tuple[Choice, int], ...]], Costs] = field(default_factory=dict)
+    effort: Effort
+    only_reach: bool = False
+    most_choices: int = MOST_CHOICES
+    progress: Progress = field(default_factory=Progress)
 
     def cheapest(self) -> Way | None:
         """Return the cheapest way; None when there is none.
 
         Raises:
-            BudgetReached: It is not known whether there is one.
+            Exhausted: It is not known whether there is one.
         """
-        model = self.model
-        remaining = node_distances(model)
-        hops = self._addon_distances()
+        self._prepare()
+        if self.only_reach and self._is_estimate_exact():
+            way = Way(self.model.start, 0, self.model.installed, ())
+            return way if self._estimated(self.estimates[0], way.node, self.model.installed) < OUT_OF_REACH else None
         ticket = count()
-        heap: list[tuple[int, bool, tuple[Node, ...], int, Way]] = []
-        settled: dict[Node, list[Way]] = {}
+        heap: list[tuple[int, int, int, int, int, Way]] = []
+        settled: dict[tuple[Node, bool, Choice | None], list[Way]] = {}
 
         def push(way: Way) -> None:
-            if way.node not in remaining:
-                return
-            estimate = way.cost + remaining[way.node] * NODE_COST + self._rest(way, hops)
-            if estimate >= OUT_OF_REACH:
-                return
-            heapq.heappush(heap, (estimate, True, way.nodes, next(ticket), way))
+            if way.node in self.moves and (rest := self._rest(way)) < OUT_OF_REACH:
+                heapq.heappush(heap, (way.cost + rest, 1, rest, self.moves[way.node], next(ticket), way))
 
-        push(Way(model.start, 0, self._start_costs()))
+        push(self._start())
         while heap:
-            _estimate, is_open, nodes, _, way = heapq.heappop(heap)
+            estimate, is_open, *_, way = heapq.heappop(heap)
+            self._note(way, estimate)
             if not is_open:
                 return way
-            if (total := self._total(way)) is not None:
-                heapq.heappush(heap, (total, False, nodes, next(ticket), way))
-            if any(_beats(other, way) for other in settled.setdefault(way.node, [])):
+            ways = settled.setdefault((way.node, way.outside, self._spine_state(way)), [])
+            self.effort.look(len(ways) + 1)
+            if any(self._beats(other, way) for other in ways):
                 continue
-            settled[way.node].append(way)
-            for node in model.successors(way.node):
-                if (following := self._advance(way, node)) is not None:
-                    push(following)
+            ways.append(way)
+            if (total := self._total(way)) is not None:
+                heapq.heappush(heap, (total, 0, 0, 0, next(ticket), way))
+            for following in self._following(way):
+                self.effort.look()
+                push(following)
         return None
 
-    def _start_costs(self) -> tuple[Costs, ...] | None:
+    def _prepare(self) -> None:
+        model, effort = self.model, self.effort
+        self.ways, self.moves = ways_to_goal(model, effort)
+        self.split = split(model, self.most_choices)
+        self.parts = self.split.parts
+        self.node_cost, self.addon_cost = (0, 0) if self.only_reach else (NODE_COST, ADDON_COST)
+        self.outside = not model.is_bundle(model.start) and self._is_outside(model.start, model.installed)
+        self.tracks = [Tracks(part, effort, self.addon_cost) for part in self.parts]
+        self.estimates = [Estimate(model, pattern, self.ways, effort, self.outside) for pattern in self.split.patterns]
+        home = {addon: at for at, part in enumerate(self.parts) for addon in part.at}
+        self.touching: list[list[Estimate]] = [[] for _ in self.parts]
+        self.beside: list[Estimate] = []
+        for estimate in self.estimates:
+            parts = {home[addon] for addon in estimate.part.at if addon in home}
+            if not parts:
+                self.beside.append(estimate)
+            for at in parts:
+                self.touching[at].append(estimate)
+        self._rests: dict[tuple[int, int, tuple[object, ...]], int] = {}
+
+    def _is_estimate_exact(self) -> bool:
+        """Whether the estimate of the only part tells if there is a way.
+
+        Of classes at the same Kubernetes version each leads to where the other does, so they need not be told apart.
+        """
+        alone = len(self.parts) == len(self.estimates) == 1 and not self.split.spine and not self.parts[0].by_class
+        return alone and not self.outside and not self.model.is_bundle(self.model.start)
+
+    def _is_outside(self, node: Node, state: Choice) -> bool:
+        return any(scope.violated(node, tuple(state[at] for at in scope.at)) for scope in self.model.scopes)
+
+    def _start(self) -> Way:
         model = self.model
         if model.is_bundle(model.start):
-            return None
-        return tuple(
-            self._spread_from_start(group, choice) for group, choice in zip(model.groups, model.choices, strict=True)
+            return Way(model.start, 0, None, ())
+        tracks = tuple(
+            track.begin(
+                track.part.place(model.start, model.installed),
+                tuple(model.installed[at] for at in track.part.at),
+                outside=self.outside,
+            )
+            for track in self.tracks
         )
+        return Way(model.start, 0, model.installed, tracks, self.outside)
 
-    def _spread_from_start(self, group: Group, choice: Choice) -> Costs:
-        """Where the cluster is outside its ranges already, an addon step may not add a violation."""
-        start = self.model.start
-        costs, queue = {choice: 0}, deque([choice])
-        while queue:
-            here = queue.popleft()
-            for there in group.neighbours(here):
-                self._count()
-                if there not in costs and group.violated(start, there) <= group.violated(start, here):
-                    costs[there] = costs[here] + ADDON_COST
-                    queue.append(there)
-        return costs
+    def _following(self, way: Way) -> Iterator[Way]:
+        """Yield what one move of class, Kubernetes or spine leads to."""
+        model = self.model
+        for node in self.ways[way.node]:
+            cost = way.cost + self.node_cost
+            if model.is_bundle(node):
+                yield Way(node, cost, None, (), before=way)
+            elif way.state is None:
+                if (following := self._released(way, node)) is not None:
+                    yield following
+            elif self._frame_allows(node, way.state):
+                yield from self._entered(way, node, way.state, cost)
+        if way.state is not None:
+            yield from self._spine_moves(way, way.state)
 
-    def _advance(self, way: Way, node: Node) -> Way | None:
-        """Extend a way by a node move; None where the addons do not allow it."""
-        cost = way.cost + NODE_COST
-        if self.model.is_bundle(node):
-            # The steps that addons had to take until here stay in the plan.
-            left_behind = sum(min(costs.values()) for costs in way.costs or ())
-            return Way(node, cost + left_behind, None, way)
-        costs = self._released(way, node) if way.costs is None else self._kept(way.costs, node)
-        return None if costs is None else Way(node, cost, costs, way)
+    def _spine_moves(self, way: Way, state: Choice) -> Iterator[Way]:
+        frame = self.split.frame
+        for at in self.split.spine:
+            for option in self.model.addons[at].moves[state[at]]:
+                there = (*state[:at], option, *state[at + 1 :])
+                cost = way.cost + self.addon_cost
+                if not way.outside:
+                    if self._frame_allows(way.node, there):
+                        yield from self._entered(way, way.node, there, cost)
+                    continue
+                place = frame.place(way.node, there)
+                old, new = (tuple(one[number] for number in frame.at) for one in (state, there))
+                if not frame.worsens((place, old), (place, new)):
+                    yield from self._slid(way, there, cost)
 
-    def _kept(self, before: tuple[Costs, ...], node: Node) -> tuple[Costs, ...] | None:
-        """The addons stay: only choices that are allowed at the new node go on, and may move from there."""
-        result = []
-        for at, costs in enumerate(before):
-            group = self.model.groups[at]
-            going = {choice: cost for choice, cost in costs.items() if group.allows(node, choice)}
-            if not going:
-                return None
-            result.append(self._spread_out(at, node, going))
-        return tuple(result)
+    def _frame_allows(self, node: Node, state: Choice) -> bool:
+        frame = self.split.frame
+        return not frame.at or frame.allows(frame.place(node, state), tuple(state[at] for at in frame.at))
 
-    def _released(self, way: Way, node: Node) -> tuple[Costs, ...] | None:
+    def _entered(self, way: Way, node: Node, state: Choice, cost: int) -> Iterator[Way]:
+        steps = []
+        for track, number in zip(self.tracks, way.tracks, strict=True):
+            step = track.enter(number, track.part.place(node, state))
+            if step is None:
+                return
+            steps.append(step)
+        yield _extended(way, Way(node, cost, state, ()), steps)
+
+    def _slid(self, way: Way, state: Choice, cost: int) -> Iterator[Way]:
+        steps = []
+        assert way.state is not None  # noqa: S101 - the caller looked
+        for track, number in zip(self.tracks, way.tracks, strict=True):
+            old, new = (track.part.place(way.node, one) for one in (way.state, state))
+            step = track.slide(number, old, new) if old != new else (0, number)
+            if step is None:
+                return
+            steps.append(step)
+        yield _extended(way, Way(way.node, cost, state, (), outside=True), steps)
+
+    def _released(self, way: Way, node: Node) -> Way | None:
         """Out of a bundle the addons are those of the new release; they must allow the old version, too."""
-        old = Node(node.candidate, way.node.version)
-        offered = self.model.offered(node.candidate)
-        for group, choice in zip(self.model.groups, offered, strict=True):
-            if not group.allows(node, choice) or not group.contain(old, choice):
+        model = self.model
+        old, state = Node(node.candidate, way.node.version), model.offered(node.candidate)
+        for scope in model.scopes:
+            choice = tuple(state[at] for at in scope.at)
+            if scope.violated(node, choice) or not scope.contains(old, choice):
                 return None
-        return tuple(self._spread_out(at, node, {choice: 0}) for at, choice in enumerate(offered))
+        tracks = tuple(
+            track.begin(track.part.place(node, state), tuple(state[at] for at in track.part.at), outside=False)
+            for track in self.tracks
+        )
+        return Way(node, way.cost + self.node_cost, state, tracks, before=way)
 
-    def _spread_out(self, at: int, node: Node, costs: Costs) -> Costs:
-        """Add every choice that addon steps lead to at a node, with its least cost."""
-        key = (at, node, tuple(sorted(costs.items())))
-        if key in self._spread:
-            return self._spread[key]
-        group, result = self.model.groups[at], dict(costs)
-        heap = sorted((cost, choice) for choice, cost in costs.items())
-        while heap:
-            cost, here = heapq.heappop(heap)
-            if cost > result[here]:
-                continue
-            for there in group.neighbours(here):
-                self._count()
-                if cost + ADDON_COST < result.get(there, cost + ADDON_COST + 1) and group.allows(node, there):
-                    result[there] = cost + ADDON_COST
-                    heapq.heappush(heap, (cost + ADDON_COST, there))
-        self._spread[key] = result
-        return result
+    def _spine_state(self, way: Way) -> Choice | None:
+        return None if way.state is None else tuple(way.state[at] for at in self.split.spine)
 
     def _total(self, way: Way) -> int | None:
-        """What a way costs when it ends here; None when it cannot."""
+        """Return what a way costs when it ends here; None when it cannot."""
         if not self.model.is_goal(way.node):
             return None
-        total = way.cost
-        for at, costs in enumerate(way.costs or ()):
-            ends = [cost for choice, cost in costs.items() if self.model.meets(at, choice)]
-            if not ends:
-                return None
-            total += min(ends)
-        return total
-
-    def _rest(self, way: Way, hops: tuple[tuple[Mapping[int, int], ...], ...] | None) -> int:
-        """Estimate what the addons cost, with what they cost so far; too much for a choice that cannot end."""
-        if way.costs is None:
-            return 0
-        if hops is None:
-            return sum(min(costs.values()) for costs in way.costs)
-        return sum(
-            min(cost + sum(map(_hop, group, choice)) for choice, cost in costs.items())
-            for group, costs in zip(hops, way.costs, strict=True)
-        )
-
-    def _addon_distances(self) -> tuple[tuple[Mapping[int, int], ...], ...] | None:
-        """By group, addon and option, the fewest steps to an option it may end with; None where any will do."""
-        model = self.model
-        if model.goals is None:
+        if way.state is None:
+            return way.cost
+        if not all(self.model.addons[at].ends(way.state[at]) for at in self.split.spine):
             return None
-        return tuple(
-            tuple(_distances(wanted, backwards(addon)) for addon, wanted in zip(group.addons, goals, strict=True))
-            for group, goals in zip(model.groups, model.goals, strict=True)
-        )
+        total = way.cost
+        for track, number in zip(self.tracks, way.tracks, strict=True):
+            total += track.least(number, _to_end(track.part))
+        return total if total < OUT_OF_REACH else None
 
-    def _count(self) -> None:
-        self.budget -= 1
-        if self.budget < 0:
-            raise BudgetReached
+    def _rest(self, way: Way) -> int:
+        """Return what remains at least; :data:`OUT_OF_REACH` and more where no way leads to the goal."""
+        rest = self.moves[way.node] * self.node_cost
+        if way.state is None:
+            return rest
+        for estimate in self.beside:
+            rest += self._estimated(estimate, way.node, way.state)
+        for at, (track, number) in enumerate(zip(self.tracks, way.tracks, strict=True)):
+            rest += self._rest_of_part(at, track, number, way)
+        return rest
+
+    def _estimated(self, estimate: Estimate, node: Node, state: Sequence[int]) -> int:
+        choice = tuple(state[at] for at in estimate.part.at)
+        found = estimate.remaining.get((estimate.place(node), choice), OUT_OF_REACH)
+        return found if not self.only_reach or found >= OUT_OF_REACH else 0
+
+    def _rest_of_part(self, at: int, track: Tracks, number: int, way: Way) -> int:
+        part, estimates = track.part, self.touching[at]
+        assert way.state is not None  # noqa: S101 - the caller looked
+        outer = tuple(way.state[one] for estimate in estimates for one in estimate.part.at if one not in part.at)
+        key = at, number, (*(estimate.place(way.node) for estimate in estimates), outer)
+        if key not in self._rests:
+            state = list(way.state)
+
+            def rest(choice: Choice) -> int:
+                for addon, option in zip(part.at, choice, strict=True):
+                    state[addon] = option
+                return sum(self._estimated(estimate, way.node, state) for estimate in estimates)
+
+            self._rests[key] = track.least(number, rest)
+            self.effort.look(len(track.costs[number]))
+        return self._rests[key]
+
+    def _beats(self, one: Way, other: Way) -> bool:
+        """Whether ``one`` ends at most as dear as ``other``, however both go on from their common place."""
+        surplus = one.cost - other.cost
+        for track, ours, theirs in zip(self.tracks, one.tracks, other.tracks, strict=False):
+            more = track.surplus(ours, theirs)
+            if more is None:
+                return False
+            surplus += more
+        return surplus <= 0
+
+    def _note(self, way: Way, estimate: int) -> None:
+        progress = self.progress
+        progress.bound = estimate
+        if self.moves[way.node] < progress.moves:
+            progress.node, progress.moves = way.node, self.moves[way.node]
 
 
-def node_distances(model: Model) -> dict[Node, int]:
-    """By node, the fewest node moves to a goal, where it can be reached at all."""
-    back: dict[Node, list[Node]] = {}
-    seen, queue = {model.start}, deque([model.start])
-    while queue:
-        here = queue.popleft()
-        for there in model.successors(here):
-            back.setdefault(there, []).append(here)
-            if there not in seen:
-                seen.add(there)
-                queue.append(there)
-    return _distances([node for node in seen if model.is_goal(node)], back)
+def _extended(before: Way, way: Way, steps: Sequence[Step]) -> Way:
+    """Return a way with the steps of its parts."""
+    prices = tuple(price for price, _ in steps)
+    tracks = tuple(number for _, number in steps)
+    return Way(way.node, way.cost + sum(prices), way.state, tracks, way.outside, before, prices)
 
 
-def _hop(distances: Mapping[int, int], option: int) -> int:
-    return distances.get(option, OUT_OF_REACH)
-
-
-def _beats(one: Way, other: Way) -> bool:
-    """Whether ``one`` ends at most as dear as ``other``, however both go on from their common node."""
-    if one.costs is None or other.costs is None:
-        return one.cost <= other.cost
-    surplus = 0
-    for ours, theirs in zip(one.costs, other.costs, strict=True):
-        if not theirs.keys() <= ours.keys():
-            return False
-        surplus += max(ours[choice] - cost for choice, cost in theirs.items())
-    return one.cost + surplus <= other.cost
-
-
-def backwards(addon: Addon) -> dict[int, list[int]]:
-    """By option, those it is one step away from."""
-    back: dict[int, list[int]] = {}
-    for option in (*range(len(addon.options)), ABSENT):
-        for there in addon.moves[option]:
-            back.setdefault(there, []).append(option)
-    return back
-
-
-def _distances(ends: Iterable[T], back: Mapping[T, list[T]]) -> dict[T, int]:
-    """By place, the fewest steps to one of ``ends``; ``back`` leads from a place to those before it."""
-    found = dict.fromkeys(ends, 0)
-    queue = deque(found)
-    while queue:
-        here = queue.popleft()
-        for there in back.get(here, ()):
-            if there not in found:
-                found[there] = found[here] + 1
-                queue.append(there)
-    return found
+def _to_end(part: Part) -> Callable[[Choice], int]:
+    return lambda choice: 0 if part.ends(choice) else OUT_OF_REACH

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.planning.model import ABSENT, Choice, Option
-from clusterstacks.domain.planning.search import ADDON_COST, Costs, Way
+from clusterstacks.domain.planning.model import ABSENT, ADDON_COST, Option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping, Sequence
 
-    from clusterstacks.domain.planning.compiling import Model
-    from clusterstacks.domain.planning.model import Group, Node
+    from clusterstacks.domain.planning.model import Choice, Model, Node
+    from clusterstacks.domain.planning.parts import Part, Place
+    from clusterstacks.domain.planning.search import Search, Way
+    from clusterstacks.domain.planning.tracks import Costs, Tracks
     from clusterstacks.domain.planning.world import Candidate
     from clusterstacks.domain.versions import KubernetesVersion
 
@@ -61,29 +61,27 @@ class Step:
     addon: str = ""
 
 
-def steps_of(model: Model, way: Way) -> tuple[Step, ...]:
+def steps_of(search: Search, way: Way) -> tuple[Step, ...]:
     """Turn a way into steps; at equal cost an addon moves as late as it may, and in the order of the names."""
-    ways = _ways(way)
-    moves = [_addon_moves(model, at, ways) for at in range(len(model.groups))] if way.costs is not None else []
-    if way.costs is None:
-        moves = [_moves_left_behind(model, at, ways) for at in range(len(model.groups))]
+    model, ways = search.model, _ways(way)
+    moves = _moves_of_parts(search, ways)
     steps: list[Step] = []
     here = situation_of(model)
     for layer, one in enumerate(ways):
         if layer:
             there = _arrive(model, ways[layer - 1], one, here)
-            steps.append(Step(_kind(model, ways[layer - 1].node, one.node), here, there))
+            steps.append(_step(here, there))
             here = there
-        for group, by_layer in zip(model.groups, moves, strict=True):
-            for old, new in by_layer.get(layer, ()):
-                name, option = _moved(group, old, new)
-                addons = {key: value for key, value in here.addons.items() if key != name}
-                if option is not None:
-                    addons[name] = option
-                there = Situation(here.candidate, here.kubernetes, dict(sorted(addons.items())))
-                steps.append(Step(Kind.ADDON, here, there, name))
-                here = there
+        for addon, option in moves.get(layer, ()):
+            there = _with_addon(model, here, addon, option)
+            steps.append(_step(here, there))
+            here = there
     return tuple(steps)
+
+
+def situation_of(model: Model) -> Situation:
+    """Return the cluster as it is."""
+    return _situation(model, model.start, model.installed)
 
 
 def _ways(way: Way) -> list[Way]:
@@ -93,88 +91,96 @@ def _ways(way: Way) -> list[Way]:
     return ways[::-1]
 
 
-Moves = Mapping[int, Sequence[tuple[Choice, Choice]]]
-"""By layer, the choices a group moves between."""
+Moves = dict[int, list[tuple[int, int]]]
+"""By layer, which addon moves to which option."""
 
 
-def _addon_moves(model: Model, at: int, ways: Sequence[Way]) -> Moves:
-    last = ways[-1].costs
-    assert last is not None  # noqa: S101 - the caller looked
-    ends = [(cost, choice) for choice, cost in last[at].items() if model.meets(at, choice)]
-    return _back(model, at, ways, min(ends)[1])
+def _moves_of_parts(search: Search, ways: Sequence[Way]) -> Moves:
+    """Find what moves while the class states ranges; before a bundle is entered it does not matter where this ends."""
+    ranged = [layer for layer, one in enumerate(ways) if one.state is not None]
+    moves: Moves = {}
+    for at, track in enumerate(search.tracks if ranged else ()):
+        layers = _layers(at, track, [ways[layer] for layer in ranged])
+        last = layers[-1].costs
+        is_end = ranged[-1] == len(ways) - 1
+        ends = [(cost, choice) for choice, cost in last.items() if not is_end or track.part.ends(choice)]
+        for layer, old, new in _back(track.part, layers, min(ends)[1]):
+            changes = zip(track.part.at, old, new, strict=True)
+            (moved,) = [(addon, after) for addon, before, after in changes if before != after]
+            moves.setdefault(ranged[layer], []).append(moved)
+    return moves
 
 
-def _moves_left_behind(model: Model, at: int, ways: Sequence[Way]) -> Moves:
-    """Before a bundle is entered addons may have had to move; which choice they end at does not matter."""
-    last = max((layer for layer, way in enumerate(ways) if way.costs is not None), default=None)
-    costs = None if last is None else ways[last].costs
-    if last is None or costs is None:
-        return {}
-    return _back(model, at, ways[: last + 1], min((cost, choice) for choice, cost in costs[at].items())[1])
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    place: Place
+    costs: Costs
+    outside: bool
 
 
-def _back(model: Model, at: int, ways: Sequence[Way], end: Choice) -> Moves:
+def _layers(at: int, track: Tracks, ways: Sequence[Way]) -> list[_Layer]:
+    layers, paid = [], 0
+    for way in ways:
+        assert way.state is not None  # noqa: S101 - the caller looked
+        paid += way.prices[at] if way.prices else 0
+        costs = {choice: cost + paid for choice, cost in track.costs[way.tracks[at]].items()}
+        layers.append(_Layer(track.part.place(way.node, way.state), costs, way.outside))
+    return layers
+
+
+def _back(part: Part, layers: Sequence[_Layer], end: Choice) -> list[tuple[int, Choice, Choice]]:
     """Walk from the end to the start, preferring the addon step: so addons move late."""
-    moves: dict[int, list[tuple[Choice, Choice]]] = {}
-    here, layer = end, len(ways) - 1
-    while True:
-        costs = ways[layer].costs
-        assert costs is not None  # noqa: S101 - a layer with addons is never left for one without
-        before = _step_before(model, at, ways[layer].node, layer, costs[at], here)
-        if before is not None:
-            moves.setdefault(layer, []).insert(0, (before, here))
-            here = before
-        elif layer == 0 or ways[layer - 1].costs is None:
-            return moves
-        else:
+    moves: list[tuple[int, Choice, Choice]] = []
+    here, layer = end, len(layers) - 1
+    while layer >= 0:
+        before = _step_before(part, layers[layer], here)
+        if before is None:
             layer -= 1
+            continue
+        moves.append((layer, before, here))
+        here = before
+    return moves[::-1]
 
 
-def _step_before(model: Model, at: int, node: Node, layer: int, costs: Costs, here: Choice) -> Choice | None:
-    group = model.groups[at]
+def _step_before(part: Part, layer: _Layer, here: Choice) -> Choice | None:
     found = [
         choice
-        for choice, cost in costs.items()
-        if cost == costs[here] - ADDON_COST
-        and here in group.neighbours(choice)
-        and (layer > 0 or group.violated(node, here) <= group.violated(node, choice))
+        for choice, cost in layer.costs.items()
+        if cost == layer.costs[here] - ADDON_COST
+        and here in part.neighbours(choice)
+        and not (layer.outside and part.worsens((layer.place, choice), (layer.place, here)))
     ]
     return min(found, default=None)
 
 
-def _kind(model: Model, old: Node, new: Node) -> Kind:
-    if old.candidate == new.candidate:
-        return Kind.KUBERNETES
-    return Kind.RELEASE if model.is_bundle(old) or model.is_bundle(new) else Kind.CLASS
+def _step(old: Situation, new: Situation) -> Step:
+    if old.candidate != new.candidate:
+        bundled = old.candidate.is_bundle or new.candidate.is_bundle
+        return Step(Kind.RELEASE if bundled else Kind.CLASS, old, new)
+    if old.kubernetes != new.kubernetes:
+        return Step(Kind.KUBERNETES, old, new)
+    (addon,) = {name for name in {*old.addons, *new.addons} if old.addons.get(name) != new.addons.get(name)}
+    return Step(Kind.ADDON, old, new, addon)
 
 
 def _arrive(model: Model, old: Way, new: Way, here: Situation) -> Situation:
-    if new.costs is None:
-        addons: Mapping[str, Option] = {}
-    elif old.costs is None:
-        addons = dict(_installed(model, model.offered(new.node.candidate)))
-    else:
-        addons = here.addons
-    return Situation(model.candidates[new.node.candidate], model.versions[new.node.version], addons)
+    if new.state is None or old.state is None:
+        return _situation(model, new.node, new.state or ())
+    for addon, (before, after) in enumerate(zip(old.state, new.state, strict=True)):
+        if before != after:
+            return _with_addon(model, here, addon, after)
+    return Situation(model.candidates[new.node.candidate], model.versions[new.node.version], here.addons)
 
 
-def situation_of(model: Model) -> Situation:
-    """Return the cluster as it is."""
-    addons = dict(_installed(model, model.choices))
-    return Situation(model.candidates[model.start.candidate], model.versions[model.start.version], addons)
+def _situation(model: Model, node: Node, state: Choice) -> Situation:
+    options = zip(model.addons, state, strict=False)
+    addons = {addon.name: addon.options[option] for addon, option in options if option != ABSENT}
+    return Situation(model.candidates[node.candidate], model.versions[node.version], addons)
 
 
-def _installed(model: Model, choices: Sequence[Choice]) -> Iterator[tuple[str, Option]]:
-    pairs = [
-        (addon.name, addon.options[option])
-        for group, choice in zip(model.groups, choices, strict=True)
-        for addon, option in zip(group.addons, choice, strict=True)
-        if option != ABSENT
-    ]
-    yield from sorted(pairs, key=lambda pair: pair[0])
-
-
-def _moved(group: Group, old: Choice, new: Choice) -> tuple[str, Option | None]:
-    (at,) = [at for at in range(len(old)) if old[at] != new[at]]
-    addon = group.addons[at]
-    return addon.name, None if new[at] == ABSENT else addon.options[new[at]]
+def _with_addon(model: Model, here: Situation, at: int, option: int) -> Situation:
+    addon = model.addons[at]
+    addons = {name: one for name, one in here.addons.items() if name != addon.name}
+    if option != ABSENT:
+        addons[addon.name] = addon.options[option]
+    return Situation(here.candidate, here.kubernetes, dict(sorted(addons.items())))

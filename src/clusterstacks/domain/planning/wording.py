@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.compatibility import Component
     from clusterstacks.domain.planning.catalogue import Fact
-    from clusterstacks.domain.planning.compiling import Model, Target
+    from clusterstacks.domain.planning.compiling import Survey, Target
     from clusterstacks.domain.planning.facts import Judges
     from clusterstacks.domain.planning.steps import Situation, Step
     from clusterstacks.domain.versions import KubernetesVersion
@@ -72,22 +72,22 @@ def warnings(start: Situation, steps: Sequence[Step], judges: Judges) -> list[st
     return list(dict.fromkeys(found))
 
 
-def refusal(model: Model, facts: Sequence[Fact], target: Target) -> Refusal:
+def refusal(asked: Survey, facts: Sequence[Fact], target: Target) -> Refusal:
     """Word a refusal.
 
     Args:
-        model: The numbered world of the question.
+        asked: What the question is about.
         facts: Those that stand in the way; empty where the laws alone do.
         target: What is out of reach.
     """
     goal = f"release {target}" if isinstance(target, ReleaseName) else f"Kubernetes {target}"
     if not facts:
-        return Refusal(f"{goal} is out of reach: {_law(model)}")
+        return Refusal(f"{goal} is out of reach: {_law(asked)}")
     blamed = {addon for fact in facts for addon in fact.addons}
     if len(blamed) == 1 and all(fact.addons and fact.id.endswith(KUBERNETES) for fact in facts):
-        gap = _gap(model, next(iter(blamed)))
+        gap = _gap(asked, next(iter(blamed)))
         if gap is not None:
-            return _without_bridge(model, next(iter(blamed)), *gap)
+            return _without_bridge(asked, next(iter(blamed)), *gap)
     return Refusal(f"{goal} is out of reach, as these hold together: {'; '.join(fact.text for fact in facts)}")
 
 
@@ -131,34 +131,32 @@ def _class_reason(step: Step, target: Target) -> str:
     return f"class {step.before.candidate.name.class_name} is for Kubernetes {stated.kubernetes}"
 
 
-def _law(model: Model) -> str:
-    start = model.versions[model.start.version]
-    goal = model.versions[model.goal_version] if model.goal_version >= 0 else None
-    if goal is None or goal < start:
+def _law(asked: Survey) -> str:
+    start, goal = asked.state.kubernetes, asked.goal_version
+    if goal < start:
         return f"Kubernetes never goes down, and the cluster has {start}"
-    here = model.candidates[model.start.candidate]
-    known = {version.series for version in model.versions}
+    known = {version.series for version in asked.versions}
     for minor in range(start.minor + 1, goal.minor):
         if KubernetesMinor(start.major, minor) not in known:
             missing = KubernetesMinor(start.major, minor)
             return f"Kubernetes moves one minor at a time, and no release names a version of {missing}"
-    if here.is_bundle:
+    if asked.here.is_bundle:
         return "a bundle moves to releases of the same or the next Kubernetes minor only, and none leads there"
     return "the class moves to releases with ranges only, and to a bundle only if it is the target"
 
 
-def _gap(model: Model, addon: str) -> tuple[KubernetesVersion, KubernetesVersion] | None:
+def _gap(asked: Survey, addon: str) -> tuple[KubernetesVersion, KubernetesVersion] | None:
     """Find two versions of neighbouring minors that no version of an addon works with both of."""
-    options = [option for group in model.groups for one in group.addons if one.name == addon for option in one.options]
+    options = asked.options[addon]
 
     def works(components: Sequence[Component], version: KubernetesVersion) -> bool:
         return all(
-            judge_kubernetes(component, version, model.judges.upstream).verdict is not Verdict.INCOMPATIBLE
+            judge_kubernetes(component, version, asked.judges.upstream).verdict is not Verdict.INCOMPATIBLE
             for component in components
         )
 
-    for lower in model.versions:
-        higher = [one for one in model.versions if one.minor == lower.minor + 1]
+    for lower in asked.versions:
+        higher = [one for one in asked.versions if one.minor == lower.minor + 1]
         bridged = any(
             works(option.components, lower) and works(option.components, one) for option in options for one in higher
         )
@@ -167,8 +165,8 @@ def _gap(model: Model, addon: str) -> tuple[KubernetesVersion, KubernetesVersion
     return None
 
 
-def _without_bridge(model: Model, addon: str, lower: KubernetesVersion, higher: KubernetesVersion) -> Refusal:
-    options = [option for group in model.groups for one in group.addons if one.name == addon for option in one.options]
+def _without_bridge(asked: Survey, addon: str, lower: KubernetesVersion, higher: KubernetesVersion) -> Refusal:
+    options = asked.options[addon]
     name = options[0].components[0].name
     message = (
         f"no release offers a version of {name} that works with both Kubernetes {lower.series} and {higher.series}"

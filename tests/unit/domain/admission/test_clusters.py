@@ -15,6 +15,7 @@ from clusterstacks.domain.compatibility import Rule, parse_rule
 from clusterstacks.domain.decoupling import AddonReleaseRefused, read_wishes
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.domain.planning.effort import Effort
 from clusterstacks.domain.planning.facts import Judges
 from clusterstacks.domain.planning.world import Candidate, State, World
 from clusterstacks.domain.versions import KubernetesVersion
@@ -290,8 +291,12 @@ def wish(to: str, *candidates: Candidate, version: str = "v1.35.1") -> Wish:
     return Wish(CLUSTER, World(candidates), state, target)
 
 
+def way_out(asked: Wish) -> str:
+    return way_to(asked, Effort())
+
+
 def test_live_m8_the_way_out_is_a_list_of_steps_that_ends_with_a_command() -> None:
-    assert way_to(wish("v1.36.1", OLD, NEW)) == (
+    assert way_out(wish("v1.36.1", OLD, NEW)) == (
         "Do this instead, one after the other:\n"
         "  1. upgrade cluster addon cilium to 1.18.0 (release p-s-1-36-v2 has it)\n"
         "  2. move to Kubernetes v1.36.1\n"
@@ -306,7 +311,7 @@ def test_the_way_out_through_another_class_is_a_patch() -> None:
     narrow = release("p-s-1-35-v1", "v1.35.1", ">=1.34 <1.36", addon("csi", "1.0.0", ">=1.30"))
     state = State(narrow.kubernetes, narrow.kubernetes, narrow.name, {"csi": "1.0.0"})
 
-    told = way_to(Wish(CLUSTER, World((narrow, NEW)), state, KubernetesVersion.parse("v1.36.1")))
+    told = way_out(Wish(CLUSTER, World((narrow, NEW)), state, KubernetesVersion.parse("v1.36.1")))
 
     assert told.startswith("Do this instead: move to class p-s-1-36-v2")
     assert "kubectl patch cluster -n users one --type merge -p '{" in told
@@ -317,7 +322,7 @@ def test_what_the_annotations_ask_for_already_is_waited_for() -> None:
     asked = wish("v1.36.1", OLD, NEW)
     annotated = replace(asked.state, annotations={f"{ADDON}cilium": "p-s-1-36-v2"})
 
-    told = way_to(replace(asked, state=annotated))
+    told = way_out(replace(asked, state=annotated))
 
     assert told == (
         "Wait until cluster addon cilium is delivered as its annotation asks for, then try again:\n"
@@ -331,7 +336,7 @@ def test_a_class_that_is_not_offered_yet_says_so() -> None:
     state = State(narrow.kubernetes, narrow.kubernetes, narrow.name, {"csi": "1.0.0"})
     target = KubernetesVersion.parse("v1.36.1")
 
-    told = way_to(Wish(CLUSTER, World((narrow, NEW)), state, target, ready=frozenset({narrow.name})))
+    told = way_out(Wish(CLUSTER, World((narrow, NEW)), state, target, ready=frozenset({narrow.name})))
 
     assert "move to class p-s-1-36-v2" in told
     assert "(its ClusterStack must offer v2 first)" in told
@@ -341,7 +346,7 @@ def test_workers_are_waited_for() -> None:
     asked = wish("v1.36.1", OLD, NEW)
     lagging = replace(asked.state, workers=KubernetesVersion.parse("v1.34.0"))
 
-    assert way_to(replace(asked, state=lagging)) == (
+    assert way_out(replace(asked, state=lagging)) == (
         "Wait until the workers have the version of the control plane, then try again:\n"
         "  kubectl wait cluster -n users one --for='condition=TopologyReconciled' --timeout=2h"
     )
@@ -356,7 +361,7 @@ def test_an_addon_without_another_release_that_fits_is_to_be_kept() -> None:
 
 
 def test_no_way_is_explained() -> None:
-    assert way_to(wish("v1.36.1", OLD, LATE)).startswith("There is no way: no release offers a version of cilium")
+    assert way_out(wish("v1.36.1", OLD, LATE)).startswith("There is no way: no release offers a version of cilium")
 
 
 def test_a_refused_addon_names_releases_that_fit() -> None:

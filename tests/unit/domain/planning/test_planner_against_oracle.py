@@ -7,11 +7,12 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.domain.planning.compiling import compile_model
+from clusterstacks.domain.planning.compiling import compile_model, survey
+from clusterstacks.domain.planning.effort import Effort
+from clusterstacks.domain.planning.model import ADDON_COST, NODE_COST
 from clusterstacks.domain.planning.planner import NoWay, Plan, find_plan
-from clusterstacks.domain.planning.search import ADDON_COST, BUDGET, NODE_COST
+from clusterstacks.domain.planning.search import Search
 from clusterstacks.domain.planning.steps import Kind, steps_of
-from clusterstacks.domain.planning.whole import cheapest_way
 from clusterstacks.domain.planning.world import World
 from tests.support.planning import Oracle, random_question
 
@@ -31,17 +32,18 @@ def test_a_plan_is_the_cheapest_and_every_step_of_it_is_allowed(seed: int) -> No
         assert oracle.cheapest() is None
 
 
-@given(seeds)
-def test_a_search_over_whole_states_finds_plans_as_cheap(seed: int) -> None:
+@given(seeds, st.integers(0, 20))
+def test_however_the_addons_are_split_the_plan_is_as_cheap(seed: int, most_choices: int) -> None:
     question = random_question(Random(seed))
     if question is None:
         return
-    oracle, model = Oracle(*question), compile_model(*question)
-    way = cheapest_way(model, BUDGET, most_choices=0)
+    oracle, model = Oracle(*question), compile_model(survey(*question), Effort())
+    search = Search(model, Effort(), most_choices=most_choices)
+    way = search.cheapest()
     if way is None:
         assert oracle.cheapest() is None
         return
-    steps = steps_of(model, way)
+    steps = steps_of(search, way)
     assert oracle.complaints(steps) == []
     assert sum(ADDON_COST if step.kind is Kind.ADDON else NODE_COST for step in steps) == oracle.cheapest()
 

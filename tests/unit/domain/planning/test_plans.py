@@ -8,6 +8,7 @@ import pytest
 
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.planning.compiling import PlanImpossible, Target
+from clusterstacks.domain.planning.effort import Effort
 from clusterstacks.domain.planning.planner import NoWay, Plan, Undecided, find_plan
 from clusterstacks.domain.planning.world import Candidate, State, World
 from clusterstacks.domain.versions import KubernetesVersion
@@ -175,8 +176,37 @@ def test_the_rule_of_the_version_moved_to_counts_its_minors() -> None:
     assert told(found) == ["class p-s-1-36-v1", "addon cni 1.10.0", "addon cni 1.11.0"]
 
 
-def test_a_budget_that_is_reached_is_no_verdict() -> None:
-    assert isinstance(find_plan(WORLD, state(), NEW.name, budget=0), Undecided)
+def test_of_interchangeable_kubernetes_versions_and_classes_the_plan_names_the_newest() -> None:
+    first = release("p-s-1-35-v1", "v1.35.3", ">=1.35 <1.37")
+    between = [release(f"p-s-1-36-v{patch}", f"v1.36.{patch}", ">=1.35 <1.38") for patch in range(1, 9)]
+    later = release("p-s-1-37-v1", "v1.37.0", ">=1.37")
+    found = find_plan(World((first, *between, later)), state(first), version("v1.37.0"))
+    assert told(found) == ["kubernetes v1.36.8", "class p-s-1-37-v1"]
+
+
+def test_of_interchangeable_addon_versions_the_plan_names_the_newest_and_leaves_the_one_that_is_there() -> None:
+    def having(minor: int, cni: str, csi: str) -> Candidate:
+        works_with = ">=1.30 <1.36" if cni.startswith("1.17") else ">=1.33 <1.37"
+        return release(
+            f"p-s-1-{minor}-v{cni[-1]}", f"v1.{minor}.0", ">=1.34", cni=(cni, works_with), csi=(csi, ">=1.30")
+        )
+
+    world = World((having(35, "1.17.0", "2.0.0"), having(36, "1.18.1", "2.0.1"), having(36, "1.18.2", "2.0.2")))
+    found = find_plan(world, state(world.candidates[0], "v1.35.0"), version("v1.36.0"))
+    assert told(found) == ["addon cni 1.18.2", "kubernetes v1.36.0"]
+
+
+def test_a_search_that_stops_says_how_far_it_got() -> None:
+    answers = [find_plan(WORLD, state(), NEW.name, Effort(looks)) for looks in range(200)]
+    stopped = [one for one in answers if isinstance(one, Undecided) and one.nearest is not None]
+    assert stopped
+    # The estimate is exact here: no plan costs less than the one there is.
+    assert {one.bound for one in stopped} == {12}
+
+
+@pytest.mark.parametrize("effort", [Effort(looks=0), Effort(is_over=lambda: True)])
+def test_a_bound_that_is_reached_is_no_verdict(effort: Effort) -> None:
+    assert isinstance(find_plan(WORLD, state(), NEW.name, effort), Undecided)
 
 
 @pytest.mark.parametrize(
