@@ -1,7 +1,7 @@
 """Write the files of the chart that follow from the code, and ``install.yaml``: ``make manifests``.
 
-A test fails when they are behind. CustomResourceDefinitions and rights come from the code; ``install.yaml`` is the chart
-as Helm renders it, with a Namespace in front.
+A test fails when they are behind. CustomResourceDefinitions and rights come from the code; ``install.yaml`` is the
+chart as Helm renders it, with a Namespace in front.
 """
 
 from __future__ import annotations
