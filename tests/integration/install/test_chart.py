@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +14,7 @@ from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.operator.rights import RIGHTS, Feature, Scope
 from clusterstacks.operator.settings import parse_settings
 from clusterstacks.render.errors import RenderFailed
+from clusterstacks.runtime.metrics import Metrics
 from deploy.manifests import CHART, INSTALL, NAMESPACE, chart_files, install_yaml, rendered
 from tests.support.installing import PLAIN, container, everything, granted, of_kind
 from tests.support.kubectl import Kubectl
@@ -43,6 +46,18 @@ async def test_the_alerts_are_those_of_the_page(renderer: Renderer) -> None:
     assert f"```yaml\n{alerts}```" in page
     objects = await rendered(renderer, everything())
     assert of_kind(objects, "PrometheusRule")["spec"] == yaml.load(alerts, name="alerts")
+
+
+def test_the_chart_has_the_version_of_the_program() -> None:
+    chart = yaml.load((CHART / "Chart.yaml").read_text(), name="Chart.yaml")
+    assert (chart["version"], chart["appVersion"]) == (version("cluster-stacks"), version("cluster-stacks"))
+
+
+def test_every_metric_of_the_alerts_exists() -> None:
+    series = {sample.name for metric in Metrics().registry.collect() for sample in metric.samples}
+    families = {metric.name for metric in Metrics().registry.collect()}
+    named = set(re.findall(r"\bclusterstacks_\w+", (CHART / "files/alerts.yaml").read_text()))
+    assert {one for one in named if re.sub(r"_(bucket|count|total)$", "", one) not in families | series} == set()
 
 
 async def test_the_crds_are_those_of_the_code_and_stay_after_an_uninstallation(renderer: Renderer) -> None:
