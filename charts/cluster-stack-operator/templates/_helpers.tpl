@@ -9,7 +9,7 @@
 {{- end }}
 
 {{- /* Name of the ClusterRole. The operator makes the ClusterRole with the name of its
-ValidatingWebhookConfiguration the owner of that, so that it goes with the chart. */}}
+ValidatingWebhookConfiguration the owner of that, so that it is deleted with the chart. */}}
 {{- define "operator.clusterName" -}}
 cluster-stack-operator{{ with .Values.watchNamespace }}-{{ . }}{{ end }}
 {{- end }}

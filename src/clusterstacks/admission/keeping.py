@@ -149,15 +149,15 @@ class CertificateKeeper:
         except Forbidden:
             if not owners:
                 raise
-            # Where owner references are protected (OwnerReferencesPermissionEnforcement), webhooks go before them.
+            # OwnerReferencesPermissionEnforcement may refuse the owner; the webhooks work without it.
             await self._client.apply(resource, manifest, manager=MANAGER, force=True)
         self.registered.set()
 
     async def _owners(self, name: str) -> list[Manifest]:
         """Refer to the ClusterRole of the configuration's name, if there is one.
 
-        The garbage collector deletes the configuration with it: after an uninstallation webhooks that nothing answers
-        would refuse every write of our kinds.
+        The garbage collector deletes the configuration together with the ClusterRole. A configuration that outlives the
+        operator makes the API server refuse every write of our kinds.
         """
         resource = await self._client.resource(*OWNER, "v1")
         try:

@@ -94,7 +94,11 @@ def test_with_helm(tmp_path: Path, administrator: dict[str, str]) -> None:
     Page((Block(f"helm lint charts/{NAME} --set image.repository=example.org/operator\n"),), {}).run(
         tmp_path, administrator
     )
-    blocks("helm upgrade", "create rolebinding").run(tmp_path, administrator)
+    install, *later = blocks("helm upgrade", "create rolebinding").blocks
+    rules = [{"apiGroups": ["example.org"], "resources": ["bundles"], "verbs": ["get"]}]
+    aggregated = f"kubectl patch clusterrole {NAME}-class-kinds --type=merge -p '{json.dumps({'rules': rules})}'\n"
+    Page((install, Block(aggregated), *later), {}).run(tmp_path, administrator)
+    assert found("clusterroles", administrator)[f"{NAME}-class-kinds"]["rules"] == rules
     assert image(administrator) == IMAGE
     assert f"{NAME}-secrets" in found("rolebindings", administrator, "-n=team-b")
     (container,) = found("deployments", administrator, f"-n={HOME}")[NAME]["spec"]["template"]["spec"]["containers"]
@@ -104,3 +108,8 @@ def test_with_helm(tmp_path: Path, administrator: dict[str, str]) -> None:
     assert NAME not in found("deployments", administrator, f"-n={HOME}")
     assert NAME not in found("clusterroles", administrator)
     assert found("crds", administrator).keys() >= CRDS
+
+    others = "kubectl delete crds --all\ncsctl crds | kubectl apply --server-side --force-conflicts -f -\n"
+    again = f"helm install {NAME} charts/{NAME} -n {HOME} --set image.repository=example.org/operator"
+    refused = Block(f"{others}! {again}\n", "...\n...invalid ownership metadata...\n")
+    Page((refused, Block(f"{again} --take-ownership\n")), {}).run(tmp_path, administrator)
