@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from contextlib import asynccontextmanager
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import yaml
@@ -64,11 +66,35 @@ def account_kubeconfig(world: World, deployment: Manifest, directory: Path) -> P
     return path
 
 
+def reachable_address() -> str:
+    """Give an address of this machine that an EndpointSlice may have, which no loopback address is."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing
+        except OSError:
+            return ""
+        address: str = probe.getsockname()[0]
+    return "" if ip_address(address).is_loopback else address
+
+
+async def lead(world: World, service: str, address: str, port: int) -> None:
+    """Have a Service lead to this machine, as its selector would lead to a pod."""
+    namespace, _, name = service.partition("/")
+    metadata = {"name": name, "namespace": namespace, "labels": {"kubernetes.io/service-name": name}}
+    common = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata}
+    endpoint = {"addresses": [address], "conditions": {"ready": True}}
+    ports = [{"name": "webhook", "port": port, "protocol": "TCP"}]
+    await world.create({**common, "addressType": "IPv4", "endpoints": [endpoint], "ports": ports})
+
+
 @asynccontextmanager
 async def running(world: World, deployment: Manifest, kubeconfig: Path, log: Path) -> AsyncIterator[None]:
-    """Run the container's command as a process: only directories and ports are others, and the webhooks' address."""
+    """Run the container's command as a process: only directories and ports are others.
+
+    Where this machine has no address but loopback, the webhooks are called at a URL instead of the chart's Service.
+    """
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    port = free_port()
+    port, address = free_port(), reachable_address()
     instead = {
         "--cache-dir": str(world.cache),
         "--metrics-bind-address": "0",
@@ -78,7 +104,9 @@ async def running(world: World, deployment: Manifest, kubeconfig: Path, log: Pat
     arguments = [f"--release-dir={world.releases}"]
     for one in container["args"]:
         flag, _, value = one.partition("=")
-        if flag == "--webhook-service":  # no kube-proxy leads from it to here
+        if flag == "--webhook-service" and address:
+            await lead(world, value, address, port)
+        if flag == "--webhook-service" and not address:
             arguments.append(f"--webhook-url=https://127.0.0.1:{port}")
         else:
             arguments.append(f"{flag}={instead.get(flag, value)}")
