@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.synced
 UV_VERSION := 0.13.9
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries demo demo-ranges test test-unit test-integration test-e2e check format docs bench fuzz clean
+.PHONY: help setup binaries demo demo-ranges test test-unit test-integration test-e2e check format docs manifests bench fuzz clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ format: setup ## Format the code and apply safe fixes
 
 docs: setup ## Write the reference pages that follow from the code
 	$(BIN)/python docs/generate.py
+
+manifests: setup ## Write the chart's generated files and deploy/install.yaml
+	$(BIN)/python deploy/manifests.py
 
 bench: binaries ## Measure (by hand; the results are in docs/benchmarks.md)
 	$(BIN)/python -m benchmarks

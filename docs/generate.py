@@ -45,7 +45,8 @@ RIGHTS_NOTES = """
 - Kinds of `--class-kinds` need `get`, `create`, `patch` and `delete`; kinds of `--provider-kinds` in another group need
   `get`, `list`, `watch`, `create` and `patch`; control plane and infrastructure kinds in another group need `get`.
 - Where the admission plugin OwnerReferencesPermissionEnforcement is on, kinds of `--provider-kinds` also need `delete`:
-  the operator makes the ClusterStackRelease the owner of its provider object.
+  the operator makes the ClusterStackRelease the owner of its provider object. Without `delete` of the
+  ValidatingWebhookConfiguration that has no owner there: delete it yourself when you uninstall the operator.
 - With `--namespace` everything that has namespaces may be granted in that namespace alone, except `list` of Clusters,
   and `get` of ClusterStacks and ClusterStackReleases in other namespaces whose classes are used.
 - Discovery (`/api`, `/apis`) and `/readyz` are open to every user in Kubernetes' default roles `system:discovery` and

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 AT_ONCE = timedelta(0)
+TO_ENDPOINTS = ("--enable-aggregator-routing=true",)
+"""Webhooks behind a Service are called at its endpoints, as nothing here routes its address."""
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +54,7 @@ def started_api_server(name: str, etcd: Etcd, paths: pytest.TempPathFactory) -> 
                 etcd=etcd.access,
                 prefix=f"/{name}",
                 port=port,
-                flags=WITHOUT_SERVICE_ACCOUNTS,
+                flags=(*WITHOUT_SERVICE_ACCOUNTS, *TO_ENDPOINTS),
             )
         )
     )

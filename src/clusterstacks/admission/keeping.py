@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.admission.certificates import Serving, Times, made, read_secret
 from clusterstacks.admission.configuration import Endpoint, Scope, configuration
 from clusterstacks.domain.errors import ClusterStacksError
-from clusterstacks.kube.errors import AlreadyExists, Conflict
+from clusterstacks.kube.errors import AlreadyExists, Conflict, Forbidden
 from clusterstacks.kube.pki import validity
 from clusterstacks.kube.tls import serve_with
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SECRET_NAME: Final = "cluster-stack-operator-webhook"  # noqa: S105 - the name of an object
 MANAGER: Final = "cluster-stack-operator"
+OWNER: Final = ("rbac.authorization.k8s.io", "ClusterRole")
+"""API group and kind of what owns the ValidatingWebhookConfiguration."""
 
 log = logging.getLogger(__name__)
 
@@ -140,8 +142,32 @@ class CertificateKeeper:
         await self._listening.wait()
         manifest = configuration(self._endpoint, self._scope, serving.authorities)
         resource = await self._client.resource("admissionregistration.k8s.io", manifest["kind"], "v1")
-        await self._client.apply(resource, manifest, manager=MANAGER, force=True)
+        owners = await self._owners(manifest["metadata"]["name"])
+        owned = {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": owners}}
+        try:
+            await self._client.apply(resource, owned if owners else manifest, manager=MANAGER, force=True)
+        except Forbidden:
+            if not owners:
+                raise
+            # OwnerReferencesPermissionEnforcement may refuse the owner; the webhooks work without it.
+            await self._client.apply(resource, manifest, manager=MANAGER, force=True)
         self.registered.set()
+
+    async def _owners(self, name: str) -> list[Manifest]:
+        """Refer to the ClusterRole of the configuration's name, if there is one.
+
+        The garbage collector deletes the configuration together with the ClusterRole. A configuration that outlives the
+        operator makes the API server refuse every write of our kinds.
+        """
+        resource = await self._client.resource(*OWNER, "v1")
+        try:
+            found = await self._client.find_metadata(resource, name)
+        except Forbidden:
+            return []
+        if found is None:
+            return []
+        uid = found["metadata"]["uid"]
+        return [{"apiVersion": resource.api_version, "kind": resource.kind, "name": name, "uid": uid}]
 
     def _manifest(self, serving: Serving) -> Manifest:
         metadata = {"name": self._secret.name, "namespace": self._secret.namespace}

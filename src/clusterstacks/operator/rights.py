@@ -14,7 +14,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from clusterstacks.admission.configuration import NAME as CONFIGURATION_NAME
-from clusterstacks.admission.keeping import SECRET_NAME
+from clusterstacks.admission.configuration import Scope as WebhookScope
+from clusterstacks.admission.keeping import OWNER, SECRET_NAME
 from clusterstacks.api.names import CLUSTER_API_GROUP, GROUP
 from clusterstacks.api.reading import mapping, mappings
 from clusterstacks.domain.classobjects import IMAGE_KIND, TEMPLATE_GROUPS
@@ -163,6 +164,15 @@ RIGHTS: Final = (
         why="register the webhooks; with --namespace the name ends in -NAMESPACE; not needed without webhooks",
     ),
     Right(
+        group=OWNER[0],
+        resources=("clusterroles",),
+        verbs=("get",),
+        names=(CONFIGURATION_NAME,),
+        only_with=Feature.WEBHOOKS,
+        why="make the ClusterRole of this name, if there is one, the owner of the webhooks, which are deleted with it; "
+        "with --namespace the name ends in -NAMESPACE",
+    ),
+    Right(
         group=WEBHOOKS[0],
         resources=("validatingwebhookconfigurations",),
         verbs=("list",),
@@ -272,15 +282,16 @@ def policy_rules(*scopes: Scope) -> list[dict[str, Any]]:
     return [right.rule() for right in RIGHTS if right.scope in scopes]
 
 
-def missing_rights(rules: Iterable[Mapping[str, Any]], features: Collection[Feature]) -> list[Right]:
+def missing_rights(rules: Iterable[Mapping[str, Any]], features: Collection[Feature], watched: str = "") -> list[Right]:
     """Return the rights that an account lacks.
 
     Args:
         rules: Of the account in the operator's namespace, as a SelfSubjectRulesReview lists them.
         features: What of the operator is switched on.
+        watched: The only namespace that the operator watches; empty for all.
     """
     needed = (
-        right
+        replace(right, names=(WebhookScope(watched).name,)) if right.names == (CONFIGURATION_NAME,) else right
         for right in RIGHTS
         if right.group in _CHECKED
         and right.scope in (Scope.CLUSTER, Scope.OWN)
@@ -319,11 +330,13 @@ class RightsCheck:
         client: The management cluster.
         namespace: The operator's own.
         features: What of the operator is switched on.
+        watched: The only namespace that the operator watches; empty for all.
     """
 
     client: Client
     namespace: str
     features: frozenset[Feature]
+    watched: str = ""
 
     async def run(self) -> None:
         """Log what is missing, then wait until cancelled."""
@@ -336,7 +349,7 @@ class RightsCheck:
         else:
             # An authorizer that cannot list its rules makes the list incomplete.
             if not status.get("incomplete"):
-                self._report(missing_rights(mappings(status, "resourceRules"), self.features))
+                self._report(missing_rights(mappings(status, "resourceRules"), self.features, self.watched))
         await asyncio.Event().wait()
 
     def _report(self, missing: Sequence[Right]) -> None:

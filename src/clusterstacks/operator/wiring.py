@@ -178,7 +178,10 @@ class Operator:
         services["leftovers"] = leftovers.run if elector is None else elector.while_held(leftovers.run)
         if settings.operator_namespace:
             services["rights"] = RightsCheck(
-                client=self._webhook_client, namespace=settings.operator_namespace, features=self._features()
+                client=self._webhook_client,
+                namespace=settings.operator_namespace,
+                features=self._features(),
+                watched=settings.namespace,
             ).run
         if elector is not None:
             # A replica that cannot read what it needs would only keep others from working.

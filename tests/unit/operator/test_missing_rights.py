@@ -11,6 +11,8 @@ from clusterstacks.operator.rights import RIGHTS, Feature, Scope, missing_rights
 EVERYTHING = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
 DOCUMENTED = policy_rules(Scope.CLUSTER, Scope.OWN)
 ALL = frozenset(Feature)
+NOT_CHECKED = ("authorization.k8s.io", "rbac.authorization.k8s.io")
+"""Groups without whose rights everything works but the report of missing rights, or the uninstallation."""
 
 
 def rule(group: str, *resources: str, verbs: list[str], **names: list[str]) -> dict[str, Any]:
@@ -28,7 +30,7 @@ def test_a_rule_that_is_left_out_is_missing_unless_it_depends_on_the_stacks(numb
     missing = [right.rule() for right in missing_rights([*DOCUMENTED[:number], *DOCUMENTED[number + 1 :]], ALL)]
 
     of_providers = left_out["apiGroups"][0].endswith((".cluster.x-k8s.io", ".clusterstack.x-k8s.io", "k-orc.cloud"))
-    listed = left_out["resources"] == ["extensionconfigs"] or left_out["apiGroups"] == ["authorization.k8s.io"]
+    listed = left_out["resources"] == ["extensionconfigs"] or left_out["apiGroups"][0] in NOT_CHECKED
     assert missing == ([] if of_providers or listed else [left_out])
 
 
@@ -46,6 +48,18 @@ def test_a_right_on_other_objects_does_not_count() -> None:
     missing = missing_rights([*others, lease], ALL)
 
     assert {verb for right in missing for verb in right.verbs} == {"get", "patch", "create"}
+
+
+def test_an_operator_for_one_namespace_needs_its_own_webhook_configuration() -> None:
+    others = [one for one in DOCUMENTED if one.get("resourceNames") != ["cluster-stack-operator"]]
+    of_team = [
+        {**one, "resourceNames": ["cluster-stack-operator-team-a"]}
+        for one in DOCUMENTED
+        if one.get("resourceNames") == ["cluster-stack-operator"]
+    ]
+
+    assert missing_rights([*others, *of_team], ALL, "team-a") == []
+    assert {right.names for right in missing_rights(DOCUMENTED, ALL, "team-a")} == {("cluster-stack-operator-team-a",)}
 
 
 def test_only_the_verbs_that_are_missing_are_named() -> None:

@@ -1,0 +1,115 @@
+"""The commands of "install the operator", with a real API server, kubectl, and Helm where it is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from clusterstacks.devcluster.binaries import resolve
+from tests.support.api_servers import started_api_server
+from tests.support.pages import CHECKOUT, Block, Page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from clusterstacks.devcluster.apiserver import ApiServer
+    from clusterstacks.devcluster.etcd import Etcd
+
+NAME, HOME = "cluster-stack-operator", "cluster-stack-system"
+IMAGE = "registry.example.org/kaas/cluster-stack-operator:0.1.0"
+TEAMS = ("team-a", "team-b", "team-c")
+HERE = {
+    " --wait\n": "\n",  # there is no node
+    "kubectl delete namespace cluster-stack-system\n": "",  # nothing deletes what is in it
+}
+CRDS = {f"{one}.clusterstack.x-k8s.io" for one in ("clusterstacks", "clusterstackreleases", "clusteraddons")}
+
+
+@pytest.fixture
+def server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[ApiServer]:
+    """A management cluster without anything, as each test installs the same cluster-wide objects."""
+    yield from started_api_server(request.node.name.replace("_", "-"), etcd, tmp_path_factory)
+
+
+@pytest.fixture
+def administrator(server: ApiServer, tmp_path: Path) -> dict[str, str]:
+    """The environment of an administrator in a copy of the checkout."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "kubectl").symlink_to(resolve(["kubectl"])["kubectl"].path)
+    for part in ("charts", "deploy"):
+        shutil.copytree(CHECKOUT / part, tmp_path / part)
+    path = [str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
+    return {"HOME": str(tmp_path), "KUBECONFIG": str(server.kubeconfig_path), "PATH": os.pathsep.join(path)}
+
+
+def blocks(*words: str) -> Page:
+    """Take the blocks of the page that have one of the words, in the page's order."""
+    page = Page.read("how-to/install.md", HERE)
+    return page.part([one for one in page.blocks if any(word in one.commands for word in words)])
+
+
+def found(kind: str, environ: Mapping[str, str], *arguments: str) -> dict[str, Any]:
+    """Give the objects of a kind by their names."""
+    command = ["kubectl", "get", kind, "-o=json", *arguments]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    return {one["metadata"]["name"]: one for one in json.loads(done.stdout)["items"]}
+
+
+def image(environ: Mapping[str, str]) -> str:
+    (container,) = found("deployments", environ, f"-n={HOME}")[NAME]["spec"]["template"]["spec"]["containers"]
+    return str(container["image"])
+
+
+def create_teams(directory: Path, environ: Mapping[str, str]) -> None:
+    commands = "".join(
+        f"kubectl create namespace {one} --dry-run=client -o yaml | kubectl apply -f -\n" for one in TEAMS
+    )
+    Page((Block(commands),), {}).run(directory, environ)
+
+
+def test_without_helm(tmp_path: Path, administrator: dict[str, str]) -> None:
+    create_teams(tmp_path, administrator)
+    overlay, binding = blocks("mkdir -p overlay"), blocks("create rolebinding")
+    overlay.part([*overlay.blocks, *binding.blocks]).run(tmp_path, administrator)
+    assert image(administrator) == IMAGE
+    assert f"{NAME}-source" in found("secrets", administrator, f"-n={HOME}")
+    assert f"{NAME}-secrets" in found("rolebindings", administrator, "-n=team-c")
+    assert found("crds", administrator).keys() >= CRDS
+
+    blocks("csctl crds").run(tmp_path, administrator)
+    assert not CRDS & found("crds", administrator).keys()
+
+
+@pytest.mark.skipif(shutil.which("helm") is None, reason="Helm is not installed")
+def test_with_helm(tmp_path: Path, administrator: dict[str, str]) -> None:
+    create_teams(tmp_path, administrator)
+    Page((Block(f"helm lint charts/{NAME} --set image.repository=example.org/operator\n"),), {}).run(
+        tmp_path, administrator
+    )
+    install, *later = blocks("helm upgrade", "create rolebinding").blocks
+    rules = [{"apiGroups": ["example.org"], "resources": ["bundles"], "verbs": ["get"]}]
+    aggregated = f"kubectl patch clusterrole {NAME}-class-kinds --type=merge -p '{json.dumps({'rules': rules})}'\n"
+    Page((install, Block(aggregated), *later), {}).run(tmp_path, administrator)
+    assert found("clusterroles", administrator)[f"{NAME}-class-kinds"]["rules"] == rules
+    assert image(administrator) == IMAGE
+    assert f"{NAME}-secrets" in found("rolebindings", administrator, "-n=team-b")
+    (container,) = found("deployments", administrator, f"-n={HOME}")[NAME]["spec"]["template"]["spec"]["containers"]
+    assert {"secretRef": {"name": "registry-login"}} in container["envFrom"]
+
+    blocks("helm uninstall").run(tmp_path, administrator)
+    assert NAME not in found("deployments", administrator, f"-n={HOME}")
+    assert NAME not in found("clusterroles", administrator)
+    assert found("crds", administrator).keys() >= CRDS
+
+    others = "kubectl delete crds --all\ncsctl crds | kubectl apply --server-side --force-conflicts -f -\n"
+    again = f"helm install {NAME} charts/{NAME} -n {HOME} --set image.repository=example.org/operator"
+    refused = Block(f"{others}! {again}\n", "...\n...invalid ownership metadata...\n")
+    Page((refused, Block(f"{again} --take-ownership\n")), {}).run(tmp_path, administrator)

@@ -1,0 +1,22 @@
+"""The chart of the operator, rendered and installed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.render.renderer import Renderer
+from tests.support.operating import world
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+__all__ = ["world"]
+
+
+@pytest.fixture
+async def renderer() -> AsyncIterator[Renderer]:
+    renderer = Renderer(workers=1)
+    yield renderer
+    await renderer.close()
