@@ -199,6 +199,7 @@ def _made(packages: Sequence[Package]) -> dict[str, Entry]:
         ),
         "etc/group": File(b"root:x:0:\nnonroot:x:%d:\n" % USER),
         "etc/nsswitch.conf": File(b"hosts: files dns\n"),
+        "etc/localtime": Link("/usr/share/zoneinfo/Etc/UTC"),
         "usr/sbin": Directory(),
         "proc": Directory(),
         "sys": Directory(),

@@ -78,8 +78,8 @@ def test_files_of_wheels_that_nothing_reads_are_dropped(path: str, *, dropped: b
 
 def test_the_lowest_layer_has_certificates_in_one_file_a_user_and_the_packages_for_scanners() -> None:
     certificates = package("ca-certificates", "usr/share/ca-certificates/mozilla/B.crt", "usr/share/man/ca.8")
-    license = "usr/share/doc/base/copyright"
-    layer = base_layer([certificates, package("base", license, "bin/sh")])
+    terms = "usr/share/doc/base/copyright"
+    layer = base_layer([certificates, package("base", terms, "bin/sh")])
 
     assert layer["etc/ssl/certs/ca-certificates.crt"] == File(b"ca-certificates\n")
     assert layer["etc/passwd"] == File(
@@ -87,7 +87,7 @@ def test_the_lowest_layer_has_certificates_in_one_file_a_user_and_the_packages_f
     )
     assert "var/lib/dpkg/status.d/ca-certificates" in layer
     assert "var/lib/dpkg/status.d/base" not in layer
-    assert license in layer
+    assert terms in layer
     assert "bin/sh" not in layer
 
 
