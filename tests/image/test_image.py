@@ -35,10 +35,7 @@ if TYPE_CHECKING:
 MAX_COMPRESSED_BYTES = 75_000_000
 """Largest image of one architecture (issue 15)."""
 
-pytestmark = [
-    pytest.mark.skipif("CLUSTERSTACKS_TEST_IMAGE" not in os.environ, reason="run by 'make test-image'"),
-    pytest.mark.timeout(900),
-]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
