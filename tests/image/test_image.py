@@ -153,6 +153,27 @@ def test_native_libraries_time_zones_and_certificates_are_there(root: Path) -> N
     assert int(certificates) > 100
 
 
+def test_a_render_worker_starts_with_helm_and_cel(root: Path) -> None:
+    null = root / "dev" / "null"  # a container has one
+    null.touch()
+    try:
+        said = python(
+            root,
+            "import asyncio\n"
+            "from clusterstacks.render.processes import WorkerProcess\n"
+            "async def main():\n"
+            "    worker = await WorkerProcess.start(768 << 20)\n"
+            "    await worker.ready()\n"
+            "    await worker.stop()\n"
+            "    print('ready')\n"
+            "asyncio.run(main())",
+        )
+    finally:
+        null.unlink()
+
+    assert said == "ready"
+
+
 def test_the_sbom_lists_all_locked_wheels_with_hashes_and_the_debian_packages(stored: Stored) -> None:
     (sbom,) = stored.referrers
     document = orjson.loads(stored.content(sbom.layers[0]).read_bytes())
