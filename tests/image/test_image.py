@@ -1,4 +1,4 @@
-"""The container image as a whole: built twice, unpacked, started with another root directory, pushed and signed.
+"""The container image as a whole: built twice, unpacked, and started with another root directory.
 
 ``make test-image`` runs this; it needs root and mmdebstrap, and takes some minutes.
 """
@@ -11,26 +11,16 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.oci.reference import Reference
-from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.oci.signatures import find_evidence
-from clusterstacks.releases.web import Web
-from tests.support.signing import ecdsa_key, ed25519_key
 from tools.image.building import build, machine
 from tools.image.bytecode import enter
 from tools.image.debian import require_programs
-from tools.image.pushing import Stored, open_layout, push
+from tools.image.pushing import Stored, open_layout
 from tools.image.sbom import MEDIA_TYPE
-from tools.image.signatures import sign, signed_by
-
-if TYPE_CHECKING:
-    from tests.support.registries import RegistryServer
 
 MAX_COMPRESSED_BYTES = 75_000_000
 """Largest image of one architecture (issue 15)."""
@@ -206,22 +196,3 @@ def test_the_sbom_lists_all_locked_wheels_with_hashes_and_the_debian_packages(st
     assert locked <= components.keys()
     assert all(one.get("hashes") for purl, one in components.items() if not purl.startswith("pkg:pypi/cluster-stacks@"))
     assert any(purl.startswith("pkg:deb/debian/libc6@") for purl in components)
-
-
-async def test_the_image_is_pushed_with_its_sbom_and_signed_by_two_keys(
-    stored: Stored, registry: RegistryServer
-) -> None:
-    web = Web(plain_http=True)
-    async with web:
-        there = Registry(web, Reference.parse(f"{registry.host}/image/operator"), plain_http=True)
-        pushed = await push(stored, there, "0.1.0")
-        keys = [ecdsa_key(), ed25519_key()]
-        added = [await sign(there, pushed, key) for key in (*keys, *keys)]
-        manifest = await there.manifest("0.1.0")
-        evidence = await find_evidence(there, manifest)
-        (image,) = stored.index.manifests
-
-        assert added == [True, True, False, False]
-        assert manifest.digest == pushed.digest == stored.index.digest
-        assert signed_by(evidence.cosign, manifest, [key.public for key in keys]) == [key.public for key in keys]
-        assert [one.artifact_type for one in (await there.referrers(image.digest)).members] == [MEDIA_TYPE]
