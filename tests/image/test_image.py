@@ -35,7 +35,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
     except SpecError as error:
         pytest.skip(str(error))
     folder = tmp_path_factory.mktemp("image") / "layout"
-    build([machine()], folder, "", print)
+    build([machine()], folder, [], print)
     return open_layout(folder)
 
 

@@ -31,13 +31,13 @@ def main() -> None:
 @main.command("build", short_help="Build the image as an OCI image layout.")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=LAYOUT)
 @click.option("--arch", "architectures", multiple=True, type=click.Choice(ARCHITECTURES), help="Default: all.")
-@click.option("--mirror", default="", metavar="URL", help="Debian mirror or snapshot; default: Debian's own servers.")
-def build_command(folder: Path, architectures: tuple[str, ...], mirror: str) -> None:
+@click.option("--mirror", "mirrors", multiple=True, metavar="URL|LINE", help="Default: Debian's own servers.")
+def build_command(folder: Path, architectures: tuple[str, ...], mirrors: tuple[str, ...]) -> None:
     """Build the image into FOLDER, by default dist/image.
 
     The same commit and the same Debian packages give the same digest.
     """
-    built = build(architectures or ARCHITECTURES, folder, mirror, click.echo)
+    built = build(architectures or ARCHITECTURES, folder, mirrors, click.echo)
     for architecture, size in built.sizes.items():
         click.echo(f"{architecture}: {size / 1e6:.1f} MB compressed")
     click.echo(f"SBOM: {built.components} components")

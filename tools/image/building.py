@@ -51,18 +51,18 @@ class _Build:
 
     Args:
         work: A directory for files that are not part of the result.
-        mirror: Address of a Debian mirror; empty for Debian's own.
+        mirrors: As :func:`debian.download` takes them.
     """
 
     work: Path
-    mirror: str
+    mirrors: Sequence[str]
     _packages: dict[str, list[Package]] = field(default_factory=dict)
 
     def packages(self, architecture: str) -> list[Package]:
         if architecture not in self._packages:
             folder = self.work / f"debian-{architecture}"
             folder.mkdir()
-            self._packages[architecture] = debian.download(architecture, folder, self.mirror)
+            self._packages[architecture] = debian.download(architecture, folder, self.mirrors)
         return self._packages[architecture]
 
     def layers(self, architecture: str) -> dict[str, Layer]:
@@ -91,13 +91,13 @@ def machine() -> str:
     return found
 
 
-def build(architectures: Sequence[str], folder: Path, mirror: str, report: Callable[[str], None]) -> Built:
+def build(architectures: Sequence[str], folder: Path, mirrors: Sequence[str], report: Callable[[str], None]) -> Built:
     """Build the image and write its layout.
 
     Args:
         architectures: For which machines; their bytecode is made on this one.
         folder: Where the layout goes.
-        mirror: Address of a Debian mirror; empty for Debian's own.
+        mirrors: As :func:`debian.download` takes them.
         report: Gets a line for each step.
 
     Raises:
@@ -112,7 +112,7 @@ def build(architectures: Sequence[str], folder: Path, mirror: str, report: Calla
     sizes: dict[str, int] = {}
     components = 0
     with tempfile.TemporaryDirectory(prefix="image-") as work:
-        shared = _Build(Path(work), mirror)
+        shared = _Build(Path(work), mirrors)
         for architecture in architectures:
             layers = shared.layers(architecture)
             packed = {}

@@ -109,13 +109,13 @@ def require_programs() -> None:
         )
 
 
-def download(architecture: str, folder: Path, mirror: str) -> list[Package]:
+def download(architecture: str, folder: Path, mirrors: Sequence[str]) -> list[Package]:
     """Fetch the packages and what they depend on, verified by apt with the keys of Debian; runs none of their scripts.
 
     Args:
         architecture: ``amd64`` or ``arm64``.
         folder: An empty directory for the package files.
-        mirror: Address of a Debian mirror; empty for Debian's own, with its security updates.
+        mirrors: Addresses or lines of apt's sources.list; none for Debian's own servers, with security updates.
 
     Raises:
         SpecError: mmdebstrap fails; it has printed why.
@@ -123,7 +123,7 @@ def download(architecture: str, folder: Path, mirror: str) -> list[Package]:
     command = [
         *("mmdebstrap", "--quiet", "--variant=extract", "--format=null", f"--architectures={architecture}"),
         *(f"--include={','.join(PACKAGES)}", f"--extract-hook=copy-out /var/cache/apt/archives {folder}"),
-        *(SUITE, "/dev/null", *([mirror] if mirror else [])),
+        *(SUITE, "/dev/null", *mirrors),
     ]
     if subprocess.run(command, check=False).returncode:
         raise SpecError("DownloadFailed", "the Debian packages cannot be fetched: mmdebstrap says above why")
