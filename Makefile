@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.synced
 UV_VERSION := 0.13.9
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries demo demo-ranges test test-unit test-integration test-e2e check format docs manifests bench fuzz clean
+.PHONY: help setup binaries demo demo-ranges test test-unit test-integration test-e2e test-image image image-push check format docs manifests bench fuzz clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -41,6 +41,9 @@ test-integration: binaries ## Run the tests against real API servers
 test-e2e: binaries ## Run the tests against the real Cluster API core manager
 	$(BIN)/pytest tests/e2e -q
 
+test-image: setup ## Build the container image twice and test it (needs mmdebstrap; two minutes)
+	$(BIN)/pytest tests/image -n 0 -q
+
 check: setup ## Format, lint, types, imports, unit tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -57,6 +60,12 @@ docs: setup ## Write the reference pages that follow from the code
 
 manifests: setup ## Write the chart's generated files and deploy/install.yaml
 	$(BIN)/python deploy/manifests.py
+
+image: setup ## Build the container image into dist/image, without docker (needs mmdebstrap)
+	$(BIN)/python -m tools.image build
+
+image-push: setup ## Push dist/image with its SBOM: make image-push REF=registry.example.com/cluster-stack-operator
+	$(BIN)/python -m tools.image push $(REF)
 
 bench: binaries ## Measure (by hand; the results are in docs/benchmarks.md)
 	$(BIN)/python -m benchmarks

@@ -1,0 +1,198 @@
+"""The container image as a whole: built twice, unpacked, and started with another root directory.
+
+``make test-image`` runs this; it needs root and mmdebstrap, and takes some minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import orjson
+import pytest
+
+from clusterstacks.domain.errors import SpecError
+from tools.image.building import build, machine
+from tools.image.bytecode import enter
+from tools.image.debian import require_programs
+from tools.image.pushing import Stored, open_layout
+from tools.image.sbom import MEDIA_TYPE
+
+MAX_COMPRESSED_BYTES = 75_000_000
+"""Largest image of one architecture (issue 15)."""
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    try:
+        require_programs()
+    except SpecError as error:
+        pytest.skip(str(error))
+    folder = tmp_path_factory.mktemp("image") / "layout"
+    build([machine()], folder, [], print)
+    return open_layout(folder)
+
+
+@pytest.fixture(scope="module")
+def root(stored: Stored, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if os.geteuid():
+        pytest.skip("only root may unpack the image with its owners")
+    folder = tmp_path_factory.mktemp("root")
+    folder.chmod(0o755)  # the programs run as another user
+    (image,) = stored.index.manifests
+    for layer in stored.manifest(image).layers:
+        with tarfile.open(stored.content(layer)) as tar:
+            tar.extractall(folder, filter="fully_trusted")
+    return folder
+
+
+def run(root: Path, *command: str) -> str:
+    user = ["--setuid", "65532", "--setgid", "65532"]
+    begun = subprocess.run([*enter(root), *user, *command], capture_output=True, text=True, check=False, env={})
+    assert begun.returncode == 0, begun.stderr
+    return begun.stdout
+
+
+def python(root: Path, program: str) -> str:
+    return run(root, "/usr/bin/python3.13", "-IB", "-c", program).strip()
+
+
+def test_two_builds_give_the_same_digest(stored: Stored, tmp_path: Path) -> None:
+    zone, mask = {"TZ": "Pacific/Auckland", "LC_ALL": "C"}, 'umask 077; exec "$@"'
+    command = ["sh", "-c", mask, "sh", sys.executable, "-m", "tools.image", "build", str(tmp_path), "--arch", machine()]
+    subprocess.run(command, check=True, env=os.environ | zone, cwd=Path(__file__).parents[2])
+
+    assert open_layout(tmp_path).index.digest == stored.index.digest
+
+
+def test_the_image_is_small_and_runs_as_an_ordinary_user(stored: Stored) -> None:
+    (image,) = stored.index.manifests
+    manifest = stored.manifest(image)
+    config = orjson.loads(stored.content(manifest.config).read_bytes())["config"]
+
+    assert sum(layer.size for layer in manifest.layers) <= MAX_COMPRESSED_BYTES
+    assert config["User"] == "65532:65532"
+
+
+def test_the_image_has_neither_a_shell_nor_privileged_programs_nor_broken_links(root: Path) -> None:
+    programs = {path.name for path in (root / "usr" / "bin").iterdir()}
+    files = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
+    links = [path for path in root.rglob("*") if path.is_symlink()]
+
+    assert programs == {"python3.13", "cluster-stack-operator", "csctl"}
+    assert not list((root / "usr" / "sbin").iterdir())
+    assert not [path for path in files if path.stat().st_mode & 0o6000 or path.stat().st_mode & 0o022]
+    assert not [path for path in links if not _target(root, path).exists()]
+
+
+def _target(root: Path, link: Path) -> Path:
+    """Follow a link one step, as if ``root`` were the root directory; the next link is looked at on its own."""
+    target = link.readlink()
+    return root / target.relative_to("/") if target.is_absolute() else link.parent / target
+
+
+def test_only_the_directories_that_need_it_belong_to_the_user(root: Path) -> None:
+    owned = {str(path.relative_to(root)) for path in root.rglob("*") if path.lstat().st_uid == 65532}
+
+    assert owned == {"home/nonroot", "var/cache/cluster-stacks"}
+
+
+def test_all_modules_are_compiled_and_none_is_checked_or_written_again(root: Path) -> None:
+    modules = list(root.rglob("*.py"))
+    missing = [one for one in modules if not (one.parent / "__pycache__" / f"{one.stem}.cpython-313.pyc").is_file()]
+    flags = {path.read_bytes()[4:8] for path in root.rglob("*.pyc")}
+
+    # The configuration of a compiler is a file of the other architecture's own; only extensions are built with it.
+    assert [one.name for one in missing if not one.name.startswith("_sysconfigdata")] == []
+    assert flags == {b"\x01\x00\x00\x00"}, "PEP 552: hash-based and not checked"
+
+
+@pytest.mark.parametrize("program", ["/manager", "cluster-stack-operator", "csctl"])
+def test_a_program_of_the_image_starts(root: Path, program: str) -> None:
+    arguments = ["version"] if program == "csctl" else ["--version"]
+    command = program if program.startswith("/") else f"/usr/bin/{program}"
+
+    assert "0.1.0" in run(root, command, *arguments)
+
+
+def test_started_as_manager_it_takes_the_flags_of_the_go_operator(root: Path) -> None:
+    assert "/tmp/downloads" in python(
+        root,
+        "import runpy, sys; sys.argv = ['/manager', '-log-level', 'info']\n"
+        "from clusterstacks.operator.settings import parse_settings\n"
+        "print(parse_settings(sys.argv[1:], {}, program=sys.argv[0]).release_dir)",
+    )
+
+
+def test_native_libraries_time_zones_and_certificates_are_there(root: Path) -> None:
+    names = (
+        "helm_python, cel_expr_python, uvloop, orjson, pydantic_core, cryptography.hazmat.bindings._rust, yaml._yaml"
+    )
+    certificates = python(
+        root,
+        f"import {names}, bz2, ctypes, lzma, ssl, uuid, xml.parsers.expat, zoneinfo\n"
+        "zoneinfo.ZoneInfo('Europe/Berlin'); print(len(ssl.create_default_context().get_ca_certs()))",
+    )
+
+    assert int(certificates) > 100
+
+
+def test_a_render_worker_starts_with_helm_and_cel(root: Path) -> None:
+    null = root / "dev" / "null"  # a container has one
+    null.touch()
+    try:
+        said = python(
+            root,
+            "import asyncio\n"
+            "from clusterstacks.render.processes import WorkerProcess\n"
+            "async def main():\n"
+            "    worker = await WorkerProcess.start(768 << 20)\n"
+            "    await worker.ready()\n"
+            "    await worker.stop()\n"
+            "    print('ready')\n"
+            "asyncio.run(main())",
+        )
+    finally:
+        null.unlink()
+
+    assert said == "ready"
+
+
+def test_the_sbom_lists_all_locked_wheels_with_hashes_and_the_debian_packages(stored: Stored) -> None:
+    (sbom,) = stored.referrers
+    document = orjson.loads(stored.content(sbom.layers[0]).read_bytes())
+    components = {one["purl"]: one for one in document["components"]}
+    export = [
+        "export",
+        "--quiet",
+        "--frozen",
+        "--no-dev",
+        "--no-emit-project",
+        "--no-hashes",
+        "--no-annotate",
+        "--no-header",
+    ]
+    listed = subprocess.run(
+        [Path(sys.prefix, "bin", "uv"), *export],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    ).stdout
+    locked = {
+        f"pkg:pypi/{found[1]}@{found[2]}"
+        for line in listed.splitlines()
+        if (found := re.fullmatch(r"(\S+?)==(\S+)", line))
+    }
+
+    assert sbom.artifact_type == MEDIA_TYPE
+    assert len(locked) > 10
+    assert locked <= components.keys()
+    assert all(one.get("hashes") for purl, one in components.items() if not purl.startswith("pkg:pypi/cluster-stacks@"))
+    assert any(purl.startswith("pkg:deb/debian/libc6@") for purl in components)

@@ -1,0 +1,85 @@
+"""``python -m tools.image``: build the container image, and push it into a registry."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from clusterstacks.cli.connecting import Trust, opened_registry, trust_options
+from clusterstacks.cli.sign import PASSWORD_VARIABLE
+from clusterstacks.cli.signable import KEY_FILE
+from clusterstacks.domain.errors import ClusterStacksError
+from clusterstacks.releases.oci.reference import Reference
+from clusterstacks.releases.signing.keys import PrivateKey, parse_private_key
+from clusterstacks.releases.signing.storing import read_key_file
+from tools.image.building import ARCHITECTURES, build
+from tools.image.pushing import Stored, open_layout, push
+from tools.image.signatures import sign
+
+LAYOUT = Path("dist/image")
+
+
+@click.group(help="Build the container image of the operator without docker, and push it.")
+def main() -> None:
+    """Entry point."""
+
+
+@main.command("build", short_help="Build the image as an OCI image layout.")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=LAYOUT)
+@click.option("--arch", "architectures", multiple=True, type=click.Choice(ARCHITECTURES), help="Default: all.")
+@click.option("--mirror", "mirrors", multiple=True, metavar="URL|LINE", help="Default: Debian's own servers.")
+def build_command(folder: Path, architectures: tuple[str, ...], mirrors: tuple[str, ...]) -> None:
+    """Build the image into FOLDER, by default dist/image.
+
+    The same commit and the same Debian packages give the same digest.
+    """
+    built = build(architectures or ARCHITECTURES, folder, mirrors, click.echo)
+    for architecture, size in built.sizes.items():
+        click.echo(f"{architecture}: {size / 1e6:.1f} MB compressed")
+    click.echo(f"SBOM: {built.components} components")
+    click.echo(f"{folder}: {built.digest}")
+
+
+@main.command("push", short_help="Push the image and its SBOM into a registry.")
+@click.argument("reference", metavar="REGISTRY/REPOSITORY[:TAG]")
+@click.option("--layout", type=click.Path(path_type=Path), default=LAYOUT, help="Default: dist/image.")
+@click.option("--key", type=KEY_FILE, help="Sign the image with this private key, as cosign does.")
+@trust_options
+def push_command(reference: str, layout: Path, key: Path | None, ca: Path | None, *, plain_http: bool) -> None:
+    """Push the image that 'make image' built, with its SBOM. Without TAG the tag is the version of the project.
+
+    Credentials: those of docker or podman login, or OCI_USERNAME and OCI_PASSWORD for the registry OCI_REGISTRY. The
+    password of a protected key comes from CSCTL_KEY_PASSWORD.
+    """
+    stored, target = open_layout(layout), Reference.parse(reference)
+    if target.digest:
+        raise click.UsageError(f"{reference}: the digest follows from the image: write a tag, or none")
+    pushed = asyncio.run(_push(stored, target, _private_key(key), Trust(ca, plain_http=plain_http)))
+    click.echo(str(pushed))
+
+
+async def _push(stored: Stored, target: Reference, key: PrivateKey | None, trust: Trust) -> Reference:
+    async with opened_registry(target, trust) as registry:
+        pushed = await push(stored, registry, target.tag or stored.tag)
+        if key is not None:
+            added = await sign(registry, pushed, key)
+            click.echo(f"{'signed' if added else 'was signed before'} by {key.public.name} ({key.public.short})")
+        return pushed
+
+
+def _private_key(path: Path | None) -> PrivateKey | None:
+    if path is None:
+        return None
+    password = os.environb.get(PASSWORD_VARIABLE.encode(), b"")
+    return parse_private_key(read_key_file(path), name=str(path), password=password)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ClusterStacksError as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,104 @@
+"""Signatures of an image, as ``cosign sign --key`` makes and ``cosign verify --key`` verifies them.
+
+Clusters that admit only signed images read this format. Source: https://github.com/sigstore/cosign,
+specs/SIGNATURE_SPEC.md.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.releases.oci.descriptors import describe
+from clusterstacks.releases.oci.manifests import OCI_MANIFEST
+from clusterstacks.releases.oci.signatures import cosign_tag, find_evidence
+from clusterstacks.releases.signing.cosign import SIGNATURE_TYPE, require_manifest, signers
+from tools.image.layout import CONFIG_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clusterstacks.releases.evidence import CosignSignature
+    from clusterstacks.releases.oci.descriptors import Descriptor
+    from clusterstacks.releases.oci.manifests import Manifest
+    from clusterstacks.releases.oci.reference import Reference
+    from clusterstacks.releases.oci.registry import Registry
+    from clusterstacks.releases.signing.keys import PrivateKey, PublicKey
+
+PAYLOAD_TYPE = "application/vnd.dev.cosign.simplesigning.v1+json"
+SIGNATURE = "dev.cosignproject.cosign/signature"
+
+
+def payload(place: str, digest: str) -> bytes:
+    """Write what is signed (cosign ``specs/SIGNATURE_SPEC.md``, "Simple Signing").
+
+    Args:
+        place: Registry and repository of the image.
+        digest: Of its manifest or index.
+    """
+    critical = {
+        "identity": {"docker-reference": place},
+        "image": {"docker-manifest-digest": digest},
+        "type": SIGNATURE_TYPE,
+    }
+    return orjson.dumps({"critical": critical, "optional": None})
+
+
+async def sign(registry: Registry, reference: Reference, key: PrivateKey) -> bool:
+    """Add a signature of an image, as ``cosign sign --key`` stores it; those of other keys stay.
+
+    Returns:
+        False when the key signed it before, and nothing changes.
+
+    Raises:
+        DependencyError: The registry fails.
+    """
+    manifest = await registry.manifest(reference.digest)
+    made = (await find_evidence(registry, manifest)).cosign
+    if signed_by(made, manifest, [key.public]):
+        return False
+    target, content = cosign_tag(manifest.digest), payload(reference.place, manifest.digest)
+    there = await registry.manifest(target) if await registry.head(target) is not None else None
+    signature = base64.b64encode(key.sign(content)).decode()
+    layer = replace(describe(content, PAYLOAD_TYPE), annotations={SIGNATURE: signature})
+    layers = [*(there.layers if there else ()), layer]
+    config = orjson.dumps(_config(layers))
+    await registry.push_blob(content)
+    await registry.push_blob(config)
+    document = {
+        "schemaVersion": 2,
+        "mediaType": OCI_MANIFEST,
+        "config": describe(config, CONFIG_TYPE).document(),
+        "layers": [one.document() for one in layers],
+    }
+    await registry.push_manifest(orjson.dumps(document), OCI_MANIFEST, target)
+    return True
+
+
+def signed_by(made: Sequence[CosignSignature], manifest: Manifest, keys: Sequence[PublicKey]) -> list[PublicKey]:
+    """Return those of the keys that signed a manifest.
+
+    Args:
+        made: Signatures that lie beside the manifest.
+        manifest: The manifest or index.
+        keys: The keys.
+    """
+    return [key for one in made if _is_for(one, manifest) for key in signers(one, keys)]
+
+
+def _is_for(made: CosignSignature, manifest: Manifest) -> bool:
+    try:
+        require_manifest(made.payload, manifest.raw)
+    except SpecError:
+        return False
+    return True
+
+
+def _config(layers: Sequence[Descriptor]) -> dict[str, Any]:
+    """Write the configuration that cosign gives to its signatures, which are stored like the layers of an image."""
+    rootfs = {"type": "layers", "diff_ids": [layer.digest for layer in layers]}
+    return {"architecture": "", "os": "", "config": {}, "rootfs": rootfs}
