@@ -80,6 +80,8 @@ class World:
     namespaces: list[str] = field(init=False)
     requests: set[Request] = field(init=False, default_factory=set)
     """What the last operator asked the management API server."""
+    running: Operator | None = field(init=False, default=None)
+    """The operator that runs now."""
 
     def __post_init__(self) -> None:
         self.stack = TinyStack(self.namespace)
@@ -192,6 +194,12 @@ class World:
         return await self.workload.find(await self.workload.resource("", "ConfigMap"), name, namespace)
 
     async def events(self, manifest: Manifest) -> list[Manifest]:
+        """Read the events of an object, once no reconcile is under way: an event follows the status it is about."""
+
+        async def at_rest() -> bool:
+            return self.running is None or not busy_workers(self.running)
+
+        await eventually(at_rest, seconds=SECONDS, about="the end of all reconciles")
         namespace = manifest["metadata"]["namespace"]
         fields = f"involvedObject.uid={manifest['metadata']['uid']}"
         return (await self.client.list(await self.client.resource("", "Event"), namespace, fields=fields)).items
@@ -283,6 +291,7 @@ class World:
         operator = Operator(self.settings(**settings), environ or {})
         self.requests = record(operator)
         tasks = [asyncio.create_task(_serve(run), name=name) for name, run in operator.services().items()]
+        self.running = operator
         try:
             yield operator
             ended = [task.get_name() for task in tasks if task.done()]
@@ -290,6 +299,7 @@ class World:
             assert not bugs(operator), "a reconcile failed unexpectedly, see the log"
             assert not uncovered(self.requests), "no right is documented for these, see clusterstacks.operator.rights"
         finally:
+            self.running = None
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -316,6 +326,11 @@ async def _serve(run: Callable[[], Awaitable[None]]) -> None:
 def bugs(operator: Operator) -> float:
     """How many reconciles raised what is none of our errors."""
     return _reconciles(operator, result="bug")
+
+
+def busy_workers(operator: Operator) -> float:
+    """Count the reconciles that are under way."""
+    return sum(sample.value for metric in operator._metrics.workers_busy.collect() for sample in metric.samples)
 
 
 def attempts(operator: Operator, controller: str) -> float:
