@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli import output
+from clusterstacks.cli.formats import form_option
 from clusterstacks.cli.management import Management, management_options
 from clusterstacks.cli.subjects import Subjects, subjects_argument
 from clusterstacks.cli.upstream import facts_in_force, installed_facts
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
-
-form_option = click.option(
-    "--output", "-o", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
 
 
 @click.group(short_help="Say which versions work together.")
@@ -36,7 +33,7 @@ def compat() -> None:
 
 @compat.command(short_help="Show the facts on components.")
 @click.argument("component", required=False)
-@form_option
+@form_option()
 def show(component: str | None, form: str) -> None:
     """List the components facts are known about, or show what is known about one."""
     from clusterstacks.cli import factsheets
@@ -56,7 +53,7 @@ def show(component: str | None, form: str) -> None:
     "--kubernetes", metavar="v1.36.1", default="", help="Judge with it.  [default: the release's own, or the Cluster's]"
 )
 @management_options
-@form_option
+@form_option()
 def check(
     subjects: tuple[Path | ObjectKey, ...], kubernetes: str, management: Management, releases: Path | None, form: str
 ) -> int:
@@ -88,7 +85,7 @@ def check(
 @compat.command(short_help="Print which combinations work.")
 @subjects_argument
 @management_options
-@form_option
+@form_option()
 def matrix(subjects: tuple[Path | ObjectKey, ...], management: Management, releases: Path | None, form: str) -> None:
     """Print which releases, and which versions of their components, work with which Kubernetes minor.
 

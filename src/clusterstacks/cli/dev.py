@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli import output
+from clusterstacks.cli.formats import form_option
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def down(state: StateDirectory) -> None:
 
 @dev.command(short_help="Show processes, ports and memory.")
 @environment_options
-@click.option("--output", "-o", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@form_option("table", "json")
 def status(state: StateDirectory, form: str) -> int:
     """Show processes, versions, ports and memory; exits with 1 unless everything runs."""
     import dataclasses

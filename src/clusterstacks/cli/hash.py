@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli import output
+from clusterstacks.cli.formats import form_option
 from clusterstacks.cli.minors import minor_options
 from clusterstacks.domain.errors import told_of
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Print the hashes of a stack directory.")
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @minor_options
-@click.option("--output", "-o", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@form_option()
 def hash(directory: Path, form: str, kubernetes: str, *, all_minors: bool) -> None:  # noqa: A001 - the verb's name
     """Print the hashes of a stack directory as hashes.json of its releases holds them.
 

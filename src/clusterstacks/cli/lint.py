@@ -12,6 +12,7 @@ import click
 from clusterstacks.cli import output
 from clusterstacks.cli.charts import chart_dependencies, dependency_options
 from clusterstacks.cli.connecting import Trust
+from clusterstacks.cli.formats import form_option
 from clusterstacks.cli.minors import minor_options
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Options:
 @click.command(short_help="Say what is wrong with a stack.")
 @click.argument("directories", metavar="DIR...", nargs=-1, type=DIRECTORY)
 @minor_options
-@click.option("--output", "-o", "form", type=click.Choice(["text", "json", "sarif"]), default="text", show_default=True)
+@form_option("text", "json", "sarif")
 @click.option("--cluster", type=FILE, help="YAML file with Cluster, control plane and infrastructure object.")
 @click.option("--against", type=FILE, metavar="KUBECONFIG", help="Ask this management cluster what it would refuse.")
 @click.option("--rules", is_flag=True, help="Print the rules instead.")

@@ -8,6 +8,7 @@ import click
 
 from clusterstacks.cli import output
 from clusterstacks.cli.connecting import Trust, repository_or_environment, trust_options
+from clusterstacks.cli.formats import form_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 @click.command(short_help="List the releases there are.")
 @click.argument("repository", metavar="[REPO]", required=False)
 @trust_options
-@click.option("--output", "-o", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@form_option("table", "json")
 def list(repository: str | None, ca: Path | None, form: str, *, plain_http: bool) -> None:  # noqa: A001 - the verb
     """List the releases in a repository, sorted by stack, Kubernetes minor and version.
 

@@ -10,6 +10,7 @@ import click
 
 from clusterstacks.cli import output
 from clusterstacks.cli.dev import FILE
+from clusterstacks.cli.formats import form_option
 from clusterstacks.cli.management import ClusterName, Management, management_options, outlook_of
 from clusterstacks.cli.plans import (
     NO_WAY,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 @click.option("--from", "state", type=FILE, help="A file instead of a live Cluster: kubernetes, class, addons, ...")
 @click.option("--to", "target", metavar="RELEASE|VERSION", required=True, help="Where to go.")
 @management_options
-@click.option("--output", "-o", "form", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@form_option("text", "json", "yaml")
 @timeout_option
 def plan(  # noqa: PLR0913 - one for each option
     *,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli import output
+from clusterstacks.cli.formats import form_option
 from clusterstacks.cli.management import ClusterName, Management, management_options, outlook_of
 from clusterstacks.cli.plans import (
     NO_WAY,
@@ -43,7 +44,7 @@ SHOWN_STEPS = 3
 @click.argument("cluster", metavar="NAMESPACE/CLUSTER", type=ClusterName())
 @click.argument("target", metavar="RELEASE|VERSION")
 @management_options
-@click.option("--output", "-o", "form", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@form_option("text", "json", "yaml")
 @timeout_option
 def why(
     cluster: ObjectKey, target: str, management: Management, releases: Path | None, form: str, timeout: float
