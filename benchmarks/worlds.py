@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.domain.planning.world import State, World
+from clusterstacks.compat.world import State, World
 from tests.support.planning import candidate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clusterstacks.domain.planning.compiling import Target
+    from clusterstacks.planner.compiling import Target
 
 OLDEST_MINOR = 28
 

@@ -14,7 +14,7 @@ import yaml
 from clusterstacks.api.names import Kind
 from clusterstacks.devcluster.ports import free_port
 from clusterstacks.operator.go_installation import EXTENSIONS, WEBHOOKS, GoLeftovers
-from clusterstacks.operator.rights import TAKE_OVER_RIGHTS, Scope
+from clusterstacks.operator.rbac import TAKE_OVER_RIGHTS, Scope
 from tests.support.manifests import crd, named
 from tests.support.operating import install, is_ready
 from tests.support.waiting import eventually

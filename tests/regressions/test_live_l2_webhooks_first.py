@@ -6,17 +6,17 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from clusterstacks.admission.certificates import Times, made
-from clusterstacks.admission.configuration import Endpoint, Scope, configuration
-from clusterstacks.admission.keeping import CertificateKeeper
 from clusterstacks.devcluster.ports import free_port
-from clusterstacks.runtime.host import ReconcilerHost
+from clusterstacks.runtime.controller import ReconcilerHost
+from clusterstacks.webhooks.certificate_rotation import CertificateKeeper
+from clusterstacks.webhooks.certificates import Times, made
+from clusterstacks.webhooks.configuration import Endpoint, Scope, configuration
 from tests.support.guarding import guarded
 
 if TYPE_CHECKING:
     import pytest
 
-    from clusterstacks.admission.certificates import Serving
+    from clusterstacks.webhooks.certificates import Serving
     from tests.support.operating import World
 
 

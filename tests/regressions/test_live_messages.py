@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.apply.explain import explain
+from clusterstacks.apply.messages import explain
 from clusterstacks.apply.targets import Target
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectId
-from clusterstacks.domain.sources import SourceAddress, SourceKind
 from clusterstacks.kube.errors import NotFound
-from clusterstacks.kube.status import failure
-from clusterstacks.releases.directory import DirectorySource
+from clusterstacks.kube.failure_status import failure
+from clusterstacks.sources.directory import DirectorySource
+from clusterstacks.sources.spec import SourceAddress, SourceKind
 from tests.support.releases import write_release
 
 if TYPE_CHECKING:

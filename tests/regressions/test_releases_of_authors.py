@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.building.build_release import Creator
+from clusterstacks.building.previous_release import Remote
+from clusterstacks.building.release_changes import Predecessor, Source
+from clusterstacks.building.version_bump import Mode, NothingChanged, beta_release, stable_release
+from clusterstacks.building.version_choice import Chooser
+from clusterstacks.charts.archive import read_archive, write_archive
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.hashes import Hashes
-from clusterstacks.domain.listings import Listing
 from clusterstacks.domain.names import parse_release
-from clusterstacks.domain.predecessors import Predecessor, Source
-from clusterstacks.domain.releasing import Mode, NothingChanged, beta_release, stable_release
 from clusterstacks.domain.versions import StackVersion
-from clusterstacks.releases.archives import read_archive, write_archive
-from clusterstacks.releases.building.choosing import Chooser
-from clusterstacks.releases.building.creating import Creator
-from clusterstacks.releases.building.previous import Remote
-from clusterstacks.releases.directory import DirectorySource
+from clusterstacks.releases.published_releases import Listing
+from clusterstacks.sources.directory import DirectorySource
 from tests.support.sources import copied, directory_of, first_stack, versions
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from clusterstacks.admission.keeping import SECRET_NAME
 from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.kube.errors import NotFound
 from clusterstacks.operator.go_installation import EXTENSIONS
-from clusterstacks.operator.rights import ANY, READ, RIGHTS, Scope, policy_rules
+from clusterstacks.operator.rbac import ANY, READ, RIGHTS, Scope, policy_rules
+from clusterstacks.webhooks.certificate_rotation import SECRET_NAME
 from tests.support.guarding import guarded
 from tests.support.manifests import crd
 from tests.support.operating import PROVIDER_GROUP, install, is_ready
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.operator.rights import Right
+    from clusterstacks.operator.rbac import Right
     from tests.support.operating import World
     from tests.support.recording import Request
 

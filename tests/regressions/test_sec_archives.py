@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.charts.archive import read_archive
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
-from clusterstacks.domain.sources import SourceAddress, SourceKind
-from clusterstacks.fleet.sources.opening import Access, SourceOpener
-from clusterstacks.fleet.sources.secrets import SecretReader
-from clusterstacks.releases.archives import read_archive
-from clusterstacks.releases.directory import DirectorySource
 from clusterstacks.releases.errors import UnsafeArchive
-from clusterstacks.releases.evidence import Evidence
-from clusterstacks.releases.opening import open_directory
+from clusterstacks.releases.open import open_directory
 from clusterstacks.releases.release import class_chart_file
+from clusterstacks.releases.signature_files import Evidence
+from clusterstacks.render.release_charts import class_request
 from clusterstacks.render.renderer import Renderer
-from clusterstacks.render.requests import class_request
+from clusterstacks.sources.directory import DirectorySource
+from clusterstacks.sources.open_source import Access, SourceOpener
+from clusterstacks.sources.source_secrets import SecretReader
+from clusterstacks.sources.spec import SourceAddress, SourceKind
 from tests.support import charts
 from tests.support.fake_api import FakeApi
 from tests.support.releases import STAGED, gzipped, read_release, staged_release, tar_of, write_release

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.apply.explain import explain, fixed_fields
-from clusterstacks.apply.recordcodec import RecordUnreadable, pack_record, unpacking_record, unpacking_revision
+from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, Known
+from clusterstacks.apply.messages import explain, fixed_fields
+from clusterstacks.apply.record_codec import RecordUnreadable, pack_record, unpacking_record, unpacking_revision
 from clusterstacks.apply.targets import Target
-from clusterstacks.controllers.clusteraddon.overlays import own_values
-from clusterstacks.domain.delivery import DeliveryRecord, DeliveryState, Known
+from clusterstacks.controllers.clusteraddon.cluster_values import own_values
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectId
 from clusterstacks.kube.errors import FieldCause, Forbidden, Invalid

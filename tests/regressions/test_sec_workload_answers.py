@@ -12,8 +12,8 @@ import orjson
 import pytest
 from aiohttp import web
 
-from clusterstacks.apply.establishing import await_established
-from clusterstacks.controllers.clusteraddon.workloads import WORKLOAD_BOUNDS
+from clusterstacks.apply.established import await_established
+from clusterstacks.controllers.clusteraddon.workload_clients import WORKLOAD_BOUNDS
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection

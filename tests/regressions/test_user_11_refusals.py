@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.admission.advice import Adviser
-from clusterstacks.admission.offers import Offer
+from clusterstacks.webhooks.known_releases import Offer
+from clusterstacks.webhooks.suggester import Adviser
 from tests.support.planning import candidate
 from tests.unit.admission.test_judging import Given, cluster, judged
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.domain.planning.world import Candidate
 
 COMMAND = re.compile(r"  (csctl (plan|why|compat)|kubectl (annotate|patch|wait|get)) \S+.*")
 FAR = "v1.37.2"

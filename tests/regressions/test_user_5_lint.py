@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from clusterstacks.authoring.beginning import INFRASTRUCTURE, Beginning, write
-from clusterstacks.authoring.linting import findings
-from clusterstacks.authoring.loading import load
-from clusterstacks.releases.building.sourcetree import read_tree
+from clusterstacks.authoring.linter import findings
+from clusterstacks.authoring.load_stack import load
+from clusterstacks.authoring.scaffold import INFRASTRUCTURE, Beginning, write
+from clusterstacks.building.source_tree import read_tree
 from tests.support.tiny_stack import SETTINGS, STAGES, tiny
 from tests.support.tiny_stack import write as write_tree
 

@@ -21,7 +21,7 @@ from clusterstacks.kube.errors import (
     Unreachable,
 )
 from clusterstacks.kube.resources import Listing, Remnant, Resource, WatchEvent
-from clusterstacks.runtime.store import key_of
+from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence

@@ -8,29 +8,29 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.admission.configuration import Endpoint, Scope
-from clusterstacks.admission.keeping import SECRET_NAME, CertificateKeeper
-from clusterstacks.admission.server import WebhookServer
 from clusterstacks.devcluster.ports import free_port
-from clusterstacks.domain.admission.answers import ALLOWED
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.errors import NotFound
 from clusterstacks.kube.tls import server_context
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
+from clusterstacks.webhooks.answers import ALLOWED
+from clusterstacks.webhooks.certificate_rotation import SECRET_NAME, CertificateKeeper
+from clusterstacks.webhooks.configuration import Endpoint, Scope
+from clusterstacks.webhooks.server import WebhookServer
 from tests.support.stacks import TinyStack, config_map, templates
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.admission.certificates import Times
-    from clusterstacks.admission.reviews import Review
-    from clusterstacks.admission.server import Judging
-    from clusterstacks.domain.admission.answers import Answer
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.operator.wiring import Operator
+    from clusterstacks.operator.app import Operator
+    from clusterstacks.webhooks.answers import Answer
+    from clusterstacks.webhooks.certificates import Times
+    from clusterstacks.webhooks.reviews import Review
+    from clusterstacks.webhooks.server import Judging
     from tests.support.operating import World
 
 

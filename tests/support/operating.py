@@ -13,25 +13,18 @@ import pytest
 import yaml
 
 from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.crds import all_crds
-from clusterstacks.api.names import (
-    CLUSTER_API_GROUP,
-    CLUSTER_CLASS_KIND,
-    CLUSTER_KIND,
-    CLUSTER_NAME_LABEL,
-    GROUP,
-    Kind,
-)
+from clusterstacks.api.crd_manifests import all_crds
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, CLUSTER_NAME_LABEL, GROUP, Kind
 from clusterstacks.api.source import DirectoryPlace, SourceSpec
 from clusterstacks.apply.delivery import RECORD_NAMESPACE
-from clusterstacks.apply.recordstore import RECORD_LABEL, SECRETS
+from clusterstacks.apply.record_store import RECORD_LABEL, SECRETS
 from clusterstacks.domain.objects import split_api_version
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import ApiError, NotFound
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
+from clusterstacks.operator.app import Operator
 from clusterstacks.operator.settings import Settings
-from clusterstacks.operator.wiring import Operator
 from clusterstacks.runtime.informer import Informer
 from tests.support.manifests import crd
 from tests.support.recording import record, uncovered
@@ -297,7 +290,7 @@ class World:
             ended = [task.get_name() for task in tasks if task.done()]
             assert not ended, f"{ended} ended"
             assert not bugs(operator), "a reconcile failed unexpectedly, see the log"
-            assert not uncovered(self.requests), "no right is documented for these, see clusterstacks.operator.rights"
+            assert not uncovered(self.requests), "no right is documented for these, see clusterstacks.operator.rbac"
         finally:
             self.running = None
             for task in tasks:

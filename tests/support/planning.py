@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from clusterstacks.compat.world import Candidate, State, World
 from clusterstacks.domain.compatibility import Component, Severity, parse_compatibility
 from clusterstacks.domain.names import ReleaseName, parse_release
-from clusterstacks.domain.planning.steps import Kind, Step
-from clusterstacks.domain.planning.world import Candidate, State, World
 from clusterstacks.domain.versions import KubernetesVersion
+from clusterstacks.planner.steps import Kind, Step
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from clusterstacks.building.source_tree import read_tree
+from clusterstacks.building.stack_directories import Stack, stacks_of
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.versions import KubernetesVersion, StackVersion
-from clusterstacks.releases.building.sourcetree import read_tree
-from clusterstacks.releases.building.stacks import Stack, stacks_of
 
 REPOSITORY = Path(__file__).parents[1] / "stacks"
 LAYOUTS = {

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import click
 
-from clusterstacks.cli.connecting import Trust, opened_registry, trust_options
+from clusterstacks.cli.shared.registry_options import Trust, opened_registry, trust_options
+from clusterstacks.cli.shared.release_ref import KEY_FILE
 from clusterstacks.cli.sign import PASSWORD_VARIABLE
-from clusterstacks.cli.signable import KEY_FILE
 from clusterstacks.domain.errors import ClusterStacksError
-from clusterstacks.releases.oci.reference import Reference
-from clusterstacks.releases.signing.keys import PrivateKey, parse_private_key
-from clusterstacks.releases.signing.storing import read_key_file
+from clusterstacks.oci.reference import Reference
+from clusterstacks.signing.keys import PrivateKey, parse_private_key
+from clusterstacks.sources.signature_store import read_key_file
 from tools.image.building import ARCHITECTURES, build
 from tools.image.pushing import Stored, open_layout, push
 from tools.image.signatures import sign

@@ -6,15 +6,7 @@ from typing import Final, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StrictBool, StrictInt
 
-from clusterstacks.api.meta import (
-    LIST_LENGTH,
-    Condition,
-    KubernetesObject,
-    Model,
-    Name,
-    ObjectReference,
-    Resource,
-)
+from clusterstacks.api.meta import LIST_LENGTH, Condition, KubernetesObject, Model, Name, ObjectReference, Resource
 
 # As the Go operator's webhook: the kind is checked at creation, kind and name never change.
 _SAME: Final = "has(self.{0}) == has(oldSelf.{0}) && (!has(self.{0}) || self.{0} == oldSelf.{0})"

@@ -7,18 +7,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, StrictBool
 
-from clusterstacks.api.meta import (
-    LIST_LENGTH,
-    Condition,
-    KubernetesObject,
-    Model,
-    Name,
-    ObjectReference,
-    Text,
-)
+from clusterstacks.api.compatibility_policy import Policy
+from clusterstacks.api.meta import LIST_LENGTH, Condition, KubernetesObject, Model, Name, ObjectReference, Text
 from clusterstacks.api.selectors import ClusterNamespaces
 from clusterstacks.api.source import SourceSpec
-from clusterstacks.domain.admission.policy import Policy
 
 # The rules below refuse what the Go operator's webhook refuses, and nothing else. What it checks only when an object is
 # created must not stop the update of an older object, hence oldSelf.hasValue().

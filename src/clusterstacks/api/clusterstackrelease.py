@@ -6,16 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool
 
-from clusterstacks.api import releasefacts
-from clusterstacks.api.meta import (
-    LIST_LENGTH,
-    Condition,
-    KubernetesObject,
-    Model,
-    Name,
-    ObjectReference,
-    Resource,
-)
+from clusterstacks.api.meta import LIST_LENGTH, Condition, KubernetesObject, Model, Name, ObjectReference, Resource
+from clusterstacks.compat import release_facts
 
 MAX_SIGNERS = 64
 """Most keys noted; arbitrary, more than a rotation of all keys of one verification needs."""
@@ -39,7 +31,7 @@ class ClusterStackReleaseStatus(Model):
         default="", description="Kubernetes version the release is made for, for example v1.35.4."
     )
     digest: Name = Field(default="", description="Digest of the release's files, sha256:<hex>.")
-    facts: Annotated[str, Field(max_length=releasefacts.MAX_BYTES)] = Field(
+    facts: Annotated[str, Field(max_length=release_facts.MAX_BYTES)] = Field(
         default="",
         description="Versions in the release's metadata.yaml and compatibility.yaml, as one line of JSON: Clusters are "
         "judged by them, and 'csctl plan' reads them.",

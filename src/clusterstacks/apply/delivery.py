@@ -9,20 +9,9 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import ADOPT_ANNOTATION, CLUSTER_API_GROUP, Reason
-from clusterstacks.apply.concurrently import in_pieces
-from clusterstacks.apply.fingerprints import digest_of, mark_of
-from clusterstacks.apply.pruner import Pruner
-from clusterstacks.apply.recordcodec import RecordUnreadable, pack_revision, unpacking_revision
-from clusterstacks.apply.recordstore import RecordStore, Stored
-from clusterstacks.apply.results import Deadlines, DeliveryReport, ObjectResult, PruneReport
-from clusterstacks.apply.rollout import Rollout
-from clusterstacks.apply.single import Step
-from clusterstacks.apply.surveying import survey
-from clusterstacks.apply.targets import Target, resolve
-from clusterstacks.apply.waiting import pauses
-from clusterstacks.apply.webhooks import CONFIGURATIONS, FailingWebhooks
-from clusterstacks.domain.applyset import record_name
-from clusterstacks.domain.delivery import (
+from clusterstacks.apply.apply_set import record_name
+from clusterstacks.apply.concurrency import in_pieces
+from clusterstacks.apply.delivery_plan import (
     DeliveryRecord,
     DeliveryState,
     Known,
@@ -33,15 +22,26 @@ from clusterstacks.domain.delivery import (
     is_taken,
     worth_a_look,
 )
+from clusterstacks.apply.failing_webhooks import CONFIGURATIONS, FailingWebhooks
+from clusterstacks.apply.live_members import survey
+from clusterstacks.apply.object_applier import Step
+from clusterstacks.apply.object_digest import digest_of, mark_of
+from clusterstacks.apply.ownership import PART_OF_LABEL
+from clusterstacks.apply.prune import Pruner
+from clusterstacks.apply.prune_plan import Fate, plan_pruning, shared_objects
+from clusterstacks.apply.record_codec import RecordUnreadable, pack_revision, unpacking_revision
+from clusterstacks.apply.record_store import RecordStore, Stored
+from clusterstacks.apply.results import Deadlines, DeliveryReport, ObjectResult, PruneReport
+from clusterstacks.apply.targets import Target, resolve
+from clusterstacks.apply.waiting import pauses
+from clusterstacks.apply.wave_applier import Rollout
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
-from clusterstacks.domain.ownership import PART_OF_LABEL
-from clusterstacks.domain.pruning import Fate, plan_pruning, shared_objects
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
+    from clusterstacks.apply.prune_plan import PrunePlan
     from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
-    from clusterstacks.domain.pruning import PrunePlan
     from clusterstacks.kube.client import Client
 
 SHOWN_ADDONS = 3

@@ -11,13 +11,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.apply.fingerprints import digest_of
-from clusterstacks.apply.recordcodec import MAX_OBJECTS
-from clusterstacks.domain.delivery import Wanted
+from clusterstacks.apply.delivery_plan import Wanted
+from clusterstacks.apply.object_digest import digest_of
+from clusterstacks.apply.record_codec import MAX_OBJECTS
+from clusterstacks.apply.stamp import documents, stamped
+from clusterstacks.apply.waves import CRD_KIND
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectId, split_api_version
-from clusterstacks.domain.stamping import documents, stamped
-from clusterstacks.domain.waves import CRD_KIND
 from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.kube.resources import Resource
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from clusterstacks.authoring.findings import Severity
-from clusterstacks.authoring.registry import RULES
+from clusterstacks.authoring.rule_registry import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from clusterstacks.authoring.findings import Finding
-    from clusterstacks.authoring.linting import Report
+    from clusterstacks.authoring.linter import Report
     from clusterstacks.domain.objects import Manifest
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

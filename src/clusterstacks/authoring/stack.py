@@ -12,10 +12,10 @@ from clusterstacks.releases.release import ADDON_CONFIG
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.authoring.chart import Chart
+    from clusterstacks.authoring.stack_chart import Chart
+    from clusterstacks.building.settings import Settings
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.versions import KubernetesVersion
-    from clusterstacks.releases.building.settings import Settings
 
 VERSION: Final = StackVersion(0, "lint", "1")
 """The version a stack has while it is looked at; like a hash version it is spelled in two ways."""

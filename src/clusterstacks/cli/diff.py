@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.charts import chart_dependencies, dependency_options
-from clusterstacks.cli.connecting import Trust
-from clusterstacks.cli.formats import form_option
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.chart_options import chart_dependencies, dependency_options
+from clusterstacks.cli.shared.output_option import form_option
+from clusterstacks.cli.shared.registry_options import Trust
 from clusterstacks.domain.errors import told_of
 
 if TYPE_CHECKING:
-    from clusterstacks.authoring.comparing import Difference
+    from clusterstacks.authoring.release_diff import Difference
     from clusterstacks.releases.release import Release
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -59,10 +59,10 @@ async def _difference(
     from contextlib import AsyncExitStack
     from functools import partial
 
-    from clusterstacks.authoring.differing import difference
-    from clusterstacks.authoring.opening import opened
-    from clusterstacks.authoring.sample import read_roots
-    from clusterstacks.releases.building.kubernetes import newest_patch
+    from clusterstacks.authoring.example_objects import read_roots
+    from clusterstacks.authoring.open_directory import opened
+    from clusterstacks.authoring.rendered_diff import difference
+    from clusterstacks.building.kubernetes_patch import newest_patch
     from clusterstacks.render.renderer import Renderer
 
     async with AsyncExitStack() as resources:
@@ -82,10 +82,10 @@ async def _difference(
 
 
 def _print(difference: Difference, form: str) -> None:
-    from clusterstacks.authoring import unified
+    from clusterstacks.authoring import unified_diff
 
     if form == "json":
-        output.print_json(unified.document(difference))
+        output.print_json(unified_diff.document(difference))
         return
-    for line in unified.lines(difference):
+    for line in unified_diff.lines(difference):
         output.say(line, colour=COLOURS.get(line[:1]), bold=line.startswith("#"))

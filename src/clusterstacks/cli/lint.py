@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.charts import chart_dependencies, dependency_options
-from clusterstacks.cli.connecting import Trust
-from clusterstacks.cli.formats import form_option
-from clusterstacks.cli.minors import minor_options
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.chart_options import chart_dependencies, dependency_options
+from clusterstacks.cli.shared.minor_options import minor_options
+from clusterstacks.cli.shared.output_option import form_option
+from clusterstacks.cli.shared.registry_options import Trust
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from clusterstacks.authoring.findings import Finding
-    from clusterstacks.authoring.linting import Report
+    from clusterstacks.authoring.linter import Report
     from clusterstacks.kube.client import Client
 
 COLOURS = {"error": "red", "warning": "yellow"}
@@ -72,12 +72,12 @@ async def _reports(options: Options) -> list[Report]:
     import asyncio
     from contextlib import AsyncExitStack
 
-    from clusterstacks.authoring.examining import Means
-    from clusterstacks.authoring.linting import Linter
-    from clusterstacks.authoring.sample import read_roots
+    from clusterstacks.authoring.example_objects import read_roots
+    from clusterstacks.authoring.linter import Linter
+    from clusterstacks.authoring.render_check import Means
+    from clusterstacks.building.discover_stacks import find_stacks
+    from clusterstacks.building.source_tree import read_tree
     from clusterstacks.domain.versions import KubernetesMinor
-    from clusterstacks.releases.building.discovery import find_stacks
-    from clusterstacks.releases.building.sourcetree import read_tree
     from clusterstacks.render.renderer import Renderer
 
     minor = KubernetesMinor.parse(options.kubernetes.replace("-", ".")) if options.kubernetes else None
@@ -105,7 +105,7 @@ async def _connected(kubeconfig: Path) -> AsyncIterator[Client]:
 
 
 def _print_rules(form: str) -> int:
-    from clusterstacks.authoring.registry import RULES
+    from clusterstacks.authoring.rule_registry import RULES
 
     if form == "text":
         rows = [(rule.id, rule.severity, rule.summary) for rule in RULES]

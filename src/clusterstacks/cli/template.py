@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.charts import chart_dependencies, dependency_options
-from clusterstacks.cli.connecting import Trust
-from clusterstacks.cli.formats import JSON, form_option
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.chart_options import chart_dependencies, dependency_options
+from clusterstacks.cli.shared.output_option import JSON, form_option
+from clusterstacks.cli.shared.registry_options import Trust
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.authoring.sample import Roots
+    from clusterstacks.authoring.example_objects import Roots
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
@@ -143,9 +143,9 @@ async def _result(options: Options) -> Objects | Values | Images:
     from contextlib import AsyncExitStack
     from functools import partial
 
-    from clusterstacks.authoring.opening import opened
-    from clusterstacks.authoring.sample import read_roots
-    from clusterstacks.releases.building.kubernetes import newest_patch
+    from clusterstacks.authoring.example_objects import read_roots
+    from clusterstacks.authoring.open_directory import opened
+    from clusterstacks.building.kubernetes_patch import newest_patch
     from clusterstacks.render.renderer import Renderer
 
     async with AsyncExitStack() as resources:
@@ -167,8 +167,8 @@ async def _rendered(
     options: Options, release: Release, renderer: Renderer, roots: Roots | None
 ) -> Objects | Values | Images:
     from clusterstacks.api import yaml
-    from clusterstacks.authoring.rendering import render_class, render_release
-    from clusterstacks.authoring.sample import sample_roots
+    from clusterstacks.authoring.example_objects import sample_roots
+    from clusterstacks.authoring.render_release import render_class, render_release
 
     if options.sample:
         made = sample_roots(release.name, release.metadata.kubernetes, await render_class(release, renderer))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.domain.objects import split_api_version
 
 if TYPE_CHECKING:
-    from clusterstacks.controllers.base import Draft
+    from clusterstacks.controllers.status_reconciler import Draft
     from clusterstacks.kube.client import Client
 
 

@@ -6,12 +6,12 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.files import KeyFiles, key_files, private_directory
+from clusterstacks.devcluster.http_probes import answers_ok, client_context
 from clusterstacks.devcluster.ports import LOOPBACK, free_port
-from clusterstacks.devcluster.probes import answers_ok, client_context
+from clusterstacks.devcluster.private_files import KeyFiles, key_files, private_directory
 from clusterstacks.devcluster.processes import Command, Process
 from clusterstacks.devcluster.provider.kinds import CLUSTER, CONTROL_PLANE, GROUP
-from clusterstacks.devcluster.state import MARKER_VARIABLE
+from clusterstacks.devcluster.state_directory import MARKER_VARIABLE
 from clusterstacks.kube.pki import Authority
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from clusterstacks.devcluster.apiserver import ApiServer
     from clusterstacks.devcluster.binaries import Binary
-    from clusterstacks.devcluster.clusterapi import Manager
-    from clusterstacks.devcluster.state import StateDirectory
+    from clusterstacks.devcluster.capi_managers import Manager
+    from clusterstacks.devcluster.state_directory import StateDirectory
 
 CONTROLLERS = (
     "garbage-collector-controller",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster import records
-from clusterstacks.devcluster.state import Phase
+from clusterstacks.devcluster import process_records
+from clusterstacks.devcluster.state_directory import Phase
 
 if TYPE_CHECKING:
-    from clusterstacks.devcluster.state import StateDirectory
+    from clusterstacks.devcluster.state_directory import StateDirectory
 
 DEGRADED = "Degraded"
 """What an environment is whose supervisor runs, or should, while a component does not."""
@@ -57,8 +57,8 @@ def inspect(state: StateDirectory) -> EnvironmentState | None:
     summary = state.read()
     if summary is None:
         return None
-    supervisor = records.Record(name="supervisor", pid=summary.pid, identity=summary.identity)
-    found = [_component(record) for record in (supervisor, *records.read_all(state.records))]
+    supervisor = process_records.Record(name="supervisor", pid=summary.pid, identity=summary.identity)
+    found = [_component(record) for record in (supervisor, *process_records.read_all(state.records))]
     phase, message = str(summary.phase), summary.message
     if not supervisor.alive and summary.phase is not Phase.FAILED:
         phase = DEGRADED
@@ -76,11 +76,11 @@ def _gone(components: list[ComponentState], options: str) -> str:
     return f"{told}; {logs}" if "/" in name else f"{told}; {logs}; run 'csctl dev restart{options} {name}'"
 
 
-def _component(record: records.Record) -> ComponentState:
+def _component(record: process_records.Record) -> ComponentState:
     base = ComponentState(
         name=record.name, version=record.version, port=record.port, pid=record.pid, state=record.ended or "is gone"
     )
-    usage = records.usage_of(record.pid) if record.alive else None
+    usage = process_records.usage_of(record.pid) if record.alive else None
     if usage is None:
         return base
     return ComponentState(

@@ -17,11 +17,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from clusterstacks.devcluster import records
+from clusterstacks.devcluster import process_records
 from clusterstacks.devcluster.environment import Environment, EnvironmentSettings
-from clusterstacks.devcluster.files import private_directory
+from clusterstacks.devcluster.private_files import private_directory
 from clusterstacks.devcluster.processes import log_tail
-from clusterstacks.devcluster.state import MARKER_VARIABLE, Phase, StateDirectory, Summary
+from clusterstacks.devcluster.state_directory import MARKER_VARIABLE, Phase, StateDirectory, Summary
 from clusterstacks.devcluster.teardown import down, marked, remove_files
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 
@@ -62,12 +62,12 @@ def run(settings: EnvironmentSettings, report: Callable[[str], None], ready: Cal
             interrupted = True
             report("stopped before everything was started")
         except ClusterStacksError as error:
-            records.end(marked(state.root))
+            process_records.end(marked(state.root))
             state.write(_summary(Phase.FAILED, error.message))
             raise
         state.write(_summary(Phase.STOPPING))
         environment.stop()
-        records.end(marked(state.root))  # the API servers of a provider that was killed
+        process_records.end(marked(state.root))  # the API servers of a provider that was killed
         remove_files(state)
     if interrupted:
         raise KeyboardInterrupt
@@ -110,7 +110,7 @@ def _make_room(state: StateDirectory, report: Callable[[str], None]) -> None:
     if summary is None:
         state.check()
         return
-    if records.identity_of(summary.pid) == summary.identity != "":
+    if process_records.identity_of(summary.pid) == summary.identity != "":
         raise SpecError(
             "AlreadyRunning",
             f"an environment is running in {state.root} ({summary.phase}, process {summary.pid}); "
@@ -122,7 +122,7 @@ def _make_room(state: StateDirectory, report: Callable[[str], None]) -> None:
 
 
 def _summary(phase: Phase, message: str = "") -> Summary:
-    return Summary(phase=phase, message=message, pid=os.getpid(), identity=records.identity_of(os.getpid()))
+    return Summary(phase=phase, message=message, pid=os.getpid(), identity=process_records.identity_of(os.getpid()))
 
 
 class _Stopped(KeyboardInterrupt):

@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.boundedjson import Undecodable, decode, estimate_values
+from clusterstacks.api.bounded_json import Undecodable, decode, estimate_values
 from clusterstacks.domain.versions import KubernetesMinor
-from clusterstacks.kube.bounds import Bounds
-from clusterstacks.kube.calls import Body, Target, apply_query, query
-from clusterstacks.kube.decoding import read_page
 from clusterstacks.kube.discovery import ACCEPT, Discovery
 from clusterstacks.kube.errors import Expired, NotFound, Unreachable, Unreadable
-from clusterstacks.kube.listing import ListReader
+from clusterstacks.kube.limits import Bounds
+from clusterstacks.kube.paged_list import ListReader
+from clusterstacks.kube.partial_json import read_page
+from clusterstacks.kube.requests import Body, Target, apply_query, query
 from clusterstacks.kube.resources import Listing, Resource, WatchEvent
 from clusterstacks.kube.transport import JSON, MANAGEMENT, Call, Patience, Pool, Transport, drop
-from clusterstacks.kube.watching import Broken, bare, event, lines
+from clusterstacks.kube.watch import Broken, bare, event, lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.bounds import BusyTime
     from clusterstacks.kube.connection import Connection
-    from clusterstacks.kube.gate import WriteGate
+    from clusterstacks.kube.limits import BusyTime
+    from clusterstacks.kube.write_gate import WriteGate
 
 STREAM_SHARE = 6 / 7
 """How long a watch's stream is asked to last, as a share of the silence that breaks it: 60 of 70 seconds."""

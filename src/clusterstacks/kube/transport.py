@@ -12,20 +12,20 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from clusterstacks.kube.bounds import BusyTime
-from clusterstacks.kube.credentials import Credentials, Identity
+from clusterstacks.kube.auth import Credentials, Identity
 from clusterstacks.kube.errors import AnswerTooLarge, TooMany, Unauthorized, Unreachable
-from clusterstacks.kube.gate import GuardedBody
-from clusterstacks.kube.status import bounded_wait, failure, status_of
+from clusterstacks.kube.failure_status import bounded_wait, failure, status_of
+from clusterstacks.kube.limits import BusyTime
+from clusterstacks.kube.write_gate import GuardedBody
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import TracebackType
 
     from clusterstacks.domain.errors import ClusterStacksError
-    from clusterstacks.kube.bounds import Bounds
     from clusterstacks.kube.connection import Connection
-    from clusterstacks.kube.gate import WriteGate
+    from clusterstacks.kube.limits import Bounds
+    from clusterstacks.kube.write_gate import WriteGate
 
 T = TypeVar("T")
 

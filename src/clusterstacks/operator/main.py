@@ -18,13 +18,13 @@ from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.kubeconfig import named_connection
 from clusterstacks.kube.transport import Pool
+from clusterstacks.operator.app import Operator
 from clusterstacks.operator.go_flags import writable_directory
 from clusterstacks.operator.go_installation import own_pod, webhook_service
-from clusterstacks.operator.rights import TAKE_OVER_RIGHTS, Scope
+from clusterstacks.operator.rbac import TAKE_OVER_RIGHTS, Scope
 from clusterstacks.operator.settings import CACHE_DIR, Settings, parse_settings
-from clusterstacks.operator.wiring import Operator
-from clusterstacks.runtime.elector import LeaseLostError
-from clusterstacks.runtime.logs import configure_logging
+from clusterstacks.runtime.leader_election import LeaseLostError
+from clusterstacks.runtime.log_format import configure_logging
 from clusterstacks.runtime.process import ServiceEndedError, run_until_signal
 
 if TYPE_CHECKING:

@@ -10,17 +10,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NoReturn
 from urllib.parse import urlsplit
 
+from clusterstacks.api.provider_refs import DEFAULT_KINDS, KindPattern
 from clusterstacks.api.source import DirectoryPlace, SourceSpec
-from clusterstacks.domain.allowing import AllowedHosts
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.domain.providerrefs import DEFAULT_KINDS, KindPattern
-from clusterstacks.fleet.sources.choosing import NOTHING_ALLOWED
+from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.kube.kubeconfig import SERVICE_ACCOUNT, pod_namespace
-from clusterstacks.operator.election import ElectionSettings, add_election_options, election_settings
 from clusterstacks.operator.go_flags import RELEASE_DIR as GO_RELEASE_DIR
 from clusterstacks.operator.go_flags import add_go_flags, notices, started_as_manager, two_dashes
-from clusterstacks.operator.sources import add_source_options, read_text, source_of
+from clusterstacks.operator.lease_settings import ElectionSettings, add_election_options, election_settings
+from clusterstacks.operator.source_flags import add_source_options, read_text, source_of
+from clusterstacks.sources.stack_source import NOTHING_ALLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

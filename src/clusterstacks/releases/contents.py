@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
-from clusterstacks.releases.sources import MAX_FILE_BYTES, MAX_FILES
+from clusterstacks.releases.release_source import MAX_FILE_BYTES, MAX_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

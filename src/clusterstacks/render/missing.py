@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.render.templatesyntax import Action, Command, Operand, Pipeline, actions
+from clusterstacks.render.template_syntax import Action, Command, Operand, Pipeline, actions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,9 +13,9 @@ from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.errors import Expired, KindNotServed, NotFound
 from clusterstacks.kube.resources import Remnant
 from clusterstacks.runtime.backoff import BackOff
+from clusterstacks.runtime.cache import Change, Index, Store, key_of
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from clusterstacks.runtime.health import Health
-from clusterstacks.runtime.store import Change, Index, Store, key_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -8,11 +8,11 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.admission.certificates import made
-from clusterstacks.admission.configuration import Endpoint, Scope, configuration
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.devcluster.ports import free_port
+from clusterstacks.webhooks.certificates import made
+from clusterstacks.webhooks.configuration import Endpoint, Scope, configuration
 from tests.support.guarding import forget, guarded, of_minor, ranged, refusal
 from tests.support.kubectl import Kubectl
 from tests.support.stacks import config_map, templates

@@ -8,11 +8,11 @@ import ssl
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.admission.certificates import Times
-from clusterstacks.admission.configuration import Scope
-from clusterstacks.admission.keeping import SECRET_NAME
-from clusterstacks.domain.admission.answers import Answer
 from clusterstacks.kube.pki import single_certificates
+from clusterstacks.webhooks.answers import Answer
+from clusterstacks.webhooks.certificate_rotation import SECRET_NAME
+from clusterstacks.webhooks.certificates import Times
+from clusterstacks.webhooks.configuration import Scope
 from tests.support.guarding import Recorder, asked_about, forget, refusal, replica
 from tests.support.operating import cluster_manifest, finished_status
 from tests.support.waiting import eventually

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.apply.engine import Applier
+from clusterstacks.apply.class_applier import Applier
+from clusterstacks.apply.class_object_rules import GroupKind
+from clusterstacks.apply.delivery_plan import Known
+from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
+from clusterstacks.apply.prune_plan import Fate
 from clusterstacks.apply.results import Deadlines
-from clusterstacks.domain.classobjects import GroupKind
-from clusterstacks.domain.delivery import Known
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectId
-from clusterstacks.domain.ownership import OWNED_LABEL, PART_OF_LABEL
-from clusterstacks.domain.pruning import Fate
 from clusterstacks.kube.errors import AlreadyExists
 from tests.support.manifests import crd, named
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.authoring.examining import Means
+from clusterstacks.authoring.example_objects import read_roots
 from clusterstacks.authoring.findings import Severity
-from clusterstacks.authoring.linting import Linter
-from clusterstacks.authoring.sample import read_roots
-from clusterstacks.releases.building.sourcetree import read_tree
-from clusterstacks.releases.dependencies.vendoring import ChartDependencies
-from clusterstacks.releases.web import Web
+from clusterstacks.authoring.linter import Linter
+from clusterstacks.authoring.render_check import Means
+from clusterstacks.building.source_tree import read_tree
+from clusterstacks.charts.vendor import ChartDependencies
+from clusterstacks.http.client import Web
 from clusterstacks.render.renderer import Renderer
 from tests.support.tiny_stack import CLASS, DEPLOYMENT, STAGES, TEMPLATE, tiny
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.api.crds import all_crds
+from clusterstacks.api.crd_manifests import all_crds
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.operator.rights import RIGHTS, Feature, Scope
+from clusterstacks.operator.rbac import RIGHTS, Feature, Scope
 from clusterstacks.operator.settings import parse_settings
 from clusterstacks.render.errors import RenderFailed
 from clusterstacks.runtime.metrics import Metrics

@@ -14,7 +14,7 @@ import pytest
 
 from clusterstacks.devcluster import binaries
 from clusterstacks.devcluster.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
-from clusterstacks.devcluster.probes import request
+from clusterstacks.devcluster.http_probes import request
 from clusterstacks.devcluster.processes import start_on_free_port
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import Expired, KindNotServed
@@ -145,7 +145,7 @@ async def test_list_whose_snapshot_is_compacted_away_begins_again(
     client = Client(parse_kubeconfig(cacheless, base=None), pool)
     for number in range(4):
         await client.apply(CONFIG_MAPS, config_map(f"compacted-{number}"), manager="tests")
-    monkeypatch.setattr("clusterstacks.kube.listing.PAGE", 2)
+    monkeypatch.setattr("clusterstacks.kube.paged_list.PAGE", 2)
     statuses: list[int] = []
 
     def compact_after_the_first_page(_target: str, _method: str, status: int) -> None:

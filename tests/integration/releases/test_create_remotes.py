@@ -8,10 +8,10 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from clusterstacks.releases.oci.publishing import publish
-from clusterstacks.releases.oci.reference import Reference
-from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.web import Web
+from clusterstacks.http.client import Web
+from clusterstacks.oci.reference import Reference
+from clusterstacks.oci.registry import Registry
+from clusterstacks.sources.oci_publish import publish
 from tests.support.github_double import OWNER, REPOSITORY, TOKEN, GitHubDouble
 from tests.support.registries import registry, secure_registry
 from tests.support.sources import copied

@@ -7,21 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.domain.allowing import AllowedHosts
-from clusterstacks.releases.dependencies.errors import (
-    ChartBroken,
-    ChartDigestMismatch,
-    ChartNotFound,
-    ChartRepositoryRefused,
-)
-from clusterstacks.releases.dependencies.vendoring import ChartDependencies
+from clusterstacks.charts.errors import ChartBroken, ChartDigestMismatch, ChartNotFound, ChartRepositoryRefused
+from clusterstacks.charts.vendor import ChartDependencies
+from clusterstacks.http.allowlist import AllowedHosts
+from clusterstacks.http.client import Patience, Web
+from clusterstacks.oci.descriptor import EMPTY, Descriptor
+from clusterstacks.oci.docker_config import Credentials
+from clusterstacks.oci.manifests import OCI_MANIFEST, write_manifest
+from clusterstacks.oci.reference import Reference
+from clusterstacks.oci.registry import Registry
 from clusterstacks.releases.errors import CredentialsRefused
-from clusterstacks.releases.oci.descriptors import EMPTY, Descriptor
-from clusterstacks.releases.oci.dockerconfig import Credentials
-from clusterstacks.releases.oci.manifests import OCI_MANIFEST, write_manifest
-from clusterstacks.releases.oci.reference import Reference
-from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.web import Patience, Web
 from tests.support.chart_repository import chart_files, chart_repository, digest_of, packaged, push_chart
 
 if TYPE_CHECKING:

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.releases.archives import write_archive
+from clusterstacks.charts.archive import write_archive
+from clusterstacks.http.client import Patience, Web
+from clusterstacks.oci import blob_upload
+from clusterstacks.oci.descriptor import describe
+from clusterstacks.oci.docker_config import ANONYMOUS, Credentials
+from clusterstacks.oci.errors import ContentCorrupt
+from clusterstacks.oci.reference import Reference
+from clusterstacks.oci.registry import Registry
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import CredentialsRefused, NotThere, ReleaseTaken, ServerUnavailable
-from clusterstacks.releases.oci import uploads
-from clusterstacks.releases.oci.descriptors import describe
-from clusterstacks.releases.oci.dockerconfig import ANONYMOUS, Credentials
-from clusterstacks.releases.oci.errors import ContentCorrupt
-from clusterstacks.releases.oci.publishing import publish
-from clusterstacks.releases.oci.reference import Reference
-from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.oci.signatures import attach
-from clusterstacks.releases.oci.source import OCISource
-from clusterstacks.releases.web import Patience, Web
+from clusterstacks.sources.oci_publish import publish
+from clusterstacks.sources.oci_repository import OCISource
+from clusterstacks.sources.oci_signatures import attach
 from tests.support.cutting_proxy import CuttingProxy
 from tests.support.registries import registry, running_registry, secure_registry
 from tests.support.releases import SINGLE, STAGED, chart, read_release, single_release, staged_release, write_release
@@ -92,7 +92,7 @@ async def test_a_release_goes_there_and_back(
 async def test_all_pages_of_a_list_are_read(
     registry: RegistryServer, web: Web, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterstacks.releases.oci.registry.PAGE", 3)
+    monkeypatch.setattr("clusterstacks.oci.registry.PAGE", 3)
     there = Registry(web, at(registry.host, "many/tags"))
     digest = (await publish(directory, there, EPOCH)).reference.digest
     manifest = await there.manifest(digest)
@@ -121,11 +121,11 @@ async def test_a_cut_download_goes_on(registry: RegistryServer, web: Web, tmp_pa
         assert proxy.carried < len(CONTENT) + 15_000_000
 
 
-@pytest.mark.parametrize("part", [uploads.PART_BYTES, 8 * 1024 * 1024])
+@pytest.mark.parametrize("part", [blob_upload.PART_BYTES, 8 * 1024 * 1024])
 async def test_a_cut_upload_arrives(
     registry: RegistryServer, web: Web, tmp_path: Path, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uploads, "PART_BYTES", part)
+    monkeypatch.setattr(blob_upload, "PART_BYTES", part)
     content = os.urandom(len(CONTENT))
     (tmp_path / "blob").write_bytes(content)
     async with CuttingProxy.started(registry.host) as proxy:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.releases.signing.envelope import PAYLOAD_TYPE, pae
-from clusterstacks.releases.signing.keys import parse_private_key, parse_public_keys
+from clusterstacks.signing.envelope import PAYLOAD_TYPE, pae
+from clusterstacks.signing.keys import parse_private_key, parse_public_keys
 from tests.support.releases import STAGED, staged_release, write_release
 
 if TYPE_CHECKING:

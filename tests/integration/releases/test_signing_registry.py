@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.releases.oci.descriptors import describe
-from clusterstacks.releases.oci.manifests import OCI_MANIFEST
-from clusterstacks.releases.oci.reference import Reference
-from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.oci.signatures import attach, cosign_tag
-from clusterstacks.releases.web import Web
+from clusterstacks.http.client import Web
+from clusterstacks.oci.descriptor import describe
+from clusterstacks.oci.manifests import OCI_MANIFEST
+from clusterstacks.oci.reference import Reference
+from clusterstacks.oci.registry import Registry
+from clusterstacks.sources.oci_signatures import attach, cosign_tag
 from tests.support.releases import STAGED, staged_release, write_release
 from tests.support.signing import ecdsa_key, ed25519_key, public_pem, signed
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from clusterstacks.releases.signing.keys import PrivateKey
+    from clusterstacks.signing.keys import PrivateKey
     from tests.support.registries import RegistryServer
 
 

@@ -6,10 +6,10 @@ import asyncio
 from random import Random
 
 from benchmarks.worlds import Size, all_coupled
-from clusterstacks.admission.advice import Adviser
-from clusterstacks.domain.admission.wayout import Wish
+from clusterstacks.compat.world import State
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.domain.planning.world import State
+from clusterstacks.webhooks.rules.suggestions import Wish
+from clusterstacks.webhooks.suggester import Adviser
 
 TURNS = 10
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from clusterstacks.admission.certificates import made, read_secret
 from clusterstacks.kube.pki import Authority, single_certificates, validity
+from clusterstacks.webhooks.certificates import made, read_secret
 
 NAMES = ("webhooks.stacks.svc",)
 DAY = timedelta(days=1)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from clusterstacks.admission.configuration import Endpoint, Scope, configuration
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.render.cel import holds
+from clusterstacks.webhooks.configuration import Endpoint, Scope, configuration
 
 SERVICE = Endpoint(ObjectKey("stacks", "webhooks"))
 WEBHOOKS = {one["name"].partition(".")[0]: one for one in configuration(SERVICE, Scope(), b"CA")["webhooks"]}

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from clusterstacks.admission.advice import Adviser
-from clusterstacks.admission.clusters import ClusterJudge
-from clusterstacks.admission.judging import Judge
-from clusterstacks.admission.offers import Offer
-from clusterstacks.admission.ours import OwnKinds
-from clusterstacks.admission.reviews import Operation, Review
-from clusterstacks.admission.rules import ProviderRules
+from clusterstacks.api.compatibility_policy import Policy
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
-from clusterstacks.domain.admission.policy import Policy
+from clusterstacks.api.provider_refs import DEFAULT_KINDS
+from clusterstacks.compat.constraints import kubernetes_fact
+from clusterstacks.compat.verdicts import NOTHING_KNOWN
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
-from clusterstacks.domain.planning.facts import kubernetes_fact
-from clusterstacks.domain.providerrefs import DEFAULT_KINDS
-from clusterstacks.domain.verdicts import NOTHING_KNOWN
 from clusterstacks.domain.versions import StackVersion
 from clusterstacks.kube.resources import Resource
+from clusterstacks.runtime.cache import Change, Store, key_of
 from clusterstacks.runtime.events import EventRecorder
-from clusterstacks.runtime.store import Change, Store, key_of
+from clusterstacks.webhooks.cluster_handler import ClusterJudge
+from clusterstacks.webhooks.dispatch import Judge
+from clusterstacks.webhooks.known_releases import Offer
+from clusterstacks.webhooks.provider_rules import ProviderRules
+from clusterstacks.webhooks.reviews import Operation, Review
+from clusterstacks.webhooks.stack_validators import OwnKinds
+from clusterstacks.webhooks.suggester import Adviser
 from tests.support.fake_api import FakeApi
 from tests.support.planning import candidate
 from tests.support.virtual_time import VirtualClock, in_virtual_time
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from clusterstacks.api.clusterapi import ClusterView
-    from clusterstacks.domain.admission.answers import Answer
-    from clusterstacks.domain.planning.world import Candidate
+    from clusterstacks.compat.world import Candidate
+    from clusterstacks.webhooks.answers import Answer
 
 GROUP = "clusterstack.x-k8s.io"
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from clusterstacks.admission import listening as module
-from clusterstacks.admission.certificates import made
-from clusterstacks.admission.listening import Listener
 from clusterstacks.kube.tls import serve_with, server_context
+from clusterstacks.webhooks import listener as module
+from clusterstacks.webhooks.certificates import made
+from clusterstacks.webhooks.listener import Listener
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

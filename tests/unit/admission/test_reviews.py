@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.admission.reviews import (
+from clusterstacks.webhooks.answers import Answer, warned
+from clusterstacks.webhooks.reviews import (
     EXACT_BYTES,
     MAX_VALUES,
     InvalidReview,
@@ -21,7 +22,6 @@ from clusterstacks.admission.reviews import (
     parse_review,
     refusal_document,
 )
-from clusterstacks.domain.admission.answers import Answer, warned
 
 
 def review(**request: Any) -> bytes:

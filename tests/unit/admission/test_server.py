@@ -17,18 +17,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.admission import server as module
-from clusterstacks.admission.certificates import Serving, made
-from clusterstacks.admission.reviews import MAX_VALUES
-from clusterstacks.admission.server import MAX_BYTES, PATH, SMALL_BYTES, Room, TooManyQuestions, WebhookServer
-from clusterstacks.domain.admission.answers import Answer
 from clusterstacks.kube.errors import Unreachable
 from clusterstacks.kube.tls import serve_with, server_context
+from clusterstacks.webhooks import server as module
+from clusterstacks.webhooks.answers import Answer
+from clusterstacks.webhooks.certificates import Serving, made
+from clusterstacks.webhooks.reviews import MAX_VALUES
+from clusterstacks.webhooks.server import MAX_BYTES, PATH, SMALL_BYTES, Room, TooManyQuestions, WebhookServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from clusterstacks.admission.reviews import Review
+    from clusterstacks.webhooks.reviews import Review
 
 NAMES = ("127.0.0.1",)
 REVIEW = {

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.admission.configuration import NAME, Endpoint, Scope
-from clusterstacks.admission.keeping import CertificateKeeper
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.resources import Resource
 from clusterstacks.kube.tls import server_context
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
+from clusterstacks.webhooks.certificate_rotation import CertificateKeeper
+from clusterstacks.webhooks.configuration import NAME, Endpoint, Scope
 from tests.support.fake_api import FakeApi
 
 if TYPE_CHECKING:

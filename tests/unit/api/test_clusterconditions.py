@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.api.clusterconditions import ConditionView, condition_view, with_cluster_condition
+from clusterstacks.api.cluster_conditions import ConditionView, condition_view, with_cluster_condition
 from clusterstacks.api.names import ADDONS_READY_CONDITION
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, 5, tzinfo=UTC)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from clusterstacks.api.crds import all_crds
+from clusterstacks.api.crd_manifests import all_crds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

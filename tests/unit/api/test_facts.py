@@ -11,19 +11,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clusterstacks.api import yaml
-from clusterstacks.api.compatibility import library
-from clusterstacks.api.compatibility.consistency import check_consistency
-from clusterstacks.api.compatibility.installing import install
-from clusterstacks.api.compatibility.kubernetes import known_minors, skew_rules, supported_minors
-from clusterstacks.api.compatibility.library import facts
-from clusterstacks.api.compatibility.removals import judge_api
-from clusterstacks.api.compatibility.schema import parse_facts
+from clusterstacks.compat import library
+from clusterstacks.compat.consistency import check_consistency
+from clusterstacks.compat.facts_schema import parse_facts
+from clusterstacks.compat.install import install
+from clusterstacks.compat.kubernetes import known_minors, skew_rules, supported_minors
+from clusterstacks.compat.library import facts
+from clusterstacks.compat.removed_apis import judge_api
+from clusterstacks.compat.skew import OTHER_API_SERVERS, judge_skew
+from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.domain.compatibility import UpgradeRule
 from clusterstacks.domain.documents import DocumentError
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.semver import SemVer
-from clusterstacks.domain.skew import OTHER_API_SERVERS, judge_skew
-from clusterstacks.domain.verdicts import Verdict
 from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
 
 if TYPE_CHECKING:

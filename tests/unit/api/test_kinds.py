@@ -14,9 +14,9 @@ from clusterstacks.api.clusterstack import Channel, ClusterStack, ClusterStackSt
 from clusterstacks.api.clusterstackrelease import ClusterStackRelease, ClusterStackReleaseStatus
 from clusterstacks.api.meta import Condition, Resource
 from clusterstacks.api.names import ResourceStatus
+from clusterstacks.controllers.clusteraddon.progress import Phase
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.domain.progress import Phase
 from tests.support.documents import damaged
 
 STACK: dict[str, Any] = {

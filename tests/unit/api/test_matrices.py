@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.api.compatibility.library import facts
+from clusterstacks.compat.library import facts
+from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.domain.semver import SemVer
-from clusterstacks.domain.verdicts import Verdict
 from clusterstacks.domain.versions import KubernetesVersion
 
 LAST_MINOR = 38

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clusterstacks.api.names import DIGEST_ANNOTATION
-from clusterstacks.api.releasefacts import MAX_BYTES, FactsNotKept, ReleaseFacts, read_facts
+from clusterstacks.compat.release_facts import MAX_BYTES, FactsNotKept, ReleaseFacts, read_facts
 from clusterstacks.domain.compatibility import API_VERSION, Compatibility, parse_compatibility
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.versions import KubernetesVersion, StackVersion

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.api.compatibility.removals import removed_apis
+from clusterstacks.compat.removed_apis import removed_apis
 from clusterstacks.domain.versions import KubernetesMinor
 
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.apply import recordcodec
-from clusterstacks.apply.recordcodec import (
+from clusterstacks.apply import record_codec
+from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, Known, Mark
+from clusterstacks.apply.record_codec import (
     RecordUnreadable,
     pack_record,
     pack_revision,
     unpacking_record,
     unpacking_revision,
 )
-from clusterstacks.domain.delivery import DeliveryRecord, DeliveryState, Known, Mark
 from clusterstacks.domain.objects import ObjectId
 from tests.support.documents import JSON, damaged
 from tests.support.manifests import addon, config_map
@@ -154,7 +154,7 @@ def test_a_record_of_another_shape_is_refused(change: dict[str, Any], complaint:
 
 
 def test_a_record_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recordcodec, "MAX_BYTES", 1000)
+    monkeypatch.setattr(record_codec, "MAX_BYTES", 1000)
 
     with pytest.raises(RecordUnreadable, match="larger than 1000 bytes"):
         unpack_record(packed(["a" * 2000]))
@@ -162,10 +162,10 @@ def test_a_record_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.Monkey
 
 def test_too_many_objects_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     content = pack_record(SOUND)
-    monkeypatch.setattr(recordcodec, "MAX_OBJECTS", 0)
+    monkeypatch.setattr(record_codec, "MAX_OBJECTS", 0)
     with pytest.raises(RecordUnreadable, match="more than 0 objects"):
         unpack_record(content)
-    monkeypatch.setattr(recordcodec, "MAX_OBJECTS", 1)
+    monkeypatch.setattr(record_codec, "MAX_OBJECTS", 1)
     with pytest.raises(RecordUnreadable, match="more than 1 objects"):
         unpack_record(content)
 
@@ -173,7 +173,7 @@ def test_too_many_objects_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_over_the_bounds_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recordcodec, "MAX_WEIGHT", 10)
+    monkeypatch.setattr(record_codec, "MAX_WEIGHT", 10)
 
     assert pack_record(SOUND) is None
     assert pack_revision(addon("a", "b")) is None
@@ -182,7 +182,7 @@ def test_what_is_over_the_bounds_is_not_written(monkeypatch: pytest.MonkeyPatch)
 def test_braces_of_json_in_a_text_open_nothing() -> None:
     dashboards = [{"data": {"dashboard.json": '{"panels": ' + '{"title": {}}' * 1_000 + "}"}}]
 
-    assert recordcodec._weight(orjson.dumps(dashboards)) < 2 * 1_010 + 10
+    assert record_codec._weight(orjson.dumps(dashboards)) < 2 * 1_010 + 10
 
 
 def test_a_large_addon_is_within_the_bounds() -> None:

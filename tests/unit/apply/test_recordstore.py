@@ -10,11 +10,11 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from clusterstacks.apply import recordcodec, recordstore
-from clusterstacks.apply.recordcodec import RecordUnreadable, pack_record, pack_revision
-from clusterstacks.apply.recordstore import MAX_SECRET_BYTES, RecordStore, Stored
-from clusterstacks.domain.applyset import record_name
-from clusterstacks.domain.delivery import DeliveryRecord, DeliveryState, Known
+from clusterstacks.apply import record_codec, record_store
+from clusterstacks.apply.apply_set import record_name
+from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, Known
+from clusterstacks.apply.record_codec import RecordUnreadable, pack_record, pack_revision
+from clusterstacks.apply.record_store import MAX_SECRET_BYTES, RecordStore, Stored
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectId
 from clusterstacks.kube.resources import Listing
@@ -92,10 +92,10 @@ async def test_bombs_among_records_are_named_and_hold_up_nobody() -> None:
 async def test_more_records_than_any_cluster_has_are_refused(
     bound: str, secrets: list[Manifest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recordstore, bound, 4)
+    monkeypatch.setattr(record_store, bound, 4)
     assert await store(Cluster(*secrets)).read()
 
-    monkeypatch.setattr(recordstore, bound, 3)
+    monkeypatch.setattr(record_store, bound, 3)
     with pytest.raises(RecordUnreadable, match=r"namespace kube-system holds .* delete those that belong to no addon"):
         await store(Cluster(*secrets)).read()
 
@@ -137,7 +137,7 @@ async def test_a_revision_over_the_bounds_is_left_out() -> None:
 
 @pytest.mark.parametrize("bound", ["MAX_OBJECTS", "MAX_WEIGHT", "MAX_BYTES"])
 async def test_an_inventory_over_the_bounds_is_not_written(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recordcodec, bound, 1)
+    monkeypatch.setattr(record_codec, bound, 1)
 
     with pytest.raises(SpecError, match="addon a has 2 objects, whose inventory does not fit"):
         await store(Cluster()).write(None, record("a", 2), b"revision")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.apply.concurrently import AT_ONCE, together
+from clusterstacks.apply.concurrency import AT_ONCE, together
+from clusterstacks.apply.object_applier import Step
 from clusterstacks.apply.results import Deadlines
-from clusterstacks.apply.rollout import Rollout
-from clusterstacks.apply.single import Step
 from clusterstacks.apply.targets import resolve
 from clusterstacks.apply.waiting import pauses
+from clusterstacks.apply.wave_applier import Rollout
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import Forbidden, Unauthorized, Unreachable
 from clusterstacks.kube.resources import Resource

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.authoring.beginning import INFRASTRUCTURE, LOCAL, Beginning, write
-from clusterstacks.authoring.linting import findings
-from clusterstacks.authoring.loading import load
+from clusterstacks.authoring.linter import findings
+from clusterstacks.authoring.load_stack import load
+from clusterstacks.authoring.scaffold import INFRASTRUCTURE, LOCAL, Beginning, write
+from clusterstacks.building.fixed_versions import build_release
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.building.fixed import build_release
 
 PROVIDERS = ["local", "somebody", *INFRASTRUCTURE]
 

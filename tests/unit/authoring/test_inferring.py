@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.api import yaml
-from clusterstacks.api.compatibility.kubernetes import known_minors
-from clusterstacks.api.compatibility.library import facts
-from clusterstacks.authoring.inferring import infer, infer_file
-from clusterstacks.authoring.linting import findings
-from clusterstacks.authoring.loading import load
-from clusterstacks.authoring.stating import stated_by
+from clusterstacks.authoring.infer_compat import infer, infer_file
+from clusterstacks.authoring.linter import findings
+from clusterstacks.authoring.load_stack import load
+from clusterstacks.authoring.read_compat import stated_by
+from clusterstacks.charts.archive import write_archive
+from clusterstacks.compat.kubernetes import known_minors
+from clusterstacks.compat.library import facts
 from clusterstacks.domain.compatibility import UpgradeRule, parse_compatibility
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesVersion
-from clusterstacks.releases.archives import write_archive
 from tests.support.releases import METADATA, staged_release, write_release
 from tests.support.tiny_stack import tiny, write
 

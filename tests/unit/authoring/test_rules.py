@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.authoring.linting import findings
-from clusterstacks.authoring.loading import load
-from clusterstacks.authoring.registry import RULES
-from clusterstacks.authoring.rules.complaints import cause_of
+from clusterstacks.authoring.linter import findings
+from clusterstacks.authoring.load_stack import load
+from clusterstacks.authoring.rule_registry import RULES
+from clusterstacks.authoring.rules.messages import cause_of
 from tests.support.tiny_stack import SETTINGS, STAGES, tiny
 
 if TYPE_CHECKING:

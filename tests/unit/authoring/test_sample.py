@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.authoring.sample import read_roots, sample_roots
+from clusterstacks.authoring.example_objects import read_roots, sample_roots
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import parse_class
 from clusterstacks.domain.versions import KubernetesVersion

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.cli.connecting import MAX_CA_BYTES, Meter, Trust
+from clusterstacks.cli.shared.registry_options import MAX_CA_BYTES, Meter, Trust
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:

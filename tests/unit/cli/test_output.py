@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from clusterstacks.cli import output
+from clusterstacks.cli.shared import output
 from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.releases.errors import CredentialsRefused
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from clusterstacks.cli.picture import LivePicture
-from clusterstacks.devcluster.demo.tree import Node, State
+from clusterstacks.cli.shared.live_view import LivePicture
+from clusterstacks.devcluster.demo.view import Node, State
 
 if TYPE_CHECKING:
     import pytest

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from clusterstacks.api.addon_annotations import MOST_RELEASES
 from clusterstacks.api.names import ADDON_FINALIZER, API_VERSION, GROUP, Kind
-from clusterstacks.controllers.base import StatusReconciler
-from clusterstacks.controllers.clusteraddon.contracts import ContractKinds
-from clusterstacks.controllers.clusteraddon.observing import observe
-from clusterstacks.controllers.clusteraddon.offers import Offers
+from clusterstacks.controllers.clusteraddon.class_access import Offers
+from clusterstacks.controllers.clusteraddon.contract_kinds import ContractKinds
 from clusterstacks.controllers.clusteraddon.reconciler import AddonReconciler
-from clusterstacks.controllers.clusteraddon.workloads import Workloads
-from clusterstacks.domain.decoupling import MOST_RELEASES
+from clusterstacks.controllers.clusteraddon.snapshot import observe
+from clusterstacks.controllers.clusteraddon.workload_clients import Workloads
+from clusterstacks.controllers.status_reconciler import StatusReconciler
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.resources import Resource
 from clusterstacks.kube.transport import Pool
+from clusterstacks.runtime.cache import Store
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from clusterstacks.runtime.events import EventRecorder
-from clusterstacks.runtime.store import Store
 from tests.support.fake_api import FakeApi
 
 if TYPE_CHECKING:

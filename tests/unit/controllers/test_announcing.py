@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.controllers.announcing import Announcement, announcements
+from clusterstacks.controllers.condition_events import Announcement, announcements
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from clusterstacks.apply.engine import Applier
-from clusterstacks.controllers.base import Draft
-from clusterstacks.controllers.clusterstackrelease.objects import apply_class_chart
+from clusterstacks.apply.class_applier import Applier
+from clusterstacks.controllers.clusterstackrelease.class_objects import apply_class_chart
+from clusterstacks.controllers.status_reconciler import Draft
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import parse_release
 from tests.support.fake_api import FakeApi

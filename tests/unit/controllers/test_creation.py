@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from clusterstacks.api.names import API_VERSION, GROUP, Kind
-from clusterstacks.controllers.clusteraddon.creation import REFUSED_RECHECK, AddonCreator
-from clusterstacks.controllers.clusteraddon.offers import Offers
+from clusterstacks.controllers.clusteraddon.class_access import Offers
+from clusterstacks.controllers.clusteraddon.create_addon import REFUSED_RECHECK, AddonCreator
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.resources import Resource
+from clusterstacks.runtime.cache import Store, key_of
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
-from clusterstacks.runtime.store import Store, key_of
 from tests.support.fake_api import FakeApi
 
 ADDONS = Resource(GROUP, "v1alpha1", Kind.CLUSTER_ADDON.value, "clusteraddons", namespaced=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import API_VERSION, GROUP, Kind
-from clusterstacks.controllers.base import Draft, StatusReconciler
+from clusterstacks.controllers.status_reconciler import Draft, StatusReconciler
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clusterstacks.controllers.clusteraddon.inputs import MAX_LEVELS, NestedTooDeep, seen_digest
+from clusterstacks.controllers.clusteraddon.input_digest import MAX_LEVELS, NestedTooDeep, seen_digest
 
 
 def cluster(levels: int) -> dict[str, Any]:

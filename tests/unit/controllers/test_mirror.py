@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from clusterstacks.controllers.clusteraddon.mirror import mirror, withdraw
+from clusterstacks.controllers.clusteraddon.mirrored_conditions import mirror, withdraw
 from clusterstacks.domain.conditions import Condition
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Settled, Waiting

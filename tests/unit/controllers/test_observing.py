@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Self
 import pytest
 
 from clusterstacks.api.names import GROUP
-from clusterstacks.controllers.clusteraddon.contracts import REMEMBER, REMEMBER_MISSING, ContractKinds
-from clusterstacks.controllers.clusteraddon.observing import observe
+from clusterstacks.controllers.clusteraddon.contract_kinds import REMEMBER, REMEMBER_MISSING, ContractKinds
+from clusterstacks.controllers.clusteraddon.snapshot import observe
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.resources import Resource
 from tests.support.fake_api import FakeApi

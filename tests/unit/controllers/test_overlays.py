@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from clusterstacks.api.yaml import MAX_DEPTH
-from clusterstacks.controllers.clusteraddon import overlays
-from clusterstacks.controllers.clusteraddon.overlays import AddonValuesInvalid, own_values, unknown_settings
+from clusterstacks.controllers.clusteraddon import cluster_values
+from clusterstacks.controllers.clusteraddon.cluster_values import AddonValuesInvalid, own_values, unknown_settings
 
 
 def cluster(*variables: dict[str, Any]) -> dict[str, Any]:
@@ -59,8 +59,8 @@ def test_values_that_are_no_mapping_are_refused_by_name(value: object) -> None:
     [
         (nested(MAX_DEPTH + 1), "nests deeper than 200 levels"),
         (nested(900), "nests deeper than 200 levels"),
-        ({"a": "x" * overlays.MAX_BYTES}, "has more than 1048576 bytes"),
-        ({"a": [0] * overlays.MAX_VALUES}, "has more than 20000 values"),
+        ({"a": "x" * cluster_values.MAX_BYTES}, "has more than 1048576 bytes"),
+        ({"a": [0] * cluster_values.MAX_VALUES}, "has more than 20000 values"),
         ({"a": [[]] * 300_000}, "has more than 20000 values"),
     ],
 )
@@ -69,7 +69,7 @@ def test_values_over_a_bound_are_refused_by_name(value: object, excess: str) -> 
         own_values("cni", cluster({"name": "addonValues", "value": {"cni": value}}))
 
 
-@pytest.mark.parametrize("value", [nested(MAX_DEPTH), {"a": [0] * (overlays.MAX_VALUES - 2)}])
+@pytest.mark.parametrize("value", [nested(MAX_DEPTH), {"a": [0] * (cluster_values.MAX_VALUES - 2)}])
 def test_values_within_the_bounds_are_taken(value: object) -> None:
     assert own_values("cni", cluster({"name": "addonValues", "value": {"cni": value}})) == value
 

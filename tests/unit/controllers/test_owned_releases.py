@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.meta import ObjectReference
 from clusterstacks.api.names import API_VERSION, GROUP, PAUSED_ANNOTATION, Kind
-from clusterstacks.controllers.clusterstack.releases import OwnedReleases
+from clusterstacks.controllers.clusterstack.owned_releases import OwnedReleases
+from clusterstacks.controllers.clusterstack.retention import Action, Retained
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
-from clusterstacks.domain.retention import Action, Retained
-from clusterstacks.fleet.owners import STACK_INDEX, stacks_owning
 from clusterstacks.kube.resources import Resource
+from clusterstacks.runtime.cache import Store, key_of
 from clusterstacks.runtime.events import EventRecorder
-from clusterstacks.runtime.store import Store, key_of
+from clusterstacks.sources.owners import STACK_INDEX, stacks_owning
 from tests.support.fake_api import FakeApi
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from clusterstacks.api.names import API_VERSION, GROUP, RELEASE_FINALIZER, Kind
-from clusterstacks.apply.engine import Applier
-from clusterstacks.controllers.base import Draft
+from clusterstacks.apply.class_applier import Applier
+from clusterstacks.apply.ownership import OWNED_LABEL, OWNED_VALUE
 from clusterstacks.controllers.clusterstackrelease.deletion import delete_release
+from clusterstacks.controllers.status_reconciler import Draft
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
-from clusterstacks.domain.ownership import OWNED_LABEL, OWNED_VALUE
 from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.events import EventRecorder
 from tests.support.fake_api import FakeApi

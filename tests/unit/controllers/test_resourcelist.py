@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.apply.results import ObjectResult
-from clusterstacks.controllers.resourcelist import ERROR_BYTES, ERRORS_BYTES, bounded, complaints, entries
+from clusterstacks.controllers.resource_list import ERROR_BYTES, ERRORS_BYTES, bounded, complaints, entries
 from clusterstacks.domain.objects import ObjectId
 
 ETCD_BYTES = 1_500_000

@@ -5,23 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 from clusterstacks.api.names import API_VERSION, GROUP, Kind
-from clusterstacks.controllers.base import Draft
+from clusterstacks.api.provider_refs import DEFAULT_KINDS
+from clusterstacks.controllers.clusterstack.owned_releases import OwnedReleases
 from clusterstacks.controllers.clusterstack.reconciler import CLASS_NAMESPACE_INDEX, StackReconciler
-from clusterstacks.controllers.clusterstack.releases import OwnedReleases
-from clusterstacks.controllers.sources.listing import Listings
-from clusterstacks.controllers.sources.registry import Sources
+from clusterstacks.controllers.status_reconciler import Draft
 from clusterstacks.domain.objects import Manifest, ObjectKey
-from clusterstacks.domain.providerrefs import DEFAULT_KINDS
-from clusterstacks.domain.sources import SourceAddress, SourceKind, SourceTerms
-from clusterstacks.fleet.owners import STACK_INDEX, stacks_owning
-from clusterstacks.fleet.sources.choosing import SourceChoice
-from clusterstacks.fleet.sources.opening import SourceOpener
-from clusterstacks.fleet.sources.secrets import SecretReader
 from clusterstacks.kube.resources import Resource
-from clusterstacks.operator.enqueuing import class_namespace
+from clusterstacks.operator.event_handlers import class_namespace
+from clusterstacks.runtime.cache import Store, key_of
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
-from clusterstacks.runtime.store import Store, key_of
+from clusterstacks.sources.open_source import SourceOpener
+from clusterstacks.sources.owners import STACK_INDEX, stacks_owning
+from clusterstacks.sources.periodic_listing import Listings
+from clusterstacks.sources.source_cache import Sources
+from clusterstacks.sources.source_secrets import SecretReader
+from clusterstacks.sources.spec import SourceAddress, SourceKind, SourceTerms
+from clusterstacks.sources.stack_source import SourceChoice
 from tests.support.fake_api import FakeApi
 
 RELEASES = Resource(GROUP, "v1alpha1", Kind.CLUSTER_STACK_RELEASE.value, "clusterstackreleases", namespaced=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.controllers.clusteraddon.workloads import (
+from clusterstacks.controllers.clusteraddon.workload_clients import (
     FREE_TIME,
     REST_FACTOR,
     WORKLOAD_BOUNDS,
@@ -17,9 +17,9 @@ from clusterstacks.controllers.clusteraddon.workloads import (
     rest_after,
 )
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.kube.bounds import BusyTime
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
+from clusterstacks.kube.limits import BusyTime
 from clusterstacks.kube.transport import Pool
 from tests.support.fake_api import FakeApi
 from tests.support.virtual_time import in_virtual_time

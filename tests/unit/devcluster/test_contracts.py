@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from clusterstacks.api.yaml import load
-from clusterstacks.devcluster.contracts import stated_labels, version_for_cluster_api
+from clusterstacks.devcluster.contract_labels import stated_labels, version_for_cluster_api
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusterstacks.devcluster.demo.observing import LiveObject
+from clusterstacks.devcluster.demo.observations import LiveObject
 from clusterstacks.devcluster.demo.scenario import compare
-from clusterstacks.devcluster.demo.tree import Node, Snapshot, State, picture
+from clusterstacks.devcluster.demo.view import Node, Snapshot, State, picture
 from clusterstacks.domain.objects import ObjectId
 
 

@@ -7,15 +7,15 @@ import pytest
 from clusterstacks.devcluster import components
 from clusterstacks.devcluster.apiserver import ApiServer, ApiServerSettings
 from clusterstacks.devcluster.binaries import Binary
-from clusterstacks.devcluster.clusterapi import CORE, PROVIDERS
+from clusterstacks.devcluster.capi_managers import CORE, PROVIDERS
 from clusterstacks.devcluster.etcd import Etcd
-from clusterstacks.devcluster.programs import TOOLS
-from clusterstacks.devcluster.state import StateDirectory
+from clusterstacks.devcluster.state_directory import StateDirectory
+from clusterstacks.devcluster.toolchain import TOOLS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.devcluster.clusterapi import Manager
+    from clusterstacks.devcluster.capi_managers import Manager
     from clusterstacks.devcluster.processes import Process
 
 

@@ -6,13 +6,13 @@ import pytest
 
 from clusterstacks.api.yaml import YamlError, dump
 from clusterstacks.devcluster.binaries import silent
-from clusterstacks.devcluster.foreign import reading
+from clusterstacks.devcluster.third_party_crds import directories
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.devcluster.foreign.definition import Definition
+    from clusterstacks.devcluster.third_party_crds.definition import Definition
 
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
 LABEL = {"cluster.x-k8s.io/v1beta1": "v1beta1"}
@@ -45,7 +45,7 @@ def put(path: Path, *documents: object) -> Path:
 
 def read(directory: Path) -> tuple[list[Definition], list[str]]:
     lines: list[str] = []
-    return reading.read_definitions([directory], lines.append), lines
+    return directories.read_definitions([directory], lines.append), lines
 
 
 def test_every_definition_below_is_found_and_everything_else_left_out(tmp_path: Path) -> None:
@@ -145,11 +145,11 @@ def test_the_same_definition_twice_is_one_and_two_different_ones_are_refused(tmp
     one, two = tmp_path / "one", tmp_path / "two"
     put(one / "crd.yaml", definition("Demo", group="example.org"))
     put(two / "crd.yaml", definition("Demo", group="example.org"))
-    assert len(reading.read_definitions([one, two], silent)) == 1
+    assert len(directories.read_definitions([one, two], silent)) == 1
 
     put(two / "crd.yaml", definition("Demo", group="example.org", scope="Cluster"))
     with pytest.raises(SpecError, match=r"one/crd\.yaml and .*two/crd\.yaml define demos\.example\.org differently"):
-        reading.read_definitions([one, two], silent)
+        directories.read_definitions([one, two], silent)
 
 
 @pytest.mark.parametrize(
@@ -187,6 +187,6 @@ def test_broken_yaml_and_a_far_too_large_directory_are_refused(tmp_path: Path, m
     with pytest.raises(YamlError, match=r"crd\.yaml"):
         read(tmp_path)
 
-    monkeypatch.setattr(reading, "MOST_FILES", 0)
+    monkeypatch.setattr(directories, "MOST_FILES", 0)
     with pytest.raises(SpecError, match="more than 0 YAML files: name the directory of definitions"):
         read(tmp_path)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.devcluster import published
-from clusterstacks.devcluster.programs import TOOLS
+from clusterstacks.devcluster import envtest_archives
+from clusterstacks.devcluster.toolchain import TOOLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,14 +44,14 @@ def index(*versions: str, scheme: str = "https") -> dict[str, object]:
 
 
 def test_the_newest_patch_of_our_minor_is_chosen() -> None:
-    found = published.newest_fitting(index("v1.2.0", f"{MINOR}.2", f"{MINOR}.10", "v1.99.0"), "linux-amd64")
+    found = envtest_archives.newest_fitting(index("v1.2.0", f"{MINOR}.2", f"{MINOR}.10", "v1.99.0"), "linux-amd64")
 
     assert found == (f"https://example.invalid/{MINOR}.10", "0f")
 
 
 @pytest.mark.parametrize("broken", [None, {}, {"releases": None}, index("v1.2.0"), index(f"{MINOR}.1", scheme="http")])
 def test_an_index_without_a_fitting_archive_gives_none(broken: object) -> None:
-    assert published.newest_fitting(broken, "linux-amd64") is None
+    assert envtest_archives.newest_fitting(broken, "linux-amd64") is None
 
 
 def test_only_fitting_regular_programs_are_kept(tmp_path: Path) -> None:
@@ -63,11 +63,11 @@ def test_only_fitting_regular_programs_are_kept(tmp_path: Path) -> None:
         }
     )
 
-    published.unpack(packed, hashlib.sha512(packed).hexdigest(), tmp_path)
+    envtest_archives.unpack(packed, hashlib.sha512(packed).hexdigest(), tmp_path)
 
     assert [path.name for path in tmp_path.iterdir()] == [f"kube-apiserver-{MINOR}.9.published"]
 
 
 def test_an_archive_with_another_checksum_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="checksum"):
-        published.unpack(archive({}), "00", tmp_path)
+        envtest_archives.unpack(archive({}), "00", tmp_path)

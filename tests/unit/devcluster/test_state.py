@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from clusterstacks.devcluster import following, inspection, records, restarting, supervisor, teardown
+from clusterstacks.devcluster import inspection, logs, process_records, supervisor, teardown
+from clusterstacks.devcluster import restart as restarting
 from clusterstacks.devcluster.binaries import silent
 from clusterstacks.devcluster.environment import EnvironmentSettings
-from clusterstacks.devcluster.installing import read_manifests
-from clusterstacks.devcluster.state import Phase, StateDirectory, Summary, state_directory
+from clusterstacks.devcluster.installation import read_manifests
+from clusterstacks.devcluster.state_directory import Phase, StateDirectory, Summary, state_directory
 from clusterstacks.domain.errors import DependencyError, SpecError
 
 
@@ -72,15 +73,15 @@ def test_the_detached_supervisor_gets_all_settings() -> None:
 
 def environment(tmp_path: Path, *, supervised: bool) -> StateDirectory:
     state = StateDirectory(tmp_path / "env")
-    identity = records.identity_of(os.getpid()) if supervised else "gone"
+    identity = process_records.identity_of(os.getpid()) if supervised else "gone"
     state.write(Summary(phase=Phase.RUNNING, pid=os.getpid(), identity=identity))
     return state
 
 
 def test_a_component_that_ended_is_said(tmp_path: Path) -> None:
     state = environment(tmp_path, supervised=True)
-    etcd = records.Record(name="etcd", pid=0, identity="x:1", ended="was ended by SIGKILL at 12:00:00")
-    records.write(state.records, etcd)
+    etcd = process_records.Record(name="etcd", pid=0, identity="x:1", ended="was ended by SIGKILL at 12:00:00")
+    process_records.write(state.records, etcd)
 
     seen = inspection.inspect(state)
 
@@ -94,8 +95,8 @@ def test_a_component_that_ended_is_said(tmp_path: Path) -> None:
 
 def test_live_l10_what_cannot_be_restarted_is_refused_at_once(tmp_path: Path) -> None:
     state = environment(tmp_path, supervised=True)
-    records.write(state.records, records.Record(name="etcd", pid=0, identity="x:1"))
-    records.write(state.records, records.Record(name="default/prod", pid=0, identity="x:2"))
+    process_records.write(state.records, process_records.Record(name="etcd", pid=0, identity="x:1"))
+    process_records.write(state.records, process_records.Record(name="default/prod", pid=0, identity="x:2"))
 
     with pytest.raises(SpecError, match="component default/prod cannot be restarted: choose one of etcd"):
         restarting.ask(state, restarting.Request("default/prod"))
@@ -148,8 +149,8 @@ def test_an_unknown_log_is_refused_with_those_there_are(tmp_path: Path, componen
     state.log("etcd").write_text("hello\n")
 
     with pytest.raises(SpecError, match=r"there are: etcd$"):
-        "".join(following.read_log(state, component))
-    assert "".join(following.read_log(state, "etcd")) == "hello\n"
+        "".join(logs.read_log(state, component))
+    assert "".join(logs.read_log(state, "etcd")) == "hello\n"
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.domain.absence import lacking, nothing
+from clusterstacks.controllers.clusterstack.missing_versions import lacking, nothing
+from clusterstacks.controllers.clusterstack.retention import Subscription
 from clusterstacks.domain.names import ReleaseName, parse_release
-from clusterstacks.domain.retention import Subscription
 from clusterstacks.domain.versions import KubernetesMinor, StackVersion
 
 SOURCE = "directory demo"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.domain.addonconfig import (
+from clusterstacks.domain.addon_config import (
     Action,
     Check,
     Hook,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.domain.allowing import AllowedHosts, InvalidPattern, host_of
+from clusterstacks.http.allowlist import AllowedHosts, InvalidPattern, host_of
 
 ALLOWED = [
     ("charts.example.com", "https://charts.example.com"),

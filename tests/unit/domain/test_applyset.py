@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.domain.applyset import (
+from clusterstacks.apply.apply_set import (
     KINDS_ANNOTATION,
     NAMESPACES_ANNOTATION,
     TOOLING_ANNOTATION,

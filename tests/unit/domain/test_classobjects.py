@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.domain.classobjects import GroupKind, check_class_objects, deletion_fault
+from clusterstacks.apply.class_object_rules import GroupKind, check_class_objects, deletion_fault
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectId
 from tests.support.manifests import Manifest, config_map, named

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.domain.combinations import Part, contradictions, parts, worst
+from clusterstacks.compat.combinations import Part, contradictions, parts, worst
+from clusterstacks.compat.constraints import Judges
+from clusterstacks.compat.matrices import Row, matrix
+from clusterstacks.compat.statements import ComponentFacts, Source, Statement, UpgradeStatement, UpstreamFacts
+from clusterstacks.compat.verdicts import Judgement, Verdict
 from clusterstacks.domain.compatibility import UpgradeRule
-from clusterstacks.domain.matrices import Row, matrix
-from clusterstacks.domain.planning.facts import Judges
 from clusterstacks.domain.ranges import Range
 from clusterstacks.domain.semver import SemVer
-from clusterstacks.domain.upstream import (
-    ComponentFacts,
-    Source,
-    Statement,
-    UpgradeStatement,
-    UpstreamFacts,
-)
-from clusterstacks.domain.verdicts import Judgement, Verdict
 from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
 from tests.support.planning import candidate
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.planning.world import Candidate
+    from clusterstacks.compat.world import Candidate
 
 PAGE = Source("https://net.example", "2026-11-20")
 NET = ComponentFacts(

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.domain.addonconfig import Action, AddonConfig, Check, Hook, Stage
-from clusterstacks.domain.decoupling import (
+from clusterstacks.api.addon_annotations import (
     ADDON_ANNOTATION,
     MOST_ANNOTATIONS,
     MOST_RELEASES,
@@ -18,6 +17,7 @@ from clusterstacks.domain.decoupling import (
     releases_named,
     without_effect,
 )
+from clusterstacks.domain.addon_config import Action, AddonConfig, Check, Hook, Stage
 from clusterstacks.domain.names import parse_release
 from tests.support.stopwatch import no_stall
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.domain.delivery import (
+from clusterstacks.apply.delivery_plan import (
     DeliveryRecord,
     DeliveryState,
     Known,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.domain.helmhooks import APPLIED_HOOKS, OTHER_HOOKS, HookUse, use_of
+from clusterstacks.charts.helm_hooks import APPLIED_HOOKS, OTHER_HOOKS, HookUse, use_of
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.domain.ownership import (
+from clusterstacks.apply.ownership import (
     FIELD_MANAGER,
     OWNED_LABEL,
     OWNED_VALUE,

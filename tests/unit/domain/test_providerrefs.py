@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.providerrefs import (
+from clusterstacks.api.provider_refs import (
     DEFAULT_KINDS,
     KindPattern,
     ProviderReference,
     release_refusal,
     template_refusal,
 )
+from clusterstacks.domain.errors import SpecError
 
 GROUP = "infrastructure.clusterstack.x-k8s.io"
 OPENSTACK = "OpenStackClusterStackRelease"

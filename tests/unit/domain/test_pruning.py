@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.domain.delivery import DeliveryRecord, DeliveryState, Known
+from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, Known
+from clusterstacks.apply.prune_plan import Departure, Fate, plan_pruning, pruned, shared_objects
 from clusterstacks.domain.objects import ObjectId
-from clusterstacks.domain.pruning import Departure, Fate, plan_pruning, pruned, shared_objects
 from tests.support.pruning import needs_pruning
 
 GONE, KEPT, PENDING = Departure(Fate.GONE), Departure(Fate.KEPT, "why"), Departure(Fate.PENDING, "why")

@@ -6,12 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.domain.hashes import Hashes
-from clusterstacks.domain.listings import BETA, Listing, beta_line, read_listing
-from clusterstacks.domain.metadata import Metadata
-from clusterstacks.domain.names import parse_release
-from clusterstacks.domain.predecessors import Predecessor, Source
-from clusterstacks.domain.releasing import (
+from clusterstacks.building.release_changes import Predecessor, Source
+from clusterstacks.building.version_bump import (
     NextRelease,
     NothingChanged,
     beta_release,
@@ -21,7 +17,11 @@ from clusterstacks.domain.releasing import (
     next_stable,
     stable_release,
 )
+from clusterstacks.domain.hashes import Hashes
+from clusterstacks.domain.metadata import Metadata
+from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.versions import STABLE, KubernetesVersion, StackVersion
+from clusterstacks.releases.published_releases import BETA, Listing, beta_line, read_listing
 from tests.support.sources import versions
 
 NAME = parse_release("local-tiny-1-34-v3")

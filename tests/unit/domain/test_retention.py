@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from clusterstacks.domain.names import InvalidName, parse_release
-from clusterstacks.domain.retention import (
+from clusterstacks.controllers.clusterstack.retention import (
     FOREIGN,
     LAST_READY,
     LATEST,
@@ -18,6 +17,7 @@ from clusterstacks.domain.retention import (
     Subscription,
     decide,
 )
+from clusterstacks.domain.names import InvalidName, parse_release
 from clusterstacks.domain.versions import KubernetesMinor, StackVersion
 
 STACK = Subscription("docker", "ferrol", KubernetesMinor(1, 27), "stable")

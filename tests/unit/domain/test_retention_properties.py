@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterstacks.controllers.clusterstack.retention import Action, ExistingRelease, Retention, Subscription, decide
 from clusterstacks.domain.names import ReleaseName
-from clusterstacks.domain.retention import Action, ExistingRelease, Retention, Subscription, decide
 from clusterstacks.domain.versions import KubernetesMinor, StackVersion
 
 MINOR = KubernetesMinor(1, 27)

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from clusterstacks.domain.addonconfig import Action, AddonConfig, Hook, Stage
-from clusterstacks.domain.progress import Phase, Progress, StageProgress, read_progress
-from clusterstacks.domain.rollout import (
+from clusterstacks.controllers.clusteraddon.progress import Phase, Progress, StageProgress, read_progress
+from clusterstacks.controllers.clusteraddon.rollout_plan import (
     ControlPlaneState,
     Done,
     Occasion,
@@ -15,6 +14,7 @@ from clusterstacks.domain.rollout import (
     WaitForUpgrade,
     plan_rollout,
 )
+from clusterstacks.domain.addon_config import Action, AddonConfig, Hook, Stage
 from clusterstacks.domain.versions import KubernetesVersion
 from tests.support.documents import JSON
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.domain.addonconfig import Action, AddonConfig, Hook, Stage
-from clusterstacks.domain.progress import Phase, Progress, read_progress
-from clusterstacks.domain.rollout import (
+from clusterstacks.controllers.clusteraddon.progress import Phase, Progress, read_progress
+from clusterstacks.controllers.clusteraddon.rollout_plan import (
     ControlPlaneState,
     Done,
     Occasion,
@@ -19,6 +18,7 @@ from clusterstacks.domain.rollout import (
     WaitForUpgrade,
     plan_rollout,
 )
+from clusterstacks.domain.addon_config import Action, AddonConfig, Hook, Stage
 from clusterstacks.domain.versions import KubernetesVersion
 
 VERSION = KubernetesVersion(1, 36, 1)

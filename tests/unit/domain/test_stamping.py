@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
+from clusterstacks.apply.stamp import documents, sent_texts, stamped
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.ownership import OWNED_LABEL, PART_OF_LABEL
-from clusterstacks.domain.stamping import documents, sent_texts, stamped
 from tests.support.documents import JSON
 from tests.support.manifests import config_map, cron_job, deployment, named
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from clusterstacks.apply.waves import Wave, wave_of
 from clusterstacks.domain.objects import ObjectId
-from clusterstacks.domain.waves import Wave, wave_of
 
 IN_ORDER = [
     (ObjectId("", "Namespace", "", "n"), Wave.FOUNDATIONS),

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from clusterstacks.clusters.live_cluster import ClusterUnplannable, read_cluster
 from clusterstacks.domain.errors import DependencyError
-from clusterstacks.fleet.clusters import ClusterUnplannable, read_cluster
 from clusterstacks.kube.resources import Resource
 from tests.support.management import CLUSTER_API, CONTROL_PLANES, KEY, Management
 
 if TYPE_CHECKING:
-    from clusterstacks.fleet.clusters import LiveCluster
+    from clusterstacks.clusters.live_cluster import LiveCluster
 
 CLASS = "p-s-1-35-v1"
 

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from clusterstacks.api.addon_annotations import AddonReleaseRefused
 from clusterstacks.api.names import DIGEST_ANNOTATION
-from clusterstacks.api.releasefacts import ReleaseFacts
-from clusterstacks.domain.decoupling import AddonReleaseRefused
+from clusterstacks.clusters.context import TargetUnknown
+from clusterstacks.clusters.state import ReleasesUnknown
+from clusterstacks.clusters.target import moved_to
+from clusterstacks.compat.release_facts import ReleaseFacts
+from clusterstacks.compat.world import Candidate
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.names import parse_release
-from clusterstacks.domain.planning.planner import Plan, find_plan
-from clusterstacks.domain.planning.statefile import parse_target
-from clusterstacks.domain.planning.world import Candidate
 from clusterstacks.domain.versions import KubernetesVersion, StackVersion
-from clusterstacks.fleet.states import ReleasesUnknown
-from clusterstacks.fleet.world import TargetUnknown
-from clusterstacks.fleet.writes import moved_to
+from clusterstacks.planner.planner import Plan, find_plan
+from clusterstacks.planner.statefile import parse_target
 from clusterstacks.releases.errors import CredentialsRefused, RateLimited
 from tests.support.management import Management, source, stated
 from tests.support.releases import FakeSource
@@ -27,9 +27,9 @@ from tests.support.releases import FakeSource
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from clusterstacks.clusters.context import Outlook
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.fleet.world import Outlook
 
 OLD, NEW = "p-s-1-35-v1", "p-s-1-36-v1"
 CNI = "clusterstack.x-k8s.io/addon.cni"

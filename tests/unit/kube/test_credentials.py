@@ -13,14 +13,14 @@ import orjson
 import pytest
 from aiohttp import web
 
-from clusterstacks.kube import credentials as credentials_module
+from clusterstacks.kube import auth as credentials_module
+from clusterstacks.kube.auth import Clocks, Credentials
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection, ExecPlugin, Material, User
-from clusterstacks.kube.credentials import Clocks, Credentials
 from clusterstacks.kube.errors import CredentialsFailed, Unauthorized
-from clusterstacks.kube.execplugin import Issued, issue
-from clusterstacks.kube.freshfile import LOOK_EVERY, READ_EVERY, FreshFile
+from clusterstacks.kube.exec_plugin import Issued, issue
 from clusterstacks.kube.pki import Authority
+from clusterstacks.kube.reloading_file import LOOK_EVERY, READ_EVERY, FreshFile
 from clusterstacks.kube.resources import Resource
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.api.boundedjson import MAX_DEPTH, MAX_VALUES, Undecodable, decode
-from clusterstacks.kube.decoding import Page, read_page, salvage
+from clusterstacks.api.bounded_json import MAX_DEPTH, MAX_VALUES, Undecodable, decode
+from clusterstacks.kube.partial_json import Page, read_page, salvage
 
 TEXTS = st.text(max_size=8) | st.sampled_from(['"', "\\", '\\"', "[", "}", '["],{'])
 JSON = st.recursive(

@@ -10,10 +10,10 @@ import pytest
 from aiohttp import web
 
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.kube.bounds import Bounds
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
 from clusterstacks.kube.errors import ApiError, Conflict, TooMany, Unreachable
+from clusterstacks.kube.limits import Bounds
 from clusterstacks.kube.resources import Resource
 from tests.support.scripted_server import hangs_up, refuses, says
 

@@ -14,8 +14,8 @@ from multidict import CIMultiDict
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
 from clusterstacks.kube.errors import WriteRefused
-from clusterstacks.kube.gate import PIECE_BYTES, GuardedBody, WriteGate
 from clusterstacks.kube.transport import Patience, Pool
+from clusterstacks.kube.write_gate import PIECE_BYTES, GuardedBody, WriteGate
 from tests.support.scripted_server import says
 from tests.unit.kube.test_faults import CONFIG_MAPS, OBJECT, ONCE, REPEATABLE
 

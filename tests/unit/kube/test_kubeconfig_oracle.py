@@ -14,7 +14,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.kube.credentials import Credentials
+from clusterstacks.kube.auth import Credentials
 from clusterstacks.kube.kubeconfig import load_kubeconfig
 from clusterstacks.kube.pki import Authority
 

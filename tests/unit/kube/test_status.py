@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.kube import errors
 from clusterstacks.kube.errors import Conflict, FieldCause, FieldConflict, Invalid
-from clusterstacks.kube.status import MAX_WORDS, failure, reason_of, status_of
+from clusterstacks.kube.failure_status import MAX_WORDS, failure, reason_of, status_of
 
 ABOUT = "apply Deployment.apps kube-system/x"
 

@@ -12,13 +12,13 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.kube.bounds import Bounds
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
 from clusterstacks.kube.errors import Expired, Forbidden, TooMany, Unreachable
+from clusterstacks.kube.limits import Bounds
 from clusterstacks.kube.resources import Resource, WatchEvent
 from clusterstacks.kube.transport import Patience
-from clusterstacks.kube.watching import Broken, lines
+from clusterstacks.kube.watch import Broken, lines
 from tests.support.scripted_server import refuses
 
 if TYPE_CHECKING:

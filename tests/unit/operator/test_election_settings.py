@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.operator.election import ElectionSettings
+from clusterstacks.operator.lease_settings import ElectionSettings
 from clusterstacks.operator.settings import parse_settings
 from clusterstacks.runtime.leases import Terms
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.domain.objects import Manifest, ObjectKey
-from clusterstacks.operator.enqueuing import Wakers, concerns_addons
-from clusterstacks.runtime.host import ReconcilerHost
+from clusterstacks.operator.event_handlers import Wakers, concerns_addons
+from clusterstacks.runtime.cache import Change, Store
+from clusterstacks.runtime.controller import ReconcilerHost
 from clusterstacks.runtime.metrics import Metrics
-from clusterstacks.runtime.store import Change, Store
 
 if TYPE_CHECKING:
     from datetime import timedelta

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clusterstacks.operator.rights import RIGHTS, Feature, Scope, missing_rights, policy_rules
+from clusterstacks.operator.rbac import RIGHTS, Feature, Scope, missing_rights, policy_rules
 
 EVERYTHING = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
 DOCUMENTED = policy_rules(Scope.CLUSTER, Scope.OWN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.operator.readiness import ready_condition, unready
+from clusterstacks.operator.ready_counts import ready_condition, unready
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.releases.archives import Limits, read_archive, write_archive
+from clusterstacks.charts.archive import Limits, read_archive, write_archive
 from clusterstacks.releases.errors import UnsafeArchive
 from tests.support.releases import GZIP, gzipped, tar_of
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.releases import directory
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.directory import DirectorySource
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound, SourceUnavailable
-from clusterstacks.releases.evidence import MAX_SIGNATURE_BYTES, Evidence
+from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, Evidence
+from clusterstacks.sources import directory
+from clusterstacks.sources.directory import DirectorySource
 from tests.support.releases import STAGED, read_release, staged_release, write_release
 
 if TYPE_CHECKING:

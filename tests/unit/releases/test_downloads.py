@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from clusterstacks.releases.answers import Document
-from clusterstacks.releases.downloads import StatedFile, check_files, is_file_name
+from clusterstacks.http.conditional_get import Revalidated
+from clusterstacks.http.response import Document
 from clusterstacks.releases.errors import ReleaseBroken
-from clusterstacks.releases.revalidation import Revalidated
-from clusterstacks.releases.sources import MAX_FILE_BYTES, MAX_RELEASE_BYTES
+from clusterstacks.releases.release_source import MAX_FILE_BYTES, MAX_RELEASE_BYTES
+from clusterstacks.sources.downloads import StatedFile, check_files, is_file_name
 from tests.support.releases import STAGED
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.domain.addonconfig import Hook
+from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.charts.archive import read_archive
+from clusterstacks.charts.chart import ChartCache
+from clusterstacks.domain.addon_config import Hook
 from clusterstacks.domain.names import parse_class, parse_release
-from clusterstacks.releases.archives import read_archive
-from clusterstacks.releases.building.fixed import build_release
-from clusterstacks.releases.charts import ChartCache
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.opening import open_release
+from clusterstacks.releases.open import open_release
 
 if TYPE_CHECKING:
     from clusterstacks.releases.release import Release

@@ -9,6 +9,7 @@ import pytest
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_release
+from clusterstacks.http.client import Patience, Web
 from clusterstacks.releases.errors import (
     AnswerRefused,
     CredentialsRefused,
@@ -17,9 +18,8 @@ from clusterstacks.releases.errors import (
     ReleaseTaken,
     ServerUnavailable,
 )
-from clusterstacks.releases.github.publishing import publish
-from clusterstacks.releases.github.source import GitHubSource
-from clusterstacks.releases.web import Patience, Web
+from clusterstacks.sources.github.assets import GitHubSource
+from clusterstacks.sources.github.publish import publish
 from tests.support.github_double import OWNER, REPOSITORY, TOKEN, Fault, GitHubDouble
 from tests.support.releases import STAGED, read_release, staged_release, write_release
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases import sources
+from clusterstacks.http.client import Patience, Web
+from clusterstacks.releases import release_source
 from clusterstacks.releases.contents import content_digest
 from clusterstacks.releases.errors import (
     AnswerRefused,
@@ -20,10 +21,9 @@ from clusterstacks.releases.errors import (
     ServerUnavailable,
     SourceUnavailable,
 )
-from clusterstacks.releases.github.environment import from_environment
-from clusterstacks.releases.github.source import GitHubSource
 from clusterstacks.releases.store import ReleaseStore
-from clusterstacks.releases.web import Patience, Web
+from clusterstacks.sources.github.assets import GitHubSource
+from clusterstacks.sources.github.environment_variables import from_environment
 from tests.support.github_double import LIMIT, OWNER, REPOSITORY, TOKEN, Fault, GitHubDouble
 from tests.support.releases import SINGLE, STAGED, read_release, single_release, staged_release
 
@@ -217,7 +217,7 @@ async def test_a_signature_that_is_not_what_is_stated_is_refused(web: Web, githu
 async def test_an_asset_that_goes_on_and_on_is_cut_off(
     web: Web, github: GitHubDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterstacks.releases.downloads.MAX_FILE_BYTES", 1000)
+    monkeypatch.setattr("clusterstacks.sources.downloads.MAX_FILE_BYTES", 1000)
     github.add(STAGED.release, {"a": b"a"}).assets[0].served = b"a" * 100_000
     with pytest.raises(ReleaseBroken, match="a is larger than 1000 bytes"):
         await source_of(web, github).fetch(STAGED, tmp_path)
@@ -245,7 +245,7 @@ async def test_an_asset_with_a_name_that_is_none_is_refused(
 
 
 async def test_too_many_assets_are_not_downloaded(web: Web, github: GitHubDouble, tmp_path: Path) -> None:
-    github.add(STAGED.release, {f"{number}": b"" for number in range(sources.MAX_FILES + 1)})
+    github.add(STAGED.release, {f"{number}": b"" for number in range(release_source.MAX_FILES + 1)})
     with pytest.raises(ReleaseBroken, match="one more than the 100 files"):
         await source_of(web, github).fetch(STAGED, tmp_path)
     assert not github.asset_requests

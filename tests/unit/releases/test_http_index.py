@@ -10,7 +10,8 @@ import orjson
 import pytest
 
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases import sources, webindex
+from clusterstacks.http.client import Patience, Web
+from clusterstacks.releases import release_source
 from clusterstacks.releases.contents import content_digest
 from clusterstacks.releases.errors import (
     AnswerRefused,
@@ -22,8 +23,8 @@ from clusterstacks.releases.errors import (
     StoreUnavailable,
 )
 from clusterstacks.releases.store import ReleaseStore
-from clusterstacks.releases.web import Patience, Web
-from clusterstacks.releases.webindex import HttpSource, write_index
+from clusterstacks.sources import http_index
+from clusterstacks.sources.http_index import HttpSource, write_index
 from tests.support.releases import SINGLE, STAGED, read_release, single_release, staged_release, write_release
 from tests.support.scripted_server import ScriptedServer, says
 from tests.support.static_server import StaticServer
@@ -160,7 +161,10 @@ async def test_a_file_that_is_stated_and_missing_is_named(
         ({"files": {"../a": ZERO}}, "no name of a file"),
         ({"files": {".": ZERO}}, "no name of a file"),
         ({"files": {"a\n": ZERO}}, "no name of a file"),
-        ({"files": {f"{number}": ZERO for number in range(sources.MAX_FILES + 1)}}, "one more than the 100 files"),
+        (
+            {"files": {f"{number}": ZERO for number in range(release_source.MAX_FILES + 1)}},
+            "one more than the 100 files",
+        ),
     ],
 )
 async def test_an_entry_that_cannot_be_used_harms_no_other_release(
@@ -193,7 +197,7 @@ async def test_a_file_with_an_odd_name_is_found_under_it(
 async def test_a_file_that_is_too_large_is_cut_off(
     web: Web, server: StaticServer, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterstacks.releases.downloads.MAX_FILE_BYTES", 10)
+    monkeypatch.setattr("clusterstacks.sources.downloads.MAX_FILE_BYTES", 10)
     with pytest.raises(ReleaseBroken, match="is larger than 10 bytes"):
         await HttpSource(web, server.url).fetch(STAGED, into)
 
@@ -201,7 +205,7 @@ async def test_a_file_that_is_too_large_is_cut_off(
 async def test_a_release_that_is_too_large_is_cut_off(
     web: Web, server: StaticServer, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webindex, "MAX_RELEASE_BYTES", 300)
+    monkeypatch.setattr(http_index, "MAX_RELEASE_BYTES", 300)
     with pytest.raises(ReleaseBroken, match="makes the release larger than"):
         await HttpSource(web, server.url).fetch(STAGED, into)
 

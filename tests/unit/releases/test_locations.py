@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.directory import DirectorySource
-from clusterstacks.releases.github.source import GitHubSource
-from clusterstacks.releases.locations import (
+from clusterstacks.http.client import Web
+from clusterstacks.oci.reference import Reference
+from clusterstacks.sources.directory import DirectorySource
+from clusterstacks.sources.github.assets import GitHubSource
+from clusterstacks.sources.http_index import HttpSource
+from clusterstacks.sources.locations import (
     DirectoryLocation,
     GitHubLocation,
     Location,
@@ -18,10 +21,7 @@ from clusterstacks.releases.locations import (
     open_source,
     parse_location,
 )
-from clusterstacks.releases.oci.reference import Reference
-from clusterstacks.releases.oci.source import OCISource
-from clusterstacks.releases.web import Web
-from clusterstacks.releases.webindex import HttpSource
+from clusterstacks.sources.oci_repository import OCISource
 from tests.support.releases import STAGED
 
 REPOSITORY = Reference("r.example:5000", "kaas/stacks")

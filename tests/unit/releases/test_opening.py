@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.domain.addonconfig import Hook
+from clusterstacks.charts.archive import read_archive, write_archive
+from clusterstacks.charts.chart import ChartCache, read_chart
+from clusterstacks.domain.addon_config import Hook
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.archives import read_archive, write_archive
-from clusterstacks.releases.charts import ChartCache, read_chart
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
-from clusterstacks.releases.opening import open_release
+from clusterstacks.releases.open import open_release
 from tests.support.releases import (
     CONFIG,
     METADATA,

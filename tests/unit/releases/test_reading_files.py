@@ -10,16 +10,16 @@ import orjson
 import pytest
 
 from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.directory import DirectorySource
+from clusterstacks.http.client import Patience, Web
+from clusterstacks.oci.errors import ContentCorrupt
+from clusterstacks.oci.registry import Registry
+from clusterstacks.releases.compat_statements import ask_candidate
 from clusterstacks.releases.errors import AnswerRefused, ReleaseBroken, ReleaseNotFound, SourceUnavailable
-from clusterstacks.releases.github.source import GitHubSource
-from clusterstacks.releases.oci.errors import ContentCorrupt
-from clusterstacks.releases.oci.publishing import publish
-from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.oci.source import OCISource
-from clusterstacks.releases.statements import ask_candidate
-from clusterstacks.releases.web import Patience, Web
-from clusterstacks.releases.webindex import HttpSource, write_index
+from clusterstacks.sources.directory import DirectorySource
+from clusterstacks.sources.github.assets import GitHubSource
+from clusterstacks.sources.http_index import HttpSource, write_index
+from clusterstacks.sources.oci_publish import publish
+from clusterstacks.sources.oci_repository import OCISource
 from tests.support.github_double import OWNER, REPOSITORY, GitHubDouble
 from tests.support.registry_double import RegistryDouble, digest
 from tests.support.releases import STAGED, FakeSource, staged_release, write_release
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from clusterstacks.releases.sources import ReleaseSource
+    from clusterstacks.releases.release_source import ReleaseSource
 
     Server = tuple[ReleaseSource, Callable[[], list[str]]]
     Start = Callable[[Path], AbstractAsyncContextManager[Server]]

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.requirements import (
+from clusterstacks.charts.requirements import (
     MAX_REQUIREMENTS,
     ChartInvalid,
     ChartLockOutdated,
@@ -16,6 +15,7 @@ from clusterstacks.releases.requirements import (
     requirements,
     unmet,
 )
+from clusterstacks.domain.errors import SpecError
 from tests.support.chart_repository import packaged
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.charts.chart import read_chart
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.charts import read_chart
 from clusterstacks.releases.errors import (
     DigestMismatch,
     ReleaseBroken,

@@ -12,18 +12,12 @@ from aiohttp import web
 from yarl import URL
 
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.http import client as releases_web
+from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.proxies import is_loopback
+from clusterstacks.http.response import PIECE_BYTES
 from clusterstacks.kube.pki import Authority
-from clusterstacks.releases import web as releases_web
-from clusterstacks.releases.answers import PIECE_BYTES
-from clusterstacks.releases.errors import (
-    AnswerRefused,
-    CredentialsRefused,
-    NotThere,
-    RateLimited,
-    ServerUnavailable,
-)
-from clusterstacks.releases.proxies import is_loopback
-from clusterstacks.releases.web import Patience, Web
+from clusterstacks.releases.errors import AnswerRefused, CredentialsRefused, NotThere, RateLimited, ServerUnavailable
 from tests.support.scripted_server import ScriptedServer, hangs_up, says
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.render import failures
+from clusterstacks.render import failure_cache
 from clusterstacks.render.errors import RenderTimeout, WorkerDied
-from clusterstacks.render.failures import Failures
+from clusterstacks.render.failure_cache import Failures
 
 if TYPE_CHECKING:
     import pytest
@@ -65,7 +65,7 @@ def test_a_slow_input_stays_one_when_it_succeeds() -> None:
 
 
 def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(failure_cache, "MAX_REMEMBERED", 2)
     remembered = Failures()
     for digest in (b"one", b"two", b"three"):
         remembered.remember(digest, ERROR, 0)

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from clusterstacks.render import manifests as module
+from clusterstacks.render import helm_output as module
 from clusterstacks.render.errors import RenderFailed
-from clusterstacks.render.manifests import INSTALL_ORDER, documents, hooks, manifests, repetitions
+from clusterstacks.render.helm_output import INSTALL_ORDER, documents, hooks, manifests, repetitions
 
 
 def text(kind: str, name: str, hook: str = "") -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.render.errors import WorkersBusy
-from clusterstacks.render.queue import FairQueue, WorkerQueue
+from clusterstacks.render.render_queue import FairQueue, WorkerQueue
 from tests.support.virtual_time import in_virtual_time
 
 

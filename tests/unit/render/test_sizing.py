@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.render.sizing import MIB, sizing
+from clusterstacks.render.pool_size import MIB, sizing
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from clusterstacks.api import yaml
 from clusterstacks.render.errors import RenderFailed
-from clusterstacks.render.values import overlaid_document, values_document
+from clusterstacks.render.values_document import overlaid_document, values_document
 
 OVERLAID = """\
 z: 1

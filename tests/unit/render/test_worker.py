@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.render import frames
+from clusterstacks.render import protocol
 from clusterstacks.render.errors import CelFailed, RenderFailed, shortened
 from clusterstacks.render.worker import ChartCache, Worker, encode_reply, read_frame
 
@@ -44,16 +44,16 @@ class TestAnswers:
         assert Worker().answer({"operation": "chart", "digest": "d"}, b"") == {"wanted": True}
 
     def test_a_reply_that_is_too_large_becomes_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(frames, "MAX_PART", 200)
+        monkeypatch.setattr(protocol, "MAX_PART", 200)
 
-        reply = frames.FrameBuffer().feed(encode_reply({"result": "x" * 300}))
+        reply = protocol.FrameBuffer().feed(encode_reply({"result": "x" * 300}))
 
         assert reply is not None
         assert reply.message["error"] == "RenderFailed"
 
     def test_the_end_of_the_input_is_no_frame(self) -> None:
         assert read_frame(io.BytesIO()) is None
-        assert read_frame(io.BytesIO(frames.encode({"a": 1}, b"x"))) == frames.Frame({"a": 1}, b"x")
+        assert read_frame(io.BytesIO(protocol.encode({"a": 1}, b"x"))) == protocol.Frame({"a": 1}, b"x")
 
 
 class TestChartCache:

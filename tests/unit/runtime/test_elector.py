@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.kube.errors import Forbidden
-from clusterstacks.runtime.elector import LEASES, LeaseLostError
+from clusterstacks.runtime.leader_election import LEASES, LeaseLostError
 from clusterstacks.runtime.leases import Terms
 from tests.support.electors import LEASE, Journey, Replica, lease_of
 from tests.support.fake_api import FakeApi, unreachable

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.runtime.elector import LEASES
+from clusterstacks.runtime.leader_election import LEASES
 from clusterstacks.runtime.leases import Terms
 from tests.support.electors import Journey, Replica
 from tests.support.fake_api import FakeApi

@@ -9,7 +9,7 @@ import pytest
 
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.runtime.errands import Allowance, Errands
+from clusterstacks.runtime.background_tasks import Allowance, Errands
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
 ONE = ObjectKey("team", "one")

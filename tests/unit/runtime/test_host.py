@@ -11,15 +11,15 @@ import pytest
 from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Stalled
-from clusterstacks.runtime.host import RECONCILE_DEADLINE, SPEC_RECHECK, STOP_DEADLINE, ReconcilerHost
-from clusterstacks.runtime.logs import JsonFormatter
+from clusterstacks.runtime.controller import RECONCILE_DEADLINE, SPEC_RECHECK, STOP_DEADLINE, ReconcilerHost
+from clusterstacks.runtime.log_format import JsonFormatter
 from clusterstacks.runtime.metrics import Metrics
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.runtime.host import Reconcile
+    from clusterstacks.runtime.controller import Reconcile
 
 ONE, TWO = ObjectKey("ns", "one"), ObjectKey("ns", "two")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.runtime.logs import MESSAGE_LIMIT, JsonFormatter, configure_logging, log_about
+from clusterstacks.runtime.log_format import MESSAGE_LIMIT, JsonFormatter, configure_logging, log_about
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.runtime.probes import Probes
+from clusterstacks.runtime.health_checks import Probes
 
 if TYPE_CHECKING:
     import pytest

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.runtime.store import Store, key_of
+from clusterstacks.runtime.cache import Store, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

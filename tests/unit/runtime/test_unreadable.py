@@ -10,7 +10,7 @@ from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.runtime.health import COMPLAIN_EVERY
 from clusterstacks.runtime.informer import Informer
 from clusterstacks.runtime.metrics import Metrics
-from clusterstacks.runtime.unreadable import NAMED_AT_ONCE, UnreadableObjects
+from clusterstacks.runtime.unreadable_objects import NAMED_AT_ONCE, UnreadableObjects
 from tests.support.fake_api import FakeApi
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND
-from clusterstacks.api.reading import at, mapping, mappings, text
+from clusterstacks.api.untyped import at, mapping, mappings, text
+from clusterstacks.apply.class_object_rules import GroupKind, check_class_objects
+from clusterstacks.authoring.example_objects import NAMESPACE
 from clusterstacks.authoring.findings import Fault, Rule, Severity
-from clusterstacks.authoring.lines import line_of_text
-from clusterstacks.authoring.sample import NAMESPACE
-from clusterstacks.authoring.stating import stated_in
-from clusterstacks.domain.classobjects import GroupKind, check_class_objects
+from clusterstacks.authoring.positions import line_of_text
+from clusterstacks.authoring.read_compat import stated_in
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import object_id, split_api_version
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.authoring.stack import Stack
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.render.examined import Document
+    from clusterstacks.render.examination import Document
 
 LOCAL_GROUP = "local.clusterstack.x-k8s.io"
 """Kinds of the local environment, whose operator is started with them as ``--class-kinds``."""

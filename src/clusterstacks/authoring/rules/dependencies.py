@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.authoring.findings import Fault, Rule, Severity
-from clusterstacks.authoring.lines import line_of_field
-from clusterstacks.authoring.rules.complaints import cause_of
+from clusterstacks.authoring.positions import line_of_field
+from clusterstacks.authoring.rules.messages import cause_of
+from clusterstacks.charts.requirements import lacking, locked
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.requirements import lacking, locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.authoring.chart import Chart
     from clusterstacks.authoring.stack import Stack
-    from clusterstacks.releases.requirements import Requirement
+    from clusterstacks.authoring.stack_chart import Chart
+    from clusterstacks.charts.requirements import Requirement
 
 
 def readable(stack: Stack) -> Iterator[Fault]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.authoring.findings import Fault, Rule, Severity
 from clusterstacks.authoring.stack import TAGS
-from clusterstacks.releases.building.packaging import CLASS_DIRECTORY
-from clusterstacks.releases.building.pinning import ADDON_DIRECTORY
-from clusterstacks.releases.building.sourcetree import fill_tags
-from clusterstacks.releases.charts import CHART_FILE
+from clusterstacks.building.packaging import CLASS_DIRECTORY
+from clusterstacks.building.pinning import ADDON_DIRECTORY
+from clusterstacks.building.source_tree import fill_tags
+from clusterstacks.charts.chart import CHART_FILE
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.reading import at
+from clusterstacks.api.untyped import at
 from clusterstacks.authoring.findings import Fault, Rule, Severity
-from clusterstacks.authoring.lines import line_of_field, line_of_text
-from clusterstacks.authoring.rules.complaints import fault_of
+from clusterstacks.authoring.positions import line_of_field, line_of_text
+from clusterstacks.authoring.rules.messages import fault_of
+from clusterstacks.building.leftover_versions import left_version
+from clusterstacks.building.pinning import without_dependency
+from clusterstacks.building.settings import CSCTL, STACK, VERSIONS
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.building.leftversions import left_version
-from clusterstacks.releases.building.pinning import without_dependency
-from clusterstacks.releases.building.settings import CSCTL, STACK, VERSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

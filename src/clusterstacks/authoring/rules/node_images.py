@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.authoring.findings import Rule, Severity
-from clusterstacks.authoring.rules.complaints import fault_of
+from clusterstacks.authoring.rules.messages import fault_of
+from clusterstacks.building.node_image_list import check_node_images
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.building.nodeimages import check_node_images
 from clusterstacks.releases.release import NODE_IMAGES
 
 if TYPE_CHECKING:

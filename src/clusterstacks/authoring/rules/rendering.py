@@ -6,17 +6,17 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.authoring.findings import Fault, Rule, Severity
-from clusterstacks.authoring.lines import line_of_text
-from clusterstacks.authoring.missing import missing_values
+from clusterstacks.authoring.missing_values import missing_values
+from clusterstacks.authoring.positions import line_of_text
+from clusterstacks.charts.helm_hooks import HOOK_ANNOTATION, HookUse
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.helmhooks import HOOK_ANNOTATION, HookUse
 from clusterstacks.domain.semver import Constraint, SemVer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.authoring.chart import Chart
     from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.stack_chart import Chart
 
 _TRY = "correct it, or give objects that have what it reads: csctl template --sample, then --cluster FILE"
 

@@ -7,13 +7,13 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
-from clusterstacks.api.reading import at, text
+from clusterstacks.api.untyped import at, text
 from clusterstacks.authoring.findings import Fault, Rule, Severity
-from clusterstacks.authoring.lines import line_of_field
-from clusterstacks.authoring.rules.complaints import fault_of
-from clusterstacks.domain.addonconfig import Action, Hook, parse_addon_config
+from clusterstacks.authoring.positions import line_of_field
+from clusterstacks.authoring.rules.messages import fault_of
+from clusterstacks.charts.chart import CHART_FILE
+from clusterstacks.domain.addon_config import Action, Hook, parse_addon_config
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.charts import CHART_FILE
 from clusterstacks.releases.release import ADDON_CONFIG
 
 if TYPE_CHECKING:

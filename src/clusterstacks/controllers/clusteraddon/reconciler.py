@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from clusterstacks.api.addon_annotations import annotations_digest
 from clusterstacks.api.clusteraddon import Admitted, ClusterAddon, addon_name
 from clusterstacks.api.names import (
     ADDON_FINALIZER,
@@ -19,31 +20,30 @@ from clusterstacks.api.names import (
     EventReason,
     Reason,
 )
-from clusterstacks.api.reading import at, text
-from clusterstacks.apply.concurrently import together
-from clusterstacks.controllers.clusteraddon.inputs import seen_digest
-from clusterstacks.controllers.clusteraddon.livecheck import ADVISORY
-from clusterstacks.controllers.clusteraddon.mirror import mirror, withdraw
-from clusterstacks.controllers.clusteraddon.observing import Seen, observe
-from clusterstacks.controllers.clusteraddon.offers import CLASS_NOT_OFFERED
+from clusterstacks.api.untyped import at, text
+from clusterstacks.apply.concurrency import together
+from clusterstacks.controllers.clusteraddon.class_access import CLASS_NOT_OFFERED
+from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY
+from clusterstacks.controllers.clusteraddon.input_digest import seen_digest
+from clusterstacks.controllers.clusteraddon.mirrored_conditions import mirror, withdraw
+from clusterstacks.controllers.clusteraddon.progress import Progress, read_progress
+from clusterstacks.controllers.clusteraddon.snapshot import Seen, observe
 from clusterstacks.controllers.finalizers import hold, let_go
 from clusterstacks.domain.conditions import Severity
-from clusterstacks.domain.decoupling import annotations_digest
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError, outcome_of
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
-from clusterstacks.domain.progress import Progress, read_progress
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from clusterstacks.api.clusterapi import ClusterView
-    from clusterstacks.controllers.base import Draft
-    from clusterstacks.controllers.clusteraddon.contracts import ContractKinds
-    from clusterstacks.controllers.clusteraddon.livecheck import LiveCheck
-    from clusterstacks.controllers.clusteraddon.offers import Offers
-    from clusterstacks.controllers.clusteraddon.rolling import Rolling
-    from clusterstacks.controllers.clusteraddon.workloads import Workloads
+    from clusterstacks.controllers.clusteraddon.class_access import Offers
+    from clusterstacks.controllers.clusteraddon.compat_check import LiveCheck
+    from clusterstacks.controllers.clusteraddon.contract_kinds import ContractKinds
+    from clusterstacks.controllers.clusteraddon.rollout import Rolling
+    from clusterstacks.controllers.clusteraddon.workload_clients import Workloads
+    from clusterstacks.controllers.status_reconciler import Draft
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.clock import Clock
 

@@ -10,30 +10,34 @@ from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.names import EventReason, Reason, StackCondition
-from clusterstacks.api.reading import mappings, text
-from clusterstacks.controllers.clusteraddon.creation import release_of, releases_used
-from clusterstacks.controllers.clusterstack.provider import ensure_provider_object, provider_object, read_template
+from clusterstacks.api.untyped import mappings, text
+from clusterstacks.controllers.clusteraddon.create_addon import release_of, releases_used
+from clusterstacks.controllers.clusterstack.missing_versions import lacking, nothing
+from clusterstacks.controllers.clusterstack.provider_template import (
+    ensure_provider_object,
+    provider_object,
+    read_template,
+)
+from clusterstacks.controllers.clusterstack.retention import Action, Retention, Subscription, decide
 from clusterstacks.controllers.clusterstack.summary import summarise
-from clusterstacks.domain.absence import lacking, nothing
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
-from clusterstacks.domain.retention import Action, Retention, Subscription, decide
 from clusterstacks.domain.versions import KubernetesMinor, StackVersion
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from clusterstacks.api.meta import ObjectReference
-    from clusterstacks.controllers.base import Draft
-    from clusterstacks.controllers.clusterstack.releases import OwnedReleases
-    from clusterstacks.controllers.sources.listing import Listings
-    from clusterstacks.domain.providerrefs import KindPattern
-    from clusterstacks.fleet.sources.choosing import SourceChoice
+    from clusterstacks.api.provider_refs import KindPattern
+    from clusterstacks.controllers.clusterstack.owned_releases import OwnedReleases
+    from clusterstacks.controllers.status_reconciler import Draft
     from clusterstacks.kube.client import Client
+    from clusterstacks.runtime.cache import Store
     from clusterstacks.runtime.events import EventRecorder
-    from clusterstacks.runtime.store import Store
+    from clusterstacks.sources.periodic_listing import Listings
+    from clusterstacks.sources.stack_source import SourceChoice
 
 CLASS_NAMESPACE_INDEX = "class namespace"
 """Index of Clusters by the namespace their class lies in."""

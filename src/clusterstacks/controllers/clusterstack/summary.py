@@ -12,9 +12,9 @@ from clusterstacks.domain.names import release_named
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clusterstacks.controllers.base import Draft
+    from clusterstacks.controllers.clusterstack.retention import Retention
+    from clusterstacks.controllers.status_reconciler import Draft
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.domain.retention import Retention
 
 
 def summarise(draft: Draft, releases: Sequence[Manifest], decision: Retention) -> None:

@@ -18,17 +18,17 @@ from clusterstacks.api.names import (
     Reason,
     ReleaseCondition,
 )
-from clusterstacks.controllers.clusteraddon.creation import releases_used
-from clusterstacks.controllers.clusterstackrelease.objects import known_objects
+from clusterstacks.apply.prune_plan import Fate
+from clusterstacks.controllers.clusteraddon.create_addon import releases_used
+from clusterstacks.controllers.clusterstackrelease.class_objects import known_objects
 from clusterstacks.controllers.finalizers import let_go
 from clusterstacks.domain.names import release_named
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
-from clusterstacks.domain.pruning import Fate
 
 if TYPE_CHECKING:
-    from clusterstacks.apply.engine import Applier
-    from clusterstacks.controllers.base import Draft
+    from clusterstacks.apply.class_applier import Applier
+    from clusterstacks.controllers.status_reconciler import Draft
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectId
     from clusterstacks.kube.client import Client

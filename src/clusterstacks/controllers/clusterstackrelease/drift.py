@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterapi import is_moving, is_paused
 from clusterstacks.api.names import DELETE_FOR_MOVE_ANNOTATION
-from clusterstacks.api.reading import mapping, mappings, text
-from clusterstacks.controllers.clusterstackrelease.objects import known_objects
-from clusterstacks.domain.classobjects import deletion_fault
+from clusterstacks.api.untyped import mapping, mappings, text
+from clusterstacks.apply.class_object_rules import deletion_fault
+from clusterstacks.apply.ownership import FIELD_MANAGER
+from clusterstacks.apply.waves import CLASS_KIND
+from clusterstacks.controllers.clusterstackrelease.class_objects import known_objects
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
-from clusterstacks.domain.ownership import FIELD_MANAGER
-from clusterstacks.domain.waves import CLASS_KIND
 from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.runtime.backoff import BackOff
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    from clusterstacks.apply.class_object_rules import GroupKind
+    from clusterstacks.apply.delivery_plan import Known
     from clusterstacks.apply.results import ObjectResult
-    from clusterstacks.controllers.base import Draft
-    from clusterstacks.domain.classobjects import GroupKind
-    from clusterstacks.domain.delivery import Known
+    from clusterstacks.controllers.status_reconciler import Draft
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.informer import Change, Informer

@@ -9,34 +9,34 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstackrelease import ClusterStackRelease
 from clusterstacks.api.names import DIGEST_ANNOTATION, RELEASE_FINALIZER, EventReason, Reason, ReleaseCondition
-from clusterstacks.controllers.clusterstackrelease.classes import class_outcome
+from clusterstacks.charts.errors import CHART_ERRORS
+from clusterstacks.controllers.clusterstackrelease.class_objects import apply_class_chart
+from clusterstacks.controllers.clusterstackrelease.clusterclass_status import class_outcome
 from clusterstacks.controllers.clusterstackrelease.deletion import delete_release
-from clusterstacks.controllers.clusterstackrelease.objects import apply_class_chart
-from clusterstacks.controllers.clusterstackrelease.vigilance import moved, unclear, unsigned
+from clusterstacks.controllers.clusterstackrelease.source_check import moved, unclear, unsigned
 from clusterstacks.controllers.finalizers import hold
-from clusterstacks.controllers.sources.pins import Pins
-from clusterstacks.controllers.sources.verifying import Unsigned
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.objects import split_api_version
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
-from clusterstacks.releases.dependencies.errors import CHART_ERRORS
 from clusterstacks.releases.errors import DigestMismatch
-from clusterstacks.releases.signing.errors import SignaturesUnclear
+from clusterstacks.signing.errors import SignaturesUnclear
+from clusterstacks.sources.pinned_digests import Pins
+from clusterstacks.sources.verification import Unsigned
 
 if TYPE_CHECKING:
-    from clusterstacks.apply.engine import Applier
-    from clusterstacks.controllers.base import Draft
+    from clusterstacks.apply.class_applier import Applier
     from clusterstacks.controllers.clusterstackrelease.drift import ClassObjects
-    from clusterstacks.controllers.clusterstackrelease.facts import FactsInStatus
-    from clusterstacks.controllers.clusterstackrelease.vigilance import Vigilance
-    from clusterstacks.controllers.providers import ProviderObjects
-    from clusterstacks.controllers.sources.supply import Obtained, Supply
+    from clusterstacks.controllers.clusterstackrelease.facts_status import FactsInStatus
+    from clusterstacks.controllers.clusterstackrelease.source_check import Vigilance
+    from clusterstacks.controllers.provider_objects import ProviderObjects
+    from clusterstacks.controllers.status_reconciler import Draft
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
     from clusterstacks.runtime.events import EventRecorder
+    from clusterstacks.sources.fetcher import Obtained, Supply
 
 PROVIDER_RECHECK = timedelta(minutes=5)
 """A provider object of the release's own name wakes the reconciler; a reference may name another one."""

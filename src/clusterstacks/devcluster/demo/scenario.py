@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
-from clusterstacks.api.reading import at, text
-from clusterstacks.devcluster.installing import apply_in_order, read_manifests
+from clusterstacks.api.untyped import at, text
+from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.devcluster.installation import apply_in_order, read_manifests
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.transport import Pool
-from clusterstacks.releases.building.fixed import build_release
 
 if TYPE_CHECKING:
-    from clusterstacks.devcluster.demo.observing import LiveObject
-    from clusterstacks.devcluster.demo.scene import Scene
-    from clusterstacks.devcluster.demo.tree import Snapshot
+    from clusterstacks.devcluster.demo.await_state import Scene
+    from clusterstacks.devcluster.demo.observations import LiveObject
+    from clusterstacks.devcluster.demo.view import Snapshot
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectId
     from clusterstacks.kube.client import Client

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from clusterstacks.controllers.sources.listing import DEADLINE, Listings
-from clusterstacks.controllers.sources.registry import Sources
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.domain.sources import SourceAddress, SourceKind, SourceTerms
-from clusterstacks.fleet.sources.opening import Access, SourceOpener
-from clusterstacks.fleet.sources.secrets import SecretReader
 from clusterstacks.releases.errors import RateLimited
+from clusterstacks.sources.open_source import Access, SourceOpener
+from clusterstacks.sources.periodic_listing import DEADLINE, Listings
+from clusterstacks.sources.source_cache import Sources
+from clusterstacks.sources.source_secrets import SecretReader
+from clusterstacks.sources.spec import SourceAddress, SourceKind, SourceTerms
 from tests.support.fake_api import FakeApi
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.releases.evidence import Evidence
-    from clusterstacks.releases.sources import ReleaseSource
-    from clusterstacks.releases.web import Web
+    from clusterstacks.http.client import Web
+    from clusterstacks.releases.release_source import ReleaseSource
+    from clusterstacks.releases.signature_files import Evidence
 
 ONE, TWO = ObjectKey("team", "one"), ObjectKey("team", "two")
 MINUTE = timedelta(minutes=1)

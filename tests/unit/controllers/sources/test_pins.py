@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api.names import CHARTS_ANNOTATION, DIGEST_ANNOTATION
-from clusterstacks.controllers.sources.pins import Pins, signers_of
+from clusterstacks.charts.lockfile import Resolved
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.vendored import Resolved
+from clusterstacks.sources.pinned_digests import Pins, signers_of
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest

@@ -6,15 +6,15 @@ import json
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.controllers.sources.listing import Listings
-from clusterstacks.controllers.sources.registry import Sources
-from clusterstacks.controllers.sources.statements import Statements
-from clusterstacks.domain.sources import SourceAddress, SourceKind, SourceTerms
-from clusterstacks.fleet.sources.choosing import SourceChoice
-from clusterstacks.fleet.sources.opening import SourceOpener
-from clusterstacks.fleet.sources.secrets import SecretReader
 from clusterstacks.releases.release import METADATA
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
+from clusterstacks.sources.open_source import SourceOpener
+from clusterstacks.sources.periodic_listing import Listings
+from clusterstacks.sources.remote_statements import Statements
+from clusterstacks.sources.source_cache import Sources
+from clusterstacks.sources.source_secrets import SecretReader
+from clusterstacks.sources.spec import SourceAddress, SourceKind, SourceTerms
+from clusterstacks.sources.stack_source import SourceChoice
 from tests.support.fake_api import FakeApi
 from tests.support.waiting import eventually
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.domain.admission.bundles import judge_bundle, judge_entry, judge_move_between
 from clusterstacks.domain.names import parse_class
+from clusterstacks.webhooks.rules.bundles import judge_bundle, judge_entry, judge_move_between
 
 BUNDLE = parse_class("openstack-scs-1-35-v1")
 

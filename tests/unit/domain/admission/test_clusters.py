@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from clusterstacks.domain.admission.clusters import Decision, Unservable, Was, Write, decide, setup_of
-from clusterstacks.domain.admission.policy import ESCAPE_ANNOTATION, Policy
-from clusterstacks.domain.admission.ranged import Before, Setup
-from clusterstacks.domain.admission.wayout import Wish, classes_for, releases_with, way_to
+from clusterstacks.api.addon_annotations import AddonReleaseRefused, read_wishes
+from clusterstacks.api.compatibility_policy import ESCAPE_ANNOTATION, Policy
+from clusterstacks.compat.constraints import Judges
+from clusterstacks.compat.rules.combination import Before, Setup
+from clusterstacks.compat.world import Candidate, State, World
 from clusterstacks.domain.compatibility import Rule, parse_rule
-from clusterstacks.domain.decoupling import AddonReleaseRefused, read_wishes
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.domain.planning.effort import Effort
-from clusterstacks.domain.planning.facts import Judges
-from clusterstacks.domain.planning.world import Candidate, State, World
 from clusterstacks.domain.versions import KubernetesVersion
+from clusterstacks.planner.effort import Effort
+from clusterstacks.webhooks.rules.cluster_versions import Decision, Unservable, Was, Write, decide, setup_of
+from clusterstacks.webhooks.rules.suggestions import Wish, classes_for, releases_with, way_to
 from tests.support.planning import candidate
 
 ADDON = "clusterstack.x-k8s.io/addon."

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from clusterstacks.api.compatibility.kubernetes import skew_rules
-from clusterstacks.api.compatibility.removals import judge_api
-from clusterstacks.domain.admission.live import LiveCluster, LiveFacts, concerns, told_together
-from clusterstacks.domain.admission.ranged import Setup
+from clusterstacks.compat.constraints import Judges
+from clusterstacks.compat.kubernetes import skew_rules
+from clusterstacks.compat.live_check import LiveCluster, LiveFacts, concerns, told_together
+from clusterstacks.compat.removed_apis import judge_api
+from clusterstacks.compat.rules.combination import Setup
 from clusterstacks.domain.compatibility import Rule, parse_rule
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.domain.planning.facts import Judges
 from clusterstacks.domain.versions import KubernetesVersion
 from tests.support.planning import candidate
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.domain.admission.own import (
+from clusterstacks.domain.names import parse_release
+from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.webhooks.rules.own_kinds import (
     AddonReference,
     StackIdentity,
     Use,
@@ -17,8 +19,6 @@ from clusterstacks.domain.admission.own import (
     stack_users,
     uses_of,
 )
-from clusterstacks.domain.names import parse_release
-from clusterstacks.domain.objects import ObjectKey
 
 ONE = ObjectKey("users", "one")
 STABLE = StackIdentity("openstack", "scs", "1.35", "stable")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from clusterstacks.domain.decoupling import annotations_digest
+from clusterstacks.api.addon_annotations import annotations_digest
+from clusterstacks.compat.world import Candidate, World
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.planning.document import plan_document
-from clusterstacks.domain.planning.planner import NoWay, Plan, find_plan
-from clusterstacks.domain.planning.statefile import parse_state, parse_target
-from clusterstacks.domain.planning.world import Candidate, World
+from clusterstacks.planner.document import plan_document
+from clusterstacks.planner.planner import NoWay, Plan, find_plan
+from clusterstacks.planner.statefile import parse_state, parse_target
 from tests.support.planning import candidate
 
 PREFIX = "clusterstack.x-k8s.io/addon."

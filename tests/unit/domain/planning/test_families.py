@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.worlds import FAMILIES, Family
-from clusterstacks.domain.planning.effort import Effort
-from clusterstacks.domain.planning.planner import Undecided, find_plan
+from clusterstacks.planner.effort import Effort
+from clusterstacks.planner.planner import Undecided, find_plan
 
 LOOKS = 500_000
 """About twice what the slowest takes."""

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterstacks.api.addon_annotations import ADDON_ANNOTATION, RELEASE_ANNOTATION, AddonReleaseRefused, read_wishes
+from clusterstacks.compat.world import Candidate, State, World
 from clusterstacks.domain.compatibility import leading
-from clusterstacks.domain.decoupling import ADDON_ANNOTATION, RELEASE_ANNOTATION, AddonReleaseRefused, read_wishes
 from clusterstacks.domain.names import ReleaseName, parse_class, parse_release
-from clusterstacks.domain.planning.document import plan_document
-from clusterstacks.domain.planning.planner import Plan, find_plan
-from clusterstacks.domain.planning.statefile import parse_target
-from clusterstacks.domain.planning.world import Candidate, State, World
 from clusterstacks.domain.versions import KubernetesVersion
+from clusterstacks.planner.document import plan_document
+from clusterstacks.planner.planner import Plan, find_plan
+from clusterstacks.planner.statefile import parse_target
 from tests.support.planning import candidate
 
 if TYPE_CHECKING:

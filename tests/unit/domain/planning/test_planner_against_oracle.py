@@ -7,13 +7,13 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.domain.planning.compiling import compile_model, survey
-from clusterstacks.domain.planning.effort import Effort
-from clusterstacks.domain.planning.model import ADDON_COST, NODE_COST
-from clusterstacks.domain.planning.planner import NoWay, Plan, find_plan
-from clusterstacks.domain.planning.search import Search
-from clusterstacks.domain.planning.steps import Kind, steps_of
-from clusterstacks.domain.planning.world import World
+from clusterstacks.compat.world import World
+from clusterstacks.planner.compiling import compile_model, survey
+from clusterstacks.planner.effort import Effort
+from clusterstacks.planner.model import ADDON_COST, NODE_COST
+from clusterstacks.planner.planner import NoWay, Plan, find_plan
+from clusterstacks.planner.search import Search
+from clusterstacks.planner.steps import Kind, steps_of
 from tests.support.planning import Oracle, random_question
 
 seeds = st.integers(0, 2**32)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from clusterstacks.compat.world import Candidate, State, World
 from clusterstacks.domain.names import parse_release
-from clusterstacks.domain.planning.compiling import PlanImpossible, Target
-from clusterstacks.domain.planning.effort import Effort
-from clusterstacks.domain.planning.planner import NoWay, Plan, Undecided, find_plan
-from clusterstacks.domain.planning.world import Candidate, State, World
 from clusterstacks.domain.versions import KubernetesVersion
+from clusterstacks.planner.compiling import PlanImpossible, Target
+from clusterstacks.planner.effort import Effort
+from clusterstacks.planner.planner import NoWay, Plan, Undecided, find_plan
 from tests.support.planning import Oracle, candidate
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.planning.planner import Plan, find_plan
-from clusterstacks.domain.planning.steps import Kind
-from clusterstacks.domain.planning.world import State
+from clusterstacks.compat.world import State
+from clusterstacks.planner.planner import Plan, find_plan
+from clusterstacks.planner.steps import Kind
 from tests.support.published import COMPONENTS, published_world
 from tests.support.stopwatch import no_stall
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.planning.steps import Step
+    from clusterstacks.planner.steps import Step
 
 PAGE = Path(__file__).parents[4] / "docs" / "explanation" / "ranges-and-plans.md"
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.domain.allowing import AllowedHosts
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
-from clusterstacks.domain.sources import SourceAddress, SourceKind, SourceTerms
-from clusterstacks.fleet.sources.choosing import SourceChoice
-from clusterstacks.fleet.sources.opening import Access, SourceOpener
-from clusterstacks.fleet.sources.secrets import SecretReader
-from clusterstacks.releases.web import Web
+from clusterstacks.http.allowlist import AllowedHosts
+from clusterstacks.http.client import Web
+from clusterstacks.sources.open_source import Access, SourceOpener
+from clusterstacks.sources.source_secrets import SecretReader
+from clusterstacks.sources.spec import SourceAddress, SourceKind, SourceTerms
+from clusterstacks.sources.stack_source import SourceChoice
 from tests.support.fake_api import FakeApi
 
 if TYPE_CHECKING:

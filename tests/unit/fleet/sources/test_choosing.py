@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.domain.allowing import AllowedHosts
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.sources import SourceAddress, SourceKind, SourceTerms, Trust, TrustedKey
-from clusterstacks.fleet.sources.choosing import SourceChoice, SourceRefused
+from clusterstacks.http.allowlist import AllowedHosts
+from clusterstacks.sources.spec import SourceAddress, SourceKind, SourceTerms, Trust, TrustedKey
+from clusterstacks.sources.stack_source import SourceChoice, SourceRefused
 
 OWN = SourceTerms(address=SourceAddress(SourceKind.OCI, "registry.example.org/kaas/stacks"), own=True)
 OCI = {"oci": {"repository": "ghcr.io/team/stacks"}}

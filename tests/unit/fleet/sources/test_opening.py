@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api.names import SOURCE_CREDENTIALS_LABEL
-from clusterstacks.domain.allowing import AllowedHosts
-from clusterstacks.domain.sources import SourceAddress, SourceKind, SourceTerms
-from clusterstacks.fleet.sources.opening import Access, CredentialsInClear, SourceOpener
-from clusterstacks.fleet.sources.secrets import SecretReader, SecretUnusable
+from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.kube.resources import Resource
-from clusterstacks.releases.oci.dockerconfig import Credentials
+from clusterstacks.oci.docker_config import Credentials
+from clusterstacks.sources.open_source import Access, CredentialsInClear, SourceOpener
+from clusterstacks.sources.source_secrets import SecretReader, SecretUnusable
+from clusterstacks.sources.spec import SourceAddress, SourceKind, SourceTerms
 from tests.support.fake_api import FakeApi
 
 if TYPE_CHECKING:

@@ -4,20 +4,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.domain.releasing import Mode, NothingChanged
+from clusterstacks.building.build_release import Creator
+from clusterstacks.building.previous_release import Remote
+from clusterstacks.building.version_bump import Mode, NothingChanged
+from clusterstacks.building.version_choice import Chooser, Versions
 from clusterstacks.domain.versions import StackVersion
-from clusterstacks.releases.building.choosing import Chooser, Versions
-from clusterstacks.releases.building.creating import Creator
-from clusterstacks.releases.building.previous import Remote
-from clusterstacks.releases.directory import DirectorySource
 from clusterstacks.releases.errors import NotThere, ReleaseBroken
+from clusterstacks.sources.directory import DirectorySource
 from tests.support.sources import copied, first_stack, versions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from clusterstacks.building.version_choice import Choice
     from clusterstacks.domain.metadata import Metadata
-    from clusterstacks.releases.building.choosing import Choice
 
 
 class Author:

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.releases.archives import read_archive, write_archive
-from clusterstacks.releases.building.comparing import changed_files
-from clusterstacks.releases.building.packaging import Blueprint, packed, prepared
+from clusterstacks.building.change_detection import changed_files
+from clusterstacks.building.packaging import Blueprint, packed, prepared
+from clusterstacks.charts.archive import read_archive, write_archive
 from clusterstacks.releases.contents import Contents, survey
 from tests.support.releases import write_release
 from tests.support.sources import LAYOUTS, copied, first_stack, versions
@@ -14,7 +14,7 @@ from tests.support.sources import LAYOUTS, copied, first_stack, versions
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.releases.building.stacks import Stack
+    from clusterstacks.building.stack_directories import Stack
 
 BEFORE = versions("v3", "v2", "v1")
 

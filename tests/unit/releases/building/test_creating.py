@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.building.build_release import Creator
+from clusterstacks.building.plugins import PluginMissing, find_plugin
+from clusterstacks.building.source_tree import hash_tree, read_tree
+from clusterstacks.building.stack_directories import stacks_of
+from clusterstacks.charts.archive import read_archive
+from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.domain.hashes import parse_hashes
-from clusterstacks.releases.archives import read_archive
-from clusterstacks.releases.building.creating import Creator
-from clusterstacks.releases.building.plugins import PluginMissing, find_plugin
-from clusterstacks.releases.building.sourcetree import hash_tree, read_tree
-from clusterstacks.releases.building.stacks import stacks_of
-from clusterstacks.releases.dependencies.vendoring import ChartDependencies
+from clusterstacks.http.client import Web
 from clusterstacks.releases.errors import ReleaseBroken
-from clusterstacks.releases.web import Web
 from tests.support.releases import read_release
 from tests.support.sources import LAYOUTS, copied, directory_of, first_stack, versions
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.building.kubernetes_patch import newest_patch
 from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
-from clusterstacks.releases.building.kubernetes import newest_patch
+from clusterstacks.http.client import Patience, Web
 from clusterstacks.releases.errors import SourceUnavailable
-from clusterstacks.releases.web import Patience, Web
 from tests.support.static_server import StaticServer
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.releases.building.nodeimages import InvalidNodeImages, check_node_images
+from clusterstacks.building.node_image_list import InvalidNodeImages, check_node_images
 
 OPENSTACK = """\
 apiVersion: openstack.infrastructure.clusterstack.x-k8s.io/v1alpha1

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api import yaml
+from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.building.settings import read_settings
+from clusterstacks.building.source_tree import fill_tags, hash_tree, overlaid, read_tree
+from clusterstacks.charts.archive import read_archive
+from clusterstacks.charts.chart import ChartCache, read_chart
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.hashes import parse_hashes
 from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.archives import read_archive
-from clusterstacks.releases.building.fixed import build_release
-from clusterstacks.releases.building.settings import read_settings
-from clusterstacks.releases.building.sourcetree import fill_tags, hash_tree, overlaid, read_tree
-from clusterstacks.releases.charts import ChartCache, read_chart
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import SourceBroken
-from clusterstacks.releases.opening import open_release
+from clusterstacks.releases.open import open_release
 from tests.support.releases import read_release, write_release
 
 if TYPE_CHECKING:

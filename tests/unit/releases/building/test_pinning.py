@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from clusterstacks.api import yaml
+from clusterstacks.building.pinning import with_addon_versions, without_dependency
+from clusterstacks.building.settings import VERSIONS, Settings, read_settings
+from clusterstacks.building.source_tree import read_tree
 from clusterstacks.domain.versions import KubernetesVersion
-from clusterstacks.releases.building.pinning import with_addon_versions, without_dependency
-from clusterstacks.releases.building.settings import VERSIONS, Settings, read_settings
-from clusterstacks.releases.building.sourcetree import read_tree
 from clusterstacks.releases.errors import SourceBroken
 from tests.support.sources import directory_of
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.releases.building.placing import place, staged
+from clusterstacks.building.output_directory import place, staged
 from clusterstacks.releases.errors import ReleaseBroken, SourceBroken
 from clusterstacks.releases.staging import Staging
 from tests.support.releases import STAGED, read_release, staged_release, write_release

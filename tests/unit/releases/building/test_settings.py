@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from clusterstacks.building.settings import open_minor, read_settings
+from clusterstacks.building.source_tree import read_tree
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
-from clusterstacks.releases.building.settings import open_minor, read_settings
-from clusterstacks.releases.building.sourcetree import read_tree
 from tests.support.sources import LAYOUTS, directory_of
 
 CSCTL = """\

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api import yaml
+from clusterstacks.building.source_metadata import renewed, write_metadata, written_metadata
+from clusterstacks.building.source_tree import read_tree
 from clusterstacks.domain.metadata import InvalidMetadata, parse_metadata
-from clusterstacks.releases.building.sourcemetadata import renewed, write_metadata, written_metadata
-from clusterstacks.releases.building.sourcetree import read_tree
 from tests.support.sources import directory_of, versions
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.building.discover_stacks import find_stacks
+from clusterstacks.building.source_tree import MAX_TREE_BYTES, read_tree
+from clusterstacks.building.stack_directories import Stack, read_stack, selected, stacks_of
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.building.discovery import find_stacks
-from clusterstacks.releases.building.sourcetree import MAX_TREE_BYTES, read_tree
-from clusterstacks.releases.building.stacks import Stack, read_stack, selected, stacks_of
 from clusterstacks.releases.errors import SourceBroken
 from tests.support.sources import REPOSITORY, directory_of
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.api import yaml
-from clusterstacks.releases.building.yamledit import Place, with_values
+from clusterstacks.building.yaml_edit import Place, with_values
 
 CHART = b"""\
 # the chart

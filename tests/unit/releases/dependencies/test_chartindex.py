@@ -6,9 +6,9 @@ import time
 import pytest
 
 from clusterstacks.api import yaml
+from clusterstacks.charts import repository_index
+from clusterstacks.charts.repository_index import Entry, read_entries
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.dependencies import chartindex
-from clusterstacks.releases.dependencies.chartindex import Entry, read_entries
 
 HEX = "ab" * 32
 ENTRIES = {
@@ -112,7 +112,7 @@ def test_a_large_index_is_read_in_a_moment() -> None:
 def test_a_large_index_of_an_unusual_form_is_refused_rather_than_read_for_minutes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(chartindex, "MAX_WHOLE_BYTES", 100)
+    monkeypatch.setattr(repository_index, "MAX_WHOLE_BYTES", 100)
 
     with pytest.raises(SpecError, match="write it with helm repo index"):
         read_entries(f"entries: {json.dumps(ENTRIES)}\n".encode(), "cache", "index")

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.domain.allowing import AllowedHosts
-from clusterstacks.releases.archives import write_archive
-from clusterstacks.releases.charts import read_chart
-from clusterstacks.releases.dependencies.errors import ChartDependenciesMissing, ChartDigestMismatch, ChartNotFound
-from clusterstacks.releases.dependencies.vendoring import ChartDependencies
+from clusterstacks.charts.archive import write_archive
+from clusterstacks.charts.chart import read_chart
+from clusterstacks.charts.errors import ChartDependenciesMissing, ChartDigestMismatch, ChartNotFound
+from clusterstacks.charts.requirements import ChartLockOutdated
+from clusterstacks.charts.vendor import ChartDependencies
+from clusterstacks.http.allowlist import AllowedHosts
+from clusterstacks.http.client import Patience, Web
 from clusterstacks.releases.errors import DigestMismatch, ReleaseDamaged, SourceUnavailable
-from clusterstacks.releases.requirements import ChartLockOutdated
 from clusterstacks.releases.store import ReleaseStore
-from clusterstacks.releases.web import Patience, Web
 from tests.support.chart_repository import ChartRepository, chart_repository, packaged
 from tests.support.releases import SINGLE, STAGED, FakeSource, below, chart, single_release, staged_release
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.releases.dependencies.shelf import ChartCacheUnavailable, Shelf
+from clusterstacks.charts.chart_cache import ChartCacheUnavailable, Shelf
 from tests.support.chart_repository import digest_of
 
 if TYPE_CHECKING:

@@ -6,32 +6,32 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.domain.allowing import AllowedHosts
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.semver import Constraint
-from clusterstacks.releases.charts import read_chart
-from clusterstacks.releases.dependencies.choosing import Wanted
-from clusterstacks.releases.dependencies.downloading import Downloads
-from clusterstacks.releases.dependencies.errors import (
+from clusterstacks.charts.chart import read_chart
+from clusterstacks.charts.chart_download import Downloads
+from clusterstacks.charts.chart_version import Wanted
+from clusterstacks.charts.errors import (
     ChartBroken,
     ChartDigestMismatch,
     ChartNotCached,
     ChartNotFound,
     ChartRepositoryRefused,
 )
-from clusterstacks.releases.dependencies.repositories import IndexRepository, Offer
-from clusterstacks.releases.dependencies.vendoring import ChartDependencies
+from clusterstacks.charts.repository import IndexRepository, Offer
+from clusterstacks.charts.requirements import lock_digest
+from clusterstacks.charts.vendor import ChartDependencies
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.semver import Constraint
+from clusterstacks.http.allowlist import AllowedHosts
+from clusterstacks.http.client import Patience, Web
+from clusterstacks.oci.docker_config import Credentials
 from clusterstacks.releases.errors import NotThere, ServerUnavailable, UnsafeArchive
-from clusterstacks.releases.oci.dockerconfig import Credentials
-from clusterstacks.releases.requirements import lock_digest
-from clusterstacks.releases.web import Patience, Web
 from tests.support.chart_repository import ChartRepository, chart_files, chart_repository, digest_of, packaged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
-    from clusterstacks.releases.oci.reference import Reference
+    from clusterstacks.oci.reference import Reference
 
 LABEL = "cluster-addon/web"
 

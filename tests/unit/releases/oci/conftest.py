@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.releases.oci import transfers
-from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.web import Patience, Web
+from clusterstacks.http.client import Patience, Web
+from clusterstacks.oci import transfers
+from clusterstacks.oci.registry import Registry
 from tests.support.registry_double import RegistryDouble
 
 if TYPE_CHECKING:

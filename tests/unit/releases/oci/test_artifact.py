@@ -10,20 +10,13 @@ import orjson
 import pytest
 
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.oci.errors import ManifestUnsupported
+from clusterstacks.oci.manifests import DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST, Manifest, read_manifest
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import ReleaseBroken
-from clusterstacks.releases.oci.artifact import compose, created_at, digest_of_files, files_of, layer_type
-from clusterstacks.releases.oci.errors import ManifestUnsupported
-from clusterstacks.releases.oci.manifests import (
-    DOCKER_LIST,
-    DOCKER_MANIFEST,
-    OCI_INDEX,
-    OCI_MANIFEST,
-    Manifest,
-    read_manifest,
-)
-from clusterstacks.releases.opening import open_directory
-from clusterstacks.releases.sources import MAX_FILE_BYTES
+from clusterstacks.releases.open import open_directory
+from clusterstacks.releases.release_source import MAX_FILE_BYTES
+from clusterstacks.sources.oci_artifact import compose, created_at, digest_of_files, files_of, layer_type
 from tests.support.releases import STAGED, staged_release, write_release
 
 if TYPE_CHECKING:

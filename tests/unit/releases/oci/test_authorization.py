@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from clusterstacks.releases.destinations import follow
+from clusterstacks.http.redirects import follow
+from clusterstacks.oci.authorization import Authorization
+from clusterstacks.oci.challenge import Challenge, parse_challenges
+from clusterstacks.oci.docker_config import ANONYMOUS, Credentials
+from clusterstacks.oci.registry import Registry
 from clusterstacks.releases.errors import AnswerRefused, CredentialsRefused
-from clusterstacks.releases.oci.authorization import Authorization
-from clusterstacks.releases.oci.challenges import Challenge, parse_challenges
-from clusterstacks.releases.oci.dockerconfig import ANONYMOUS, Credentials
-from clusterstacks.releases.oci.registry import Registry
 
 if TYPE_CHECKING:
-    from clusterstacks.releases.web import Web
+    from clusterstacks.http.client import Web
     from tests.support.registry_double import RegistryDouble
 
 ME = Credentials("me", "secret")

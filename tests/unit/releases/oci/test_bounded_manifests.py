@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.releases.oci.errors import ManifestInvalid
-from clusterstacks.releases.oci.manifests import MAX_MANIFEST_BYTES, read_manifest
+from clusterstacks.oci.errors import ManifestInvalid
+from clusterstacks.oci.manifests import MAX_MANIFEST_BYTES, read_manifest
 from tests.support.stopwatch import no_stall
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.releases.oci import helpers
-from clusterstacks.releases.oci.credentials import find, from_docker_config
-from clusterstacks.releases.oci.dockerconfig import ANONYMOUS, Credentials
-from clusterstacks.releases.oci.errors import DockerConfigInvalid, HelperFailed
-from clusterstacks.releases.oci.reference import Reference
+from clusterstacks.oci import credential_helpers
+from clusterstacks.oci.credentials import find, from_docker_config
+from clusterstacks.oci.docker_config import ANONYMOUS, Credentials
+from clusterstacks.oci.errors import DockerConfigInvalid, HelperFailed
+from clusterstacks.oci.reference import Reference
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,7 +134,7 @@ async def test_a_helper_that_hangs_is_ended(tmp_path: Path) -> None:
     helper(tmp_path, "test", "time.sleep(60)")
 
     with pytest.raises(HelperFailed, match="no answer within"):
-        await helpers.ask("test", "r.example", environ, timedelta(milliseconds=300))
+        await credential_helpers.ask("test", "r.example", environ, timedelta(milliseconds=300))
 
 
 @pytest.mark.parametrize("name", ["missing", "../test", "a/b", ""])
@@ -143,7 +143,7 @@ async def test_a_helper_is_taken_from_path_only(tmp_path: Path, name: str, monke
     monkeypatch.chdir(tmp_path / "bin")
 
     with pytest.raises(HelperFailed, match="not on PATH"):
-        await helpers.ask(name, "r.example", {"PATH": ".:/nowhere"})
+        await credential_helpers.ask(name, "r.example", {"PATH": ".:/nowhere"})
 
 
 @pytest.mark.parametrize(

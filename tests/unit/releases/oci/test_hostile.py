@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.domain.errors import ClusterStacksError
-from clusterstacks.releases.oci.artifact import files_of
-from clusterstacks.releases.oci.credentials import from_docker_config
-from clusterstacks.releases.oci.descriptors import TITLE
-from clusterstacks.releases.oci.errors import InvalidReference
-from clusterstacks.releases.oci.manifests import OCI_MANIFEST, read_manifest
-from clusterstacks.releases.oci.reference import Reference
+from clusterstacks.oci.credentials import from_docker_config
+from clusterstacks.oci.descriptor import TITLE
+from clusterstacks.oci.errors import InvalidReference
+from clusterstacks.oci.manifests import OCI_MANIFEST, read_manifest
+from clusterstacks.oci.reference import Reference
+from clusterstacks.sources.oci_artifact import files_of
 from tests.support.releases import STAGED
 
 HERE = Reference.parse("r.example/kaas/stacks")

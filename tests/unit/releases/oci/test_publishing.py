@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, describe
+from clusterstacks.oci.errors import InvalidReference, ManifestUnsupported
+from clusterstacks.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
+from clusterstacks.oci.reference import Reference
+from clusterstacks.oci.registry import Registry
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import NotThere, ReleaseNotFound, ReleaseTaken
-from clusterstacks.releases.oci.copying import copy
-from clusterstacks.releases.oci.descriptors import EMPTY, EMPTY_TYPE, describe
-from clusterstacks.releases.oci.errors import InvalidReference, ManifestUnsupported
-from clusterstacks.releases.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
-from clusterstacks.releases.oci.publishing import check_tag, publish
-from clusterstacks.releases.oci.reference import Reference
-from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.oci.signatures import attach, cosign_tag, find_evidence
-from clusterstacks.releases.oci.source import OCISource
-from clusterstacks.releases.pulling import ReleaseInTheWay, pull
-from clusterstacks.releases.signing.envelope import parse_envelope
-from clusterstacks.releases.signing.keys import new_key_pair, parse_private_key
-from clusterstacks.releases.signing.making import release_envelope
+from clusterstacks.signing.envelope import parse_envelope
+from clusterstacks.signing.keys import new_key_pair, parse_private_key
+from clusterstacks.signing.unsigned import release_envelope
+from clusterstacks.sources.download_release import ReleaseInTheWay, pull
+from clusterstacks.sources.oci_copy import copy
+from clusterstacks.sources.oci_publish import check_tag, publish
+from clusterstacks.sources.oci_repository import OCISource
+from clusterstacks.sources.oci_signatures import attach, cosign_tag, find_evidence
 from tests.support.registry_double import RegistryDouble, digest
 from tests.support.releases import SINGLE, STAGED, read_release, staged_release, write_release
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.releases.web import Web
+    from clusterstacks.http.client import Web
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.releases.oci.errors import InvalidReference
-from clusterstacks.releases.oci.reference import Reference
+from clusterstacks.oci.errors import InvalidReference
+from clusterstacks.oci.reference import Reference
 
 DIGEST = f"sha256:{'a' * 64}"
 

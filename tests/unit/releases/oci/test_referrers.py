@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
+from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, Descriptor, describe
+from clusterstacks.oci.errors import ManifestInvalid
+from clusterstacks.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
+from clusterstacks.oci.reference import Reference
+from clusterstacks.oci.referrers import MAX_LIST_BYTES, MAX_LIST_PAGES, MAX_LISTED, Referrers
+from clusterstacks.oci.registry import Registry
 from clusterstacks.releases.errors import AnswerRefused, ServerUnavailable
-from clusterstacks.releases.evidence import MAX_CANDIDATES, Evidence
-from clusterstacks.releases.oci import signatures
-from clusterstacks.releases.oci.descriptors import EMPTY, EMPTY_TYPE, Descriptor, describe
-from clusterstacks.releases.oci.errors import ManifestInvalid
-from clusterstacks.releases.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
-from clusterstacks.releases.oci.reference import Reference
-from clusterstacks.releases.oci.referrers import MAX_LIST_BYTES, MAX_LIST_PAGES, MAX_LISTED, Referrers
-from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.oci.signatures import ENVELOPE_TYPE, attach, cosign_tag, find_evidence
+from clusterstacks.releases.signature_files import MAX_CANDIDATES, Evidence
+from clusterstacks.sources import oci_signatures
+from clusterstacks.sources.oci_signatures import ENVELOPE_TYPE, attach, cosign_tag, find_evidence
 from tests.support.registry_double import digest
 from tests.support.scripted_server import ScriptedServer, says
 
 if TYPE_CHECKING:
-    from clusterstacks.releases.web import Web
+    from clusterstacks.http.client import Web
     from tests.support.registry_double import RegistryDouble
     from tests.support.scripted_server import Answer
 
@@ -173,7 +173,7 @@ async def test_signatures_that_take_too_long_leave_the_evidence_incomplete(
     subject = double.tags("v1", MANIFEST, OCI_MANIFEST)
     await attach(registry, subject, b"{}")
     manifest = await registry.manifest(subject)
-    monkeypatch.setattr(signatures, "DEADLINE", timedelta())
+    monkeypatch.setattr(oci_signatures, "DEADLINE", timedelta())
 
     evidence = await find_evidence(registry, manifest)
 

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
+from clusterstacks.oci import blob_upload
+from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, describe
+from clusterstacks.oci.docker_config import Credentials
+from clusterstacks.oci.errors import ContentCorrupt, ManifestInvalid, ManifestUnsupported
+from clusterstacks.oci.manifests import MAX_BLOBS, OCI_MANIFEST, write_manifest
+from clusterstacks.oci.registry import Registry
 from clusterstacks.releases.errors import AnswerRefused, NotThere, ServerUnavailable
-from clusterstacks.releases.oci import uploads
-from clusterstacks.releases.oci.descriptors import EMPTY, EMPTY_TYPE, describe
-from clusterstacks.releases.oci.dockerconfig import Credentials
-from clusterstacks.releases.oci.errors import ContentCorrupt, ManifestInvalid, ManifestUnsupported
-from clusterstacks.releases.oci.manifests import MAX_BLOBS, OCI_MANIFEST, write_manifest
-from clusterstacks.releases.oci.registry import Registry
 from tests.support.registry_double import digest
 from tests.support.scripted_server import ScriptedServer, says
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.releases.web import Web
+    from clusterstacks.http.client import Web
     from tests.support.registry_double import RegistryDouble
 
 CONTENT = os.urandom(3 * 1024 * 1024)
@@ -117,7 +117,7 @@ async def test_a_small_blob_is_sent_whole(double: RegistryDouble, registry: Regi
 async def test_a_large_blob_is_sent_in_parts(
     double: RegistryDouble, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uploads, "PART_BYTES", 1024 * 1024)
+    monkeypatch.setattr(blob_upload, "PART_BYTES", 1024 * 1024)
     (tmp_path / "blob").write_bytes(CONTENT)
 
     await registry.push_blob(tmp_path / "blob")
@@ -129,7 +129,7 @@ async def test_a_large_blob_is_sent_in_parts(
 async def test_parts_are_as_large_as_the_registry_wants(
     double: RegistryDouble, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uploads, "PART_BYTES", 1024 * 1024)
+    monkeypatch.setattr(blob_upload, "PART_BYTES", 1024 * 1024)
     double.least = 2 * 1024 * 1024
     (tmp_path / "blob").write_bytes(CONTENT)
 
@@ -142,7 +142,7 @@ async def test_parts_are_as_large_as_the_registry_wants(
 async def test_an_upload_goes_on_where_it_was_cut(
     double: RegistryDouble, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uploads, "PART_BYTES", 2 * 1024 * 1024)
+    monkeypatch.setattr(blob_upload, "PART_BYTES", 2 * 1024 * 1024)
     (tmp_path / "blob").write_bytes(CONTENT)
     double.cuts = [1_000_000]
 
@@ -158,7 +158,7 @@ async def test_an_upload_goes_on_where_it_was_cut(
 async def test_an_upload_the_registry_forgot_begins_again(
     double: RegistryDouble, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uploads, "PART_BYTES", 2 * 1024 * 1024)
+    monkeypatch.setattr(blob_upload, "PART_BYTES", 2 * 1024 * 1024)
     (tmp_path / "blob").write_bytes(CONTENT)
     double.cuts = [1_000_000]
     patched = double._receive

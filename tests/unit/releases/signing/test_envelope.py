@@ -8,10 +8,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from clusterstacks.releases.evidence import MAX_SIGNATURE_BYTES, MAX_SIGNATURES
-from clusterstacks.releases.signing.envelope import PAYLOAD_TYPE, Envelope, Signature, pae, parse_envelope
-from clusterstacks.releases.signing.errors import SignatureRefused
-from clusterstacks.releases.signing.keys import PublicKey
+from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, MAX_SIGNATURES
+from clusterstacks.signing.envelope import PAYLOAD_TYPE, Envelope, Signature, pae, parse_envelope
+from clusterstacks.signing.errors import SignatureRefused
+from clusterstacks.signing.keys import PublicKey
 from tests.support.signing import ecdsa_key, ed25519_key
 
 PAYLOAD = b'{"\xff~?>": 1}'  # its base64 has characters in which the two alphabets differ

@@ -8,8 +8,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.releases.signing.errors import KeyUnusable
-from clusterstacks.releases.signing.keys import (
+from clusterstacks.signing.errors import KeyUnusable
+from clusterstacks.signing.keys import (
     MAX_KEY_BYTES,
     MAX_PASSWORD_BYTES,
     PublicKey,

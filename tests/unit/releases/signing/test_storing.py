@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.directory import DirectorySource
 from clusterstacks.releases.errors import ReleaseBroken
-from clusterstacks.releases.signing.errors import KeyUnusable, SignatureConflict
-from clusterstacks.releases.signing.keys import parse_private_key, parse_public_keys
-from clusterstacks.releases.signing.making import release_envelope
-from clusterstacks.releases.signing.storing import read_key_file, sign_beside, signature_file, write_new_key
-from clusterstacks.releases.signing.verifying import verify
+from clusterstacks.signing.errors import KeyUnusable, SignatureConflict
+from clusterstacks.signing.keys import parse_private_key, parse_public_keys
+from clusterstacks.signing.unsigned import release_envelope
+from clusterstacks.signing.verifier import verify
+from clusterstacks.sources.directory import DirectorySource
+from clusterstacks.sources.signature_store import read_key_file, sign_beside, signature_file, write_new_key
 from tests.support.releases import STAGED, staged_release, write_release
 from tests.support.signing import ecdsa_key, ed25519_key
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.releases.contents import Contents
-    from clusterstacks.releases.signing.keys import PrivateKey
+    from clusterstacks.signing.keys import PrivateKey
 
 
 @pytest.fixture

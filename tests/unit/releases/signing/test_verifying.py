@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.evidence import MAX_CANDIDATES, MAX_SIGNATURES, CosignSignature, Evidence
-from clusterstacks.releases.signing import verifying
-from clusterstacks.releases.signing.envelope import PAYLOAD_TYPE, Envelope
-from clusterstacks.releases.signing.errors import SignatureRequired, SignaturesUnclear
-from clusterstacks.releases.signing.keys import PublicKey
-from clusterstacks.releases.signing.statement import PREDICATE_TYPE, STATEMENT_TYPE, Statement
-from clusterstacks.releases.signing.verifying import Policy, Verification, require, verify
+from clusterstacks.releases.signature_files import MAX_CANDIDATES, MAX_SIGNATURES, CosignSignature, Evidence
+from clusterstacks.signing import verifier
+from clusterstacks.signing.envelope import PAYLOAD_TYPE, Envelope
+from clusterstacks.signing.errors import SignatureRequired, SignaturesUnclear
+from clusterstacks.signing.keys import PublicKey
+from clusterstacks.signing.statement import PREDICATE_TYPE, STATEMENT_TYPE, Statement
+from clusterstacks.signing.verifier import Policy, Verification, require, verify
 from tests.support.signing import FILES, NAME, cosign_signed, ecdsa_key, ed25519_key, manifest, signed
 
 OURS, ROTATED, FOREIGN = ecdsa_key("ours"), ed25519_key("rotated"), ecdsa_key("foreign")
@@ -183,7 +183,7 @@ def test_however_much_rubbish_there_is_every_envelope_gets_its_share_of_attempts
         return verifies(key, message, value)
 
     monkeypatch.setattr(PublicKey, "verifies", counted)
-    monkeypatch.setattr(verifying, "MAX_VERIFICATIONS", 2100)
+    monkeypatch.setattr(verifier, "MAX_VERIFICATIONS", 2100)
 
     assert look(*others, crowded(signed(OURS), *rubbish(200))).signed_by == ("ours",)
     assert next(attempts) <= 2100
