@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.charts.archive import write_archive
-from clusterstacks.charts.errors import ChartDependenciesMissing, ChartDigestMismatch
-from clusterstacks.charts.requirements import lock_digest
+from clusterstacks.charts.errors import ChartDigestMismatch
+from clusterstacks.charts.requirements import ChartDependenciesMissing, lock_digest
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.http.client import Web

@@ -9,8 +9,8 @@ import pytest
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.kube.pki import Authority
-from clusterstacks.releases.errors import SourceUnavailable
 from clusterstacks.releases.store import ReleaseStore
 from clusterstacks.sources.http_index import HttpSource, write_index
 from tests.support.releases import STAGED, staged_release, write_release

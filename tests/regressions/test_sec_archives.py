@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.charts.archive import read_archive
+from clusterstacks.charts.errors import UnsafeArchive
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
-from clusterstacks.releases.errors import UnsafeArchive
 from clusterstacks.releases.open import open_directory
 from clusterstacks.releases.release import class_chart_file
 from clusterstacks.releases.signature_files import Evidence

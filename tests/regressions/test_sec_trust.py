@@ -22,9 +22,9 @@ from clusterstacks.api.names import Kind
 from clusterstacks.http.client import Patience, Web
 from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, Descriptor, describe, digest_of, digest_tag
 from clusterstacks.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
+from clusterstacks.oci.referrers import MAX_CANDIDATES
 from clusterstacks.oci.registry import Registry
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.signature_files import MAX_CANDIDATES
 from clusterstacks.signing.errors import SignatureRequired, SignaturesUnclear
 from clusterstacks.signing.verifier import Verification, require, verify
 from clusterstacks.sources.oci_publish import publish

@@ -10,8 +10,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from clusterstacks.charts.archive import write_archive
+from clusterstacks.domain.digests import content_digest
 from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.contents import content_digest
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.releases.signature_files import Evidence
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from clusterstacks.compat.verdicts import Verdict
-
 ESCAPE_ANNOTATION = "clusterstack.x-k8s.io/allow-incompatible"
 """On a Cluster: its value says why what the ranges forbid is to be let through. It does not lift the laws of Kubernetes
 (never down, one minor at a time) and names no release that is not there."""
@@ -20,9 +18,3 @@ class Policy(StrEnum):
     """All three are refused, and the Kubernetes version must be that of the class's metadata.yaml."""
     PERMISSIVE = "Permissive"
     """All three are warned about."""
-
-    def refuses(self, verdict: Verdict) -> bool:
-        """Tell whether a combination with this verdict is refused."""
-        if self is Policy.RANGE:
-            return verdict is Verdict.INCOMPATIBLE
-        return self is Policy.STRICT and verdict is not Verdict.OK

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from clusterstacks.api import yaml
 from clusterstacks.charts.archive import LIMITS
 from clusterstacks.charts.chart import CHART_FILE, read_chart
+from clusterstacks.charts.errors import UnsafeArchive
 from clusterstacks.charts.helmignore import chart_files
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.errors import UnsafeArchive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

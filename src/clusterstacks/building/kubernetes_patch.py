@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.versions import InvalidVersion, KubernetesMinor, KubernetesVersion
-from clusterstacks.releases.errors import SourceUnavailable
+from clusterstacks.http.errors import SourceUnavailable
 
 if TYPE_CHECKING:
     from clusterstacks.http.client import Web

@@ -16,9 +16,10 @@ from clusterstacks.building.source_tree import TAGS, fill_tags
 from clusterstacks.building.yaml_edit import with_values
 from clusterstacks.charts.archive import write_archive
 from clusterstacks.charts.chart import CHART_FILE
+from clusterstacks.charts.errors import UnsafeArchive
 from clusterstacks.charts.helmignore import chart_files
 from clusterstacks.domain.compatibility import FILE as COMPATIBILITY
-from clusterstacks.releases.errors import SourceBroken, UnsafeArchive
+from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, HASHES, METADATA, addon_file, class_chart_file
 
 if TYPE_CHECKING:

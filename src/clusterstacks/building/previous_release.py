@@ -16,8 +16,9 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.hashes import Hashes, parse_hashes
 from clusterstacks.domain.metadata import parse_metadata
 from clusterstacks.domain.names import parse_release
+from clusterstacks.http.errors import NotThere
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.errors import NotThere, ReleaseBroken
+from clusterstacks.releases.errors import ReleaseBroken
 from clusterstacks.releases.release import HASHES, METADATA
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clusterstacks.charts.errors import UnsafeArchive
 from clusterstacks.charts.safe_paths import MemberNames
 from clusterstacks.charts.tar import TarStream
-from clusterstacks.releases.errors import UnsafeArchive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

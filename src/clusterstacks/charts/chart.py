@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
 from clusterstacks.charts.archive import read_archive, write_archive
+from clusterstacks.charts.errors import UnsafeArchive
 from clusterstacks.charts.helmignore import chart_files
-from clusterstacks.releases.contents import content_digest
-from clusterstacks.releases.errors import UnsafeArchive
+from clusterstacks.domain.digests import content_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

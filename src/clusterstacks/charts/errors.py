@@ -1,9 +1,9 @@
-"""What can be wrong with the charts another chart depends on.
+"""Errors of chart archives and chart dependencies.
 
 ::
 
     SpecError
-    ├── ChartDependenciesMissing  a release lacks charts, and nobody may or can fetch them
+    ├── UnsafeArchive             an archive holds what no archive of a release may hold, or is damaged
     ├── ChartRepositoryRefused    a repository of a kind, or at a place, that is not asked
     ├── ChartNotCached            it would have to be fetched, and the network is not to be used
     ├── ChartDigestMismatch       a chart changed under its version
@@ -15,36 +15,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
 from clusterstacks.domain.errors import DependencyError, SpecError
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
-    from clusterstacks.charts.requirements import Requirement
-
-
-class ChartDependenciesMissing(SpecError):
-    """A release whose charts lack dependencies that are not going to be fetched.
+class UnsafeArchive(SpecError):
+    """An archive that is not read any further.
 
     Args:
-        release: Which release.
-        lacking: What is missing, by the chart that depends on it.
-        way_out: What to do.
+        archive: What the archive is, e.g. ``release x: y.tgz``.
+        member: The member at fault; empty when it is the archive as a whole.
+        cause: What is wrong with it.
     """
 
-    def __init__(self, release: object, lacking: Mapping[str, Sequence[Requirement]], way_out: str) -> None:
-        missing = "; ".join(
-            f"{chart} needs {requirement} of {requirement.repository or 'its own charts/'}"
-            for chart, requirements in sorted(lacking.items())
-            for requirement in requirements
-        )
-        vendor = "build the release with its dependencies vendored: csctl create does"
-        super().__init__(
-            "ChartDependenciesMissing",
-            f"release {release} lacks charts its charts depend on: {missing}; {way_out}, or {vendor}",
-        )
+    def __init__(self, archive: str, member: str, cause: str) -> None:
+        place = f"{archive}: member {member!r}" if member else archive
+        super().__init__("UnsafeArchive", f"{place} {cause}; build the release again")
+        self.member = member
+        self.cause = cause
 
 
 class ChartRepositoryRefused(SpecError):
@@ -98,7 +85,3 @@ class ChartsUnavailable(DependencyError):
 
     def __init__(self, cause: DependencyError) -> None:
         super().__init__(cause.code, f"charts that the release depends on: {cause.message}")
-
-
-CHART_ERRORS: Final = (ChartBroken, ChartDependenciesMissing, ChartDigestMismatch, ChartNotFound, ChartsUnavailable)
-"""Not the release is at fault, but the charts that its charts depend on."""

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.releases.errors import UnsafeArchive
+from clusterstacks.charts.errors import UnsafeArchive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

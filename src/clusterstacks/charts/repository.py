@@ -10,11 +10,11 @@ from yarl import URL
 
 from clusterstacks.charts.errors import ChartBroken, ChartNotFound, ChartRepositoryRefused
 from clusterstacks.charts.repository_index import MAX_INDEX_BYTES, Entry, read_entries
+from clusterstacks.http.errors import NotThere
 from clusterstacks.http.redirects import may_follow
 from clusterstacks.http.response import place
 from clusterstacks.oci.reference import SCHEME, Reference
 from clusterstacks.oci.registry import Registry
-from clusterstacks.releases.errors import NotThere
 
 if TYPE_CHECKING:
     from clusterstacks.charts.chart_download import Downloads

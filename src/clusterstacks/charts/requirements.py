@@ -20,7 +20,7 @@ from clusterstacks.domain.semver import Constraint, InvalidConstraint, SemVer
 from clusterstacks.domain.versions import InvalidVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 CHARTS = "charts/"
 CHART_LOCK = "Chart.lock"
@@ -84,6 +84,28 @@ class Requirement:
 
     def __str__(self) -> str:
         return f"{self.name} {self.locked or self.constraint}"
+
+
+class ChartDependenciesMissing(SpecError):
+    """A release whose charts lack dependencies that are not going to be fetched.
+
+    Args:
+        release: Which release.
+        lacking: What is missing, by the chart that depends on it.
+        way_out: What to do.
+    """
+
+    def __init__(self, release: object, lacking: Mapping[str, Sequence[Requirement]], way_out: str) -> None:
+        missing = "; ".join(
+            f"{chart} needs {requirement} of {requirement.repository or 'its own charts/'}"
+            for chart, requirements in sorted(lacking.items())
+            for requirement in requirements
+        )
+        vendor = "build the release with its dependencies vendored: csctl create does"
+        super().__init__(
+            "ChartDependenciesMissing",
+            f"release {release} lacks charts its charts depend on: {missing}; {way_out}, or {vendor}",
+        )
 
 
 @dataclass(frozen=True, slots=True)

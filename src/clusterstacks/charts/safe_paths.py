@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass, field
 
-from clusterstacks.releases.errors import UnsafeArchive
+from clusterstacks.charts.errors import UnsafeArchive
 
 MAX_NAME_BYTES = 1024
 """Longest path of a member (arbitrary; the longest known has 130)."""

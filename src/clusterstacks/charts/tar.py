@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.releases.errors import UnsafeArchive
+from clusterstacks.charts.errors import UnsafeArchive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

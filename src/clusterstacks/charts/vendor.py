@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.charts.chart_cache import Shelf
 from clusterstacks.charts.chart_download import Downloads
-from clusterstacks.charts.errors import ChartBroken
-from clusterstacks.charts.requirements import ChartIdentity, held, lacking, requirements
+from clusterstacks.charts.errors import ChartBroken, ChartDigestMismatch, ChartNotFound, ChartsUnavailable
+from clusterstacks.charts.requirements import ChartDependenciesMissing, ChartIdentity, held, lacking, requirements
 from clusterstacks.charts.resolve import Found, Search
 from clusterstacks.oci.docker_config import ANONYMOUS
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from clusterstacks.http.client import Web
     from clusterstacks.oci.docker_config import Credentials
     from clusterstacks.oci.reference import Reference
+
+CHART_ERRORS: Final = (ChartBroken, ChartDependenciesMissing, ChartDigestMismatch, ChartNotFound, ChartsUnavailable)
+"""Not the release is at fault, but the charts that its charts depend on."""
 
 
 @dataclass(frozen=True, slots=True)

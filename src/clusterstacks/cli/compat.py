@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,13 +10,13 @@ from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.cluster_options import Management, management_options
 from clusterstacks.cli.shared.compat_subjects import Subjects, subjects_argument
 from clusterstacks.cli.shared.output_option import form_option
+from clusterstacks.cli.shared.paths import DIRECTORY, FILE
 from clusterstacks.cli.shared.upstream_facts import facts_in_force, installed_facts
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import ObjectKey
+    from pathlib import Path
 
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+    from clusterstacks.domain.objects import ObjectKey
 
 
 @click.group(short_help="Say which versions work together.")

@@ -11,6 +11,7 @@ import click
 
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.output_option import form_option
+from clusterstacks.cli.shared.paths import DIRECTORY, FILE
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
     from clusterstacks.devcluster.inspection import ComponentState
     from clusterstacks.devcluster.state_directory import StateDirectory
-
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.group(short_help="Run Cluster API and the operator on this machine.")

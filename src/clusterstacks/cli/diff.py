@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,15 +9,16 @@ import click
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.chart_options import chart_dependencies, dependency_options
 from clusterstacks.cli.shared.output_option import form_option
+from clusterstacks.cli.shared.paths import DIRECTORY, FILE
 from clusterstacks.cli.shared.registry_options import Trust
 from clusterstacks.domain.errors import told_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from clusterstacks.authoring.release_diff import Difference
     from clusterstacks.releases.release import Release
 
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,18 +12,18 @@ from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.chart_options import chart_dependencies, dependency_options
 from clusterstacks.cli.shared.minor_options import minor_options
 from clusterstacks.cli.shared.output_option import form_option
+from clusterstacks.cli.shared.paths import DIRECTORY, FILE
 from clusterstacks.cli.shared.registry_options import Trust
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
 
     from clusterstacks.authoring.findings import Finding
     from clusterstacks.authoring.linter import Report
     from clusterstacks.kube.client import Client
 
 COLOURS = {"error": "red", "warning": "yellow"}
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ def list(repository: str | None, ca: Path | None, form: str, *, plain_http: bool
     """
     import asyncio
 
-    from clusterstacks.releases.errors import NotThere
+    from clusterstacks.http.errors import NotThere
     from clusterstacks.sources.locations import RegistryLocation, parse_location
 
     location = parse_location(repository) if repository else RegistryLocation(repository_or_environment(None))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.cli.dev import FILE
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.cluster_options import ClusterName, Management, management_options, outlook_of
 from clusterstacks.cli.shared.output_option import form_option
+from clusterstacks.cli.shared.paths import FILE
 from clusterstacks.cli.shared.plan_tables import (
     NO_WAY,
     UNDECIDED,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,18 +10,17 @@ import click
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.chart_options import chart_dependencies, dependency_options
 from clusterstacks.cli.shared.output_option import JSON, form_option
+from clusterstacks.cli.shared.paths import DIRECTORY, FILE
 from clusterstacks.cli.shared.registry_options import Trust
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from clusterstacks.authoring.example_objects import Roots
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
-
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 def _charts(options: Options) -> tuple[str, ...] | None:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from clusterstacks.compat.messages import told_against
 from clusterstacks.compat.rules.combination import judge_setup
 from clusterstacks.compat.skew import judge_skew
 from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.versions import KubernetesMinor
-from clusterstacks.webhooks.rules.cluster_versions import told_against
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from clusterstacks.api import bounded_json
+from clusterstacks.api.clusterstackrelease import MAX_FACTS_BYTES
 from clusterstacks.api.names import DIGEST_ANNOTATION
 from clusterstacks.api.untyped import mapping, text
 from clusterstacks.compat.world import Candidate
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
 
 FIELD: Final = "facts"
 """Where they are in the status."""
-
-MAX_BYTES: Final = 128 * 1024
-"""Longest facts, in UTF-8. Arbitrary: a release with twelve components has 3 KB, and an object of the API server may
-have 1.5 MiB (etcd's limit of a request)."""
 
 
 class FactsNotKept(SpecError):
@@ -58,7 +55,7 @@ class ReleaseFacts:
         """Return the text for the status.
 
         Raises:
-            FactsNotKept: It has more than ``MAX_BYTES``, or a number that JSON does not have.
+            FactsNotKept: It has more than ``MAX_FACTS_BYTES``, or a number that JSON does not have.
         """
         document: Manifest = {"metadata": self.metadata.document()}
         if self.compatibility is not None:
@@ -67,8 +64,8 @@ class ReleaseFacts:
             written = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
         except orjson.JSONEncodeError as error:
             raise FactsNotKept(f"which cannot be written as JSON ({error})") from None
-        if len(written) > MAX_BYTES:
-            raise FactsNotKept(f"which has {len(written)} bytes as JSON and more than {MAX_BYTES}")
+        if len(written) > MAX_FACTS_BYTES:
+            raise FactsNotKept(f"which has {len(written)} bytes as JSON and more than {MAX_FACTS_BYTES}")
         return written.decode()
 
 
@@ -80,7 +77,7 @@ def facts_text(release: Manifest) -> str:
     """
     found = text(release, "status", FIELD)
     pinned = mapping(release, "metadata", "annotations").get(DIGEST_ANNOTATION)
-    if not pinned or text(release, "status", "digest") != pinned or len(found) > MAX_BYTES:
+    if not pinned or text(release, "status", "digest") != pinned or len(found) > MAX_FACTS_BYTES:
         return ""
     return found
 

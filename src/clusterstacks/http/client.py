@@ -11,11 +11,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.http.errors import ServerUnavailable
 from clusterstacks.http.proxies import is_loopback, proxy_for
 from clusterstacks.http.redirects import may_follow, read_url, resolve
 from clusterstacks.http.request import Body, Request, checked_headers
 from clusterstacks.http.response import TOO_MANY, Answer, Broken, Document, asked_pause, failure, place, refusal
-from clusterstacks.releases.errors import ServerUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping

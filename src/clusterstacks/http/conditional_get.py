@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from clusterstacks.releases.errors import AnswerRefused
+from clusterstacks.http.errors import AnswerRefused
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

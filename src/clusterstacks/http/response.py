@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from yarl import URL
 
-from clusterstacks.releases.errors import AnswerRefused, CredentialsRefused, NotThere, RateLimited, ServerUnavailable
+from clusterstacks.http.errors import AnswerRefused, CredentialsRefused, NotThere, RateLimited, ServerUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from yarl import URL
 
 from clusterstacks.api.bounded_json import Undecodable, decode
+from clusterstacks.http.errors import AnswerRefused
 from clusterstacks.http.redirects import follow
 from clusterstacks.http.response import refusal
 from clusterstacks.oci.challenge import parse_challenges
 from clusterstacks.oci.docker_config import ANONYMOUS
-from clusterstacks.releases.errors import AnswerRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

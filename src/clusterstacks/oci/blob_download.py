@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from clusterstacks.http.errors import AnswerRefused, ServerUnavailable, StoreUnavailable
 from clusterstacks.http.response import PIECE_BYTES
 from clusterstacks.oci.errors import ContentCorrupt
 from clusterstacks.oci.session import refused
 from clusterstacks.oci.transfers import Persistence
-from clusterstacks.releases.errors import AnswerRefused, ServerUnavailable, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from yarl import URL
 
+from clusterstacks.http.errors import AnswerRefused, ServerUnavailable
 from clusterstacks.oci.session import PUSH, refused
 from clusterstacks.oci.transfers import Persistence, read_pieces
-from clusterstacks.releases.errors import AnswerRefused, ServerUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from yarl import URL
 
 from clusterstacks.api.bounded_json import Undecodable, decode
-from clusterstacks.releases.errors import AnswerRefused
+from clusterstacks.http.errors import AnswerRefused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from clusterstacks.domain.documents import Node
+from clusterstacks.http.errors import AnswerRefused, NotThere
 from clusterstacks.oci.descriptor import digest_tag, parse_descriptor
 from clusterstacks.oci.errors import ManifestInvalid
 from clusterstacks.oci.manifests import OCI_INDEX, write_index
 from clusterstacks.oci.pagination import parse_page, read_pages
 from clusterstacks.oci.tags import get_manifest, put_manifest
-from clusterstacks.releases.errors import AnswerRefused, NotThere
-from clusterstacks.releases.signature_files import MAX_CANDIDATES
 
 if TYPE_CHECKING:
     from clusterstacks.oci.descriptor import Descriptor
@@ -32,6 +31,12 @@ MAX_LIST_PAGES = 16
 
 MAX_LISTED = 16_000
 """Most members of a list looked at, of whatever type (arbitrary: 20 ms; scanners leave one for each of their runs)."""
+
+MAX_CANDIDATES = 500
+"""Most envelopes, and most cosign signatures, looked at beside one release.
+
+Arbitrary: a key rotation leaves two, everything above was added by others; 500 cost a thousand requests.
+"""
 
 
 @dataclass(frozen=True, slots=True)

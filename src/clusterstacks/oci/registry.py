@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from yarl import URL
 
+from clusterstacks.http.errors import AnswerRefused, CredentialsRefused
 from clusterstacks.oci.blob_download import download
 from clusterstacks.oci.blob_upload import Upload, digest_file, next_location
 from clusterstacks.oci.descriptor import Descriptor, digest_of
@@ -18,7 +19,6 @@ from clusterstacks.oci.referrers import Referrers, add_to_index, list_referrers,
 from clusterstacks.oci.session import PUSH, Access, Session, refused
 from clusterstacks.oci.tags import SUBJECT_HEADER, find_digest, get_manifest, put_manifest
 from clusterstacks.oci.transfers import Progress, silent
-from clusterstacks.releases.errors import AnswerRefused, CredentialsRefused
 
 if TYPE_CHECKING:
     from clusterstacks.http.client import Web

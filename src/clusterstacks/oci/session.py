@@ -12,11 +12,11 @@ from yarl import URL
 
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError
+from clusterstacks.http.errors import AnswerRefused, CredentialsRefused
 from clusterstacks.http.proxies import is_loopback
 from clusterstacks.http.redirects import follow
 from clusterstacks.http.response import Document, place, refusal
 from clusterstacks.oci.authorization import Authorization
-from clusterstacks.releases.errors import AnswerRefused, CredentialsRefused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.documents import shown
+from clusterstacks.http.errors import AnswerRefused
 from clusterstacks.oci.descriptor import digest_of
 from clusterstacks.oci.errors import ContentCorrupt
 from clusterstacks.oci.manifests import ACCEPT, MAX_MANIFEST_BYTES, Manifest, read_manifest
 from clusterstacks.oci.reference import is_sha256
 from clusterstacks.oci.session import PUSH, refused
-from clusterstacks.releases.errors import AnswerRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

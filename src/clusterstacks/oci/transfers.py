@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from clusterstacks.http.errors import RateLimited
 from clusterstacks.http.response import PIECE_BYTES
-from clusterstacks.releases.errors import RateLimited
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
     from pathlib import Path
 
-    from clusterstacks.releases.errors import ServerUnavailable
+    from clusterstacks.http.errors import ServerUnavailable
 
 S = TypeVar("S")
 T = TypeVar("T")

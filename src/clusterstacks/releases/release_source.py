@@ -36,7 +36,7 @@ class ReleaseSource(Protocol):
         """Return the digest of the release's files as the source states it now, without fetching them.
 
         Empty when only fetching them tells. It is what
-        :func:`~clusterstacks.releases.contents.content_digest` makes of the files.
+        :func:`~clusterstacks.domain.digests.content_digest` makes of the files.
 
         Raises:
             ReleaseNotFound: The source has no such release.

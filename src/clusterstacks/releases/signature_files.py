@@ -17,12 +17,6 @@ MAX_SIGNATURE_BYTES = 1024 * 1024
 MAX_SIGNATURES = 1000
 """Most signatures of one envelope (arbitrary; a key rotation leaves two, but 'csctl pull' joins what others added)."""
 
-MAX_CANDIDATES = 500
-"""Most envelopes, and most cosign signatures, looked at beside one release.
-
-Arbitrary: a key rotation leaves two, everything above was added by others; 500 cost a thousand requests.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class CosignSignature:

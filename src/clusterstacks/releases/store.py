@@ -19,19 +19,16 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from clusterstacks.charts.chart import ChartCache
-from clusterstacks.charts.errors import CHART_ERRORS, ChartDependenciesMissing, ChartRepositoryRefused
+from clusterstacks.charts.errors import ChartRepositoryRefused
+from clusterstacks.charts.requirements import ChartDependenciesMissing
+from clusterstacks.charts.vendor import CHART_ERRORS
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.allowlist import host_of
+from clusterstacks.http.errors import SourceUnavailable, StoreUnavailable
 from clusterstacks.releases.chart_store import drop_kept, find_kept, keep
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.errors import (
-    DigestMismatch,
-    ReleaseBroken,
-    ReleaseDamaged,
-    SourceUnavailable,
-    StoreUnavailable,
-)
+from clusterstacks.releases.errors import DigestMismatch, ReleaseBroken, ReleaseDamaged
 from clusterstacks.releases.open import open_release
 from clusterstacks.releases.release import CLASS_CHART
 from clusterstacks.releases.staging import Staging, discard, sweep

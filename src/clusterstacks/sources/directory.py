@@ -13,9 +13,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clusterstacks.domain.digests import content_digest
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
-from clusterstacks.releases.contents import content_digest
-from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound, SourceUnavailable, StoreUnavailable
+from clusterstacks.http.errors import SourceUnavailable, StoreUnavailable
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.releases.release_source import MAX_FILE_BYTES, MAX_FILES, MAX_RELEASE_BYTES
 from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
 

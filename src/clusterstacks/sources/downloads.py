@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.documents import shown
-from clusterstacks.releases.errors import ReleaseBroken, SourceUnavailable, StoreUnavailable
+from clusterstacks.http.errors import SourceUnavailable, StoreUnavailable
+from clusterstacks.releases.errors import ReleaseBroken
 from clusterstacks.releases.release_source import MAX_FILE_BYTES, MAX_FILES, MAX_RELEASE_BYTES
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.charts.errors import CHART_ERRORS
+from clusterstacks.charts.vendor import CHART_ERRORS
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.errors import DigestMismatch, ReleaseBroken, ReleaseNotFound, SourceUnavailable
+from clusterstacks.http.errors import SourceUnavailable
+from clusterstacks.releases.errors import DigestMismatch, ReleaseBroken, ReleaseNotFound
 from clusterstacks.releases.signature_files import Evidence
 from clusterstacks.sources.owners import leading_stack
 from clusterstacks.sources.pinned_digests import Pins, signers_of

@@ -30,20 +30,15 @@ from urllib.parse import quote
 import orjson
 
 from clusterstacks.api.bounded_json import Undecodable, decode
+from clusterstacks.domain.digests import content_digest
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import parse_release, release_named
 from clusterstacks.http.conditional_get import UNCHANGED, Revalidated
+from clusterstacks.http.errors import AnswerRefused, NotThere, SourceUnavailable, StoreUnavailable
 from clusterstacks.http.response import Document, place, refusal
-from clusterstacks.releases.contents import content_digest, survey
-from clusterstacks.releases.errors import (
-    AnswerRefused,
-    NotThere,
-    ReleaseBroken,
-    ReleaseNotFound,
-    SourceUnavailable,
-    StoreUnavailable,
-)
+from clusterstacks.releases.contents import survey
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.releases.release_source import MAX_RELEASE_BYTES
 from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
 from clusterstacks.sources.downloads import DIGEST, StatedFile, check_content, check_files, receive

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from clusterstacks.charts.errors import UnsafeArchive
 from clusterstacks.charts.safe_paths import MemberNames
+from clusterstacks.domain.digests import content_digest
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, TITLE, Descriptor, describe
 from clusterstacks.oci.manifests import write_manifest
-from clusterstacks.releases.contents import content_digest
-from clusterstacks.releases.errors import ReleaseBroken, UnsafeArchive
+from clusterstacks.releases.errors import ReleaseBroken
 from clusterstacks.releases.release_source import MAX_FILE_BYTES, MAX_FILES, MAX_RELEASE_BYTES
 
 if TYPE_CHECKING:

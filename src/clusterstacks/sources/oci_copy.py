@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.http.errors import AnswerRefused, NotThere
 from clusterstacks.oci.errors import ContentCorrupt, ManifestInvalid
 from clusterstacks.oci.transfers import side_by_side
-from clusterstacks.releases.errors import AnswerRefused, NotThere, ReleaseTaken
+from clusterstacks.releases.errors import ReleaseTaken
 from clusterstacks.sources.oci_signatures import cosign_tag
 
 if TYPE_CHECKING:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterstacks.http.errors import NotThere
 from clusterstacks.oci.transfers import side_by_side
-from clusterstacks.releases.errors import NotThere, ReleaseBroken, ReleaseNotFound
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.sources.oci_artifact import digest_of_files, files_of
 from clusterstacks.sources.oci_signatures import find_evidence
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.documents import Node
 from clusterstacks.domain.errors import DependencyError, SpecError
+from clusterstacks.http.errors import AnswerRefused, NotThere, RateLimited
 from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, describe, digest_tag, parse_descriptor
 from clusterstacks.oci.errors import ContentCorrupt, ManifestInvalid
 from clusterstacks.oci.manifests import OCI_MANIFEST, write_manifest
+from clusterstacks.oci.referrers import MAX_CANDIDATES
 from clusterstacks.oci.transfers import side_by_side
-from clusterstacks.releases.errors import AnswerRefused, NotThere, RateLimited
-from clusterstacks.releases.signature_files import MAX_CANDIDATES, MAX_SIGNATURE_BYTES, CosignSignature, Evidence
+from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, CosignSignature, Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

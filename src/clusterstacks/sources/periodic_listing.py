@@ -9,7 +9,7 @@ from math import nan
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError
-from clusterstacks.releases.errors import RateLimited
+from clusterstacks.http.errors import RateLimited
 from clusterstacks.runtime.backoff import JITTER, BackOff
 from clusterstacks.runtime.health import Health
 from clusterstacks.sources.spec import SourceKind

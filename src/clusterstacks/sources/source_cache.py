@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.releases.errors import RateLimited, SourceUnavailable
+from clusterstacks.http.errors import RateLimited, SourceUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

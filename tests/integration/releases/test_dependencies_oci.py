@@ -11,12 +11,12 @@ from clusterstacks.charts.errors import ChartBroken, ChartDigestMismatch, ChartN
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.errors import CredentialsRefused
 from clusterstacks.oci.descriptor import EMPTY, Descriptor
 from clusterstacks.oci.docker_config import Credentials
 from clusterstacks.oci.manifests import OCI_MANIFEST, write_manifest
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
-from clusterstacks.releases.errors import CredentialsRefused
 from tests.support.chart_repository import chart_files, chart_repository, digest_of, packaged, push_chart
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ import pytest
 
 from clusterstacks.charts.archive import write_archive
 from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.errors import CredentialsRefused, NotThere, ServerUnavailable
 from clusterstacks.oci import blob_upload
 from clusterstacks.oci.descriptor import describe
 from clusterstacks.oci.docker_config import ANONYMOUS, Credentials
@@ -22,7 +23,7 @@ from clusterstacks.oci.errors import ContentCorrupt
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.errors import CredentialsRefused, NotThere, ReleaseTaken, ServerUnavailable
+from clusterstacks.releases.errors import ReleaseTaken
 from clusterstacks.sources.oci_publish import publish
 from clusterstacks.sources.oci_repository import OCISource
 from clusterstacks.sources.oci_signatures import attach

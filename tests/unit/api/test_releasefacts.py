@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from clusterstacks.api.clusterstackrelease import MAX_FACTS_BYTES
 from clusterstacks.api.names import DIGEST_ANNOTATION
-from clusterstacks.compat.release_facts import MAX_BYTES, FactsNotKept, ReleaseFacts, read_facts
+from clusterstacks.compat.release_facts import FactsNotKept, ReleaseFacts, read_facts
 from clusterstacks.domain.compatibility import API_VERSION, Compatibility, parse_compatibility
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.versions import KubernetesVersion, StackVersion
@@ -46,7 +47,8 @@ def test_what_is_written_is_read_as_the_same(compatibility: Compatibility | None
 
 
 @pytest.mark.parametrize(
-    "facts", [None, 7, "", "{", "[]", "{}", '{"metadata": {}}', '{"metadata": 3}', "[" * 5000, "x" * (MAX_BYTES + 1)]
+    "facts",
+    [None, 7, "", "{", "[]", "{}", '{"metadata": {}}', '{"metadata": 3}', "[" * 5000, "x" * (MAX_FACTS_BYTES + 1)],
 )
 def test_what_cannot_be_read_is_not_known(facts: object) -> None:
     assert read_facts(release(facts)) is None

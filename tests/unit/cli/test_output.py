@@ -7,7 +7,7 @@ import pytest
 
 from clusterstacks.cli.shared import output
 from clusterstacks.domain.errors import DependencyError, SpecError
-from clusterstacks.releases.errors import CredentialsRefused
+from clusterstacks.http.errors import CredentialsRefused
 
 if TYPE_CHECKING:
     from pathlib import Path

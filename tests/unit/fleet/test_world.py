@@ -18,9 +18,9 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.versions import KubernetesVersion, StackVersion
+from clusterstacks.http.errors import CredentialsRefused, RateLimited
 from clusterstacks.planner.planner import Plan, find_plan
 from clusterstacks.planner.statefile import parse_target
-from clusterstacks.releases.errors import CredentialsRefused, RateLimited
 from tests.support.management import Management, source, stated
 from tests.support.releases import FakeSource
 

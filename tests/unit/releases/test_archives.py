@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterstacks.charts.archive import Limits, read_archive, write_archive
-from clusterstacks.releases.errors import UnsafeArchive
+from clusterstacks.charts.errors import UnsafeArchive
 from tests.support.releases import GZIP, gzipped, tar_of
 
 FILES = {"a/Chart.yaml": b"name: a\n", "a/templates/x.yaml": b"x" * 2000, "b": b""}

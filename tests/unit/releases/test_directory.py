@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound, SourceUnavailable
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, Evidence
 from clusterstacks.sources import directory
 from clusterstacks.sources.directory import DirectorySource

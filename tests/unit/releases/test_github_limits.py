@@ -7,7 +7,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from clusterstacks.releases.errors import RateLimited
+from clusterstacks.http.errors import RateLimited
 from clusterstacks.sources.github.rate_limit import LONGEST, Rest, rest_asked
 
 MINUTE = timedelta(minutes=1)

@@ -10,14 +10,8 @@ import pytest
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_release
 from clusterstacks.http.client import Patience, Web
-from clusterstacks.releases.errors import (
-    AnswerRefused,
-    CredentialsRefused,
-    RateLimited,
-    ReleaseBroken,
-    ReleaseTaken,
-    ServerUnavailable,
-)
+from clusterstacks.http.errors import AnswerRefused, CredentialsRefused, RateLimited, ServerUnavailable
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseTaken
 from clusterstacks.sources.github.assets import GitHubSource
 from clusterstacks.sources.github.publish import publish
 from tests.support.github_double import OWNER, REPOSITORY, TOKEN, Fault, GitHubDouble

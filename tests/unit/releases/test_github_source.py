@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.domain.digests import content_digest
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.client import Patience, Web
-from clusterstacks.releases import release_source
-from clusterstacks.releases.contents import content_digest
-from clusterstacks.releases.errors import (
+from clusterstacks.http.errors import (
     AnswerRefused,
     CredentialsRefused,
     RateLimited,
-    ReleaseBroken,
-    ReleaseNotFound,
     ServerUnavailable,
     SourceUnavailable,
 )
+from clusterstacks.releases import release_source
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.releases.store import ReleaseStore
 from clusterstacks.sources.github.assets import GitHubSource
 from clusterstacks.sources.github.environment_variables import from_environment

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from clusterstacks.charts.errors import UnsafeArchive
 from clusterstacks.charts.helmignore import IGNORE_FILE, MAX_RULES, chart_files
-from clusterstacks.releases.errors import UnsafeArchive
 
 FILES = (
     "Chart.yaml",

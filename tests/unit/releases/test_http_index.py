@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
+from clusterstacks.domain.digests import content_digest
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.client import Patience, Web
-from clusterstacks.releases import release_source
-from clusterstacks.releases.contents import content_digest
-from clusterstacks.releases.errors import (
+from clusterstacks.http.errors import (
     AnswerRefused,
     CredentialsRefused,
-    ReleaseBroken,
-    ReleaseNotFound,
     ServerUnavailable,
     SourceUnavailable,
     StoreUnavailable,
 )
+from clusterstacks.releases import release_source
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.releases.store import ReleaseStore
 from clusterstacks.sources import http_index
 from clusterstacks.sources.http_index import HttpSource, write_index

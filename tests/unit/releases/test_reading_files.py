@@ -11,10 +11,11 @@ import pytest
 
 from clusterstacks.domain.names import parse_release
 from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.errors import AnswerRefused, SourceUnavailable
 from clusterstacks.oci.errors import ContentCorrupt
 from clusterstacks.oci.registry import Registry
 from clusterstacks.releases.compat_statements import ask_candidate
-from clusterstacks.releases.errors import AnswerRefused, ReleaseBroken, ReleaseNotFound, SourceUnavailable
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.github.assets import GitHubSource
 from clusterstacks.sources.http_index import HttpSource, write_index

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterstacks.charts.archive import read_archive
-from clusterstacks.releases.errors import UnsafeArchive
+from clusterstacks.charts.errors import UnsafeArchive
 from tests.support.releases import gzipped
 from tests.support.tarheaders import GNU, USTAR, V7, Header, extended, long_name, stream
 

@@ -14,10 +14,10 @@ from yarl import URL
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http import client as releases_web
 from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.errors import AnswerRefused, CredentialsRefused, NotThere, RateLimited, ServerUnavailable
 from clusterstacks.http.proxies import is_loopback
 from clusterstacks.http.response import PIECE_BYTES
 from clusterstacks.kube.pki import Authority
-from clusterstacks.releases.errors import AnswerRefused, CredentialsRefused, NotThere, RateLimited, ServerUnavailable
 from tests.support.scripted_server import ScriptedServer, hangs_up, says
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.cli.dev import DIRECTORY, FILE
+from clusterstacks.cli.shared.paths import DIRECTORY, FILE
 from clusterstacks.domain.objects import ObjectKey
 
 if TYPE_CHECKING:

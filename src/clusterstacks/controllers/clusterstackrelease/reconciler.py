@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstackrelease import ClusterStackRelease
 from clusterstacks.api.names import DIGEST_ANNOTATION, RELEASE_FINALIZER, EventReason, Reason, ReleaseCondition
-from clusterstacks.charts.errors import CHART_ERRORS
+from clusterstacks.charts.vendor import CHART_ERRORS
 from clusterstacks.controllers.clusterstackrelease.class_objects import apply_class_chart
 from clusterstacks.controllers.clusterstackrelease.clusterclass_status import class_outcome
 from clusterstacks.controllers.clusterstackrelease.deletion import delete_release

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api.bounded_json import Undecodable, decode
-from clusterstacks.releases.errors import AnswerRefused
+from clusterstacks.http.errors import AnswerRefused
 from clusterstacks.sources.downloads import DIGEST, StatedFile
 
 if TYPE_CHECKING:

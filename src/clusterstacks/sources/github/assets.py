@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterstacks.domain.digests import content_digest
 from clusterstacks.http.conditional_get import Revalidated
+from clusterstacks.http.errors import NotThere, SourceUnavailable
 from clusterstacks.http.response import refusal
-from clusterstacks.releases.contents import content_digest
-from clusterstacks.releases.errors import NotThere, ReleaseBroken, ReleaseNotFound, SourceUnavailable
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.releases.release_source import MAX_RELEASE_BYTES
 from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
 from clusterstacks.sources.downloads import check_content, check_files, receive

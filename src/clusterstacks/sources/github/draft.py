@@ -15,8 +15,8 @@ import orjson
 from yarl import URL
 
 from clusterstacks.domain.versions import STABLE
+from clusterstacks.http.errors import AnswerRefused, RateLimited, ServerUnavailable
 from clusterstacks.http.response import PIECE_BYTES, place
-from clusterstacks.releases.errors import AnswerRefused, RateLimited, ServerUnavailable
 from clusterstacks.sources.downloads import StatedFile
 from clusterstacks.sources.github.api_documents import read_asset, read_release
 

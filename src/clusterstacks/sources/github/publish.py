@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import parse_release
+from clusterstacks.http.errors import AnswerRefused, StoreUnavailable
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.errors import AnswerRefused, ReleaseNotFound, ReleaseTaken, StoreUnavailable
+from clusterstacks.releases.errors import ReleaseNotFound, ReleaseTaken
 from clusterstacks.releases.open import open_directory
 from clusterstacks.releases.signature_files import SIGNATURE_SUFFIX
 from clusterstacks.sources.github.assets import signature_of

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
+from clusterstacks.http.errors import RateLimited
 from clusterstacks.http.response import asked_pause
-from clusterstacks.releases.errors import RateLimited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

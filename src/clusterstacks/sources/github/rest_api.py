@@ -10,8 +10,8 @@ from yarl import URL
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.conditional_get import UNCHANGED
+from clusterstacks.http.errors import CredentialsRefused, RateLimited, ServerUnavailable
 from clusterstacks.http.response import Document, refusal
-from clusterstacks.releases.errors import CredentialsRefused, RateLimited, ServerUnavailable
 from clusterstacks.sources.github.rate_limit import Rest, rest_asked
 
 if TYPE_CHECKING:

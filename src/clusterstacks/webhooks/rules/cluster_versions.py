@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.compatibility_policy import ESCAPE_ANNOTATION, Policy
+from clusterstacks.compat.messages import listed_against, told_against
 from clusterstacks.compat.rules.combination import Before, Finding, Judged, Setup, judge_setup
 from clusterstacks.compat.rules.upgrades import broken_law, other_stack
 from clusterstacks.compat.verdicts import Verdict
@@ -14,16 +15,13 @@ from clusterstacks.domain.versions import KubernetesVersion
 from clusterstacks.webhooks.answers import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from clusterstacks.api.addon_annotations import AddonWishes
     from clusterstacks.compat.constraints import Judges
     from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.compatibility import Component
     from clusterstacks.domain.names import ReleaseName
-
-SHOWN_FACTS = 3
-"""Facts a refusal names; arbitrary."""
 
 
 class Unservable(SpecError):
@@ -115,7 +113,7 @@ def decide(write: Write, policy: Policy, judges: Judges) -> Decision:
     judged = judge_setup(after, write.before, judges)
     if policy is Policy.STRICT and (finding := _not_the_one(write)):
         judged = Judged((finding, *judged.findings), judged.warnings)
-    against = tuple(one for one in judged.findings if policy.refuses(one.verdict))
+    against = tuple(one for one in judged.findings if _refuses(policy, one.verdict))
     warnings = (*(one.text for one in judged.findings if one not in against), *judged.warnings)
     if not against:
         return Decision(Answer(warnings=warnings))
@@ -124,6 +122,12 @@ def decide(write: Write, policy: Policy, judges: Judges) -> Decision:
         warnings = (let_through, *(one.text for one in against), *warnings)
         return Decision(Answer(warnings=warnings, excused=f"{told_against(after, against)}; {let_through}"))
     return Decision(Answer(listed_against(after, against), warnings), against)
+
+
+def _refuses(policy: Policy, verdict: Verdict) -> bool:
+    if policy is Policy.RANGE:
+        return verdict is Verdict.INCOMPATIBLE
+    return policy is Policy.STRICT and verdict is not Verdict.OK
 
 
 def _broken(was: Was, after: Setup) -> str:
@@ -158,26 +162,3 @@ def _not_the_one(write: Write) -> Finding | None:
     name = after.candidate.name
     text = f"class {name.class_name} is made for Kubernetes {after.candidate.kubernetes}, and its stack is strict"
     return Finding(Verdict.INCOMPATIBLE, f"class:{name}", text)
-
-
-def told_against(after: Setup, against: Sequence[Finding]) -> str:
-    """Say what speaks against a combination, on one line, for conditions and events."""
-    return f"{_combination(after)}: {'; '.join(_blamed(against))}"
-
-
-def listed_against(after: Setup, against: Sequence[Finding]) -> str:
-    """Say what speaks against a combination, one fact a line, for the answer that a person reads in a terminal."""
-    return "\n  ".join([f"{_combination(after)} is refused:", *_blamed(against)])
-
-
-def _combination(after: Setup) -> str:
-    return f"class {after.candidate.name.class_name} with Kubernetes {after.kubernetes}"
-
-
-def _blamed(against: Sequence[Finding]) -> list[str]:
-    more = [f"and {len(against) - SHOWN_FACTS} more"] if len(against) > SHOWN_FACTS else []
-    return [*(_blame(one) for one in against[:SHOWN_FACTS]), *more]
-
-
-def _blame(finding: Finding) -> str:
-    return f"cluster addon {finding.addon}: {finding.text}" if finding.addon else finding.text

@@ -13,7 +13,7 @@ import pytest
 
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.releases.errors import RateLimited
+from clusterstacks.http.errors import RateLimited
 from clusterstacks.sources.open_source import Access, SourceOpener
 from clusterstacks.sources.periodic_listing import DEADLINE, Listings
 from clusterstacks.sources.source_cache import Sources

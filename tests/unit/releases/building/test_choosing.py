@@ -9,7 +9,8 @@ from clusterstacks.building.previous_release import Remote
 from clusterstacks.building.version_bump import Mode, NothingChanged
 from clusterstacks.building.version_choice import Chooser, Versions
 from clusterstacks.domain.versions import StackVersion
-from clusterstacks.releases.errors import NotThere, ReleaseBroken
+from clusterstacks.http.errors import NotThere
+from clusterstacks.releases.errors import ReleaseBroken
 from clusterstacks.sources.directory import DirectorySource
 from tests.support.sources import copied, first_stack, versions
 

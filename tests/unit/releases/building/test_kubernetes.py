@@ -8,7 +8,7 @@ import pytest
 from clusterstacks.building.kubernetes_patch import newest_patch
 from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
 from clusterstacks.http.client import Patience, Web
-from clusterstacks.releases.errors import SourceUnavailable
+from clusterstacks.http.errors import SourceUnavailable
 from tests.support.static_server import StaticServer
 
 if TYPE_CHECKING:

@@ -10,12 +10,13 @@ import pytest
 
 from clusterstacks.charts.archive import write_archive
 from clusterstacks.charts.chart import read_chart
-from clusterstacks.charts.errors import ChartDependenciesMissing, ChartDigestMismatch, ChartNotFound
-from clusterstacks.charts.requirements import ChartLockOutdated
+from clusterstacks.charts.errors import ChartDigestMismatch, ChartNotFound
+from clusterstacks.charts.requirements import ChartDependenciesMissing, ChartLockOutdated
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.http.client import Patience, Web
-from clusterstacks.releases.errors import DigestMismatch, ReleaseDamaged, SourceUnavailable
+from clusterstacks.http.errors import SourceUnavailable
+from clusterstacks.releases.errors import DigestMismatch, ReleaseDamaged
 from clusterstacks.releases.store import ReleaseStore
 from tests.support.chart_repository import ChartRepository, chart_repository, packaged
 from tests.support.releases import SINGLE, STAGED, FakeSource, below, chart, single_release, staged_release

@@ -15,6 +15,7 @@ from clusterstacks.charts.errors import (
     ChartNotCached,
     ChartNotFound,
     ChartRepositoryRefused,
+    UnsafeArchive,
 )
 from clusterstacks.charts.repository import IndexRepository, Offer
 from clusterstacks.charts.requirements import lock_digest
@@ -23,8 +24,8 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.semver import Constraint
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.errors import NotThere, ServerUnavailable
 from clusterstacks.oci.docker_config import Credentials
-from clusterstacks.releases.errors import NotThere, ServerUnavailable, UnsafeArchive
 from tests.support.chart_repository import ChartRepository, chart_files, chart_repository, digest_of, packaged
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
+from clusterstacks.http.errors import AnswerRefused, CredentialsRefused
 from clusterstacks.http.redirects import follow
 from clusterstacks.oci.authorization import Authorization
 from clusterstacks.oci.challenge import Challenge, parse_challenges
 from clusterstacks.oci.docker_config import ANONYMOUS, Credentials
 from clusterstacks.oci.registry import Registry
-from clusterstacks.releases.errors import AnswerRefused, CredentialsRefused
 
 if TYPE_CHECKING:
     from clusterstacks.http.client import Web

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.http.errors import NotThere
 from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, describe
 from clusterstacks.oci.errors import InvalidReference, ManifestUnsupported
 from clusterstacks.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.errors import NotThere, ReleaseNotFound, ReleaseTaken
+from clusterstacks.releases.errors import ReleaseNotFound, ReleaseTaken
 from clusterstacks.signing.envelope import parse_envelope
 from clusterstacks.signing.keys import new_key_pair, parse_private_key
 from clusterstacks.signing.unsigned import release_envelope

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
+from clusterstacks.http.errors import AnswerRefused, NotThere, ServerUnavailable
 from clusterstacks.oci import blob_upload
 from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, describe
 from clusterstacks.oci.docker_config import Credentials
 from clusterstacks.oci.errors import ContentCorrupt, ManifestInvalid, ManifestUnsupported
 from clusterstacks.oci.manifests import MAX_BLOBS, OCI_MANIFEST, write_manifest
 from clusterstacks.oci.registry import Registry
-from clusterstacks.releases.errors import AnswerRefused, NotThere, ServerUnavailable
 from tests.support.registry_double import digest
 from tests.support.scripted_server import ScriptedServer, says
 
