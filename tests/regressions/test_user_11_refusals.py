@@ -11,7 +11,7 @@ import pytest
 from clusterstacks.webhooks.known_releases import Offer
 from clusterstacks.webhooks.suggester import Adviser
 from tests.support.planning import candidate
-from tests.unit.admission.test_judging import Given, cluster, judged
+from tests.unit.webhooks.test_dispatch import Given, cluster, judged
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -119,7 +119,7 @@ class GuardedBody(aiohttp.Payload):
                 self._gate.check(self._about)
                 self._track(self._gate, writer)
             # The first piece takes the headers along. aiohttp passes both on to the connection before it waits for
-            # anything; tests/unit/kube/test_gate.py fails if a later version does not.
+            # anything; tests/unit/kube/test_write_gate.py fails if a later version does not.
             await writer.write(piece)
 
     def ended(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.fleet.test_plans import csctl, nodes_roll
+from tests.integration.clusters.test_plans import csctl, nodes_roll
 from tests.support.guarding import guarded, of_minor, ranged
 from tests.support.kubectl import Kubectl
 

@@ -14,7 +14,7 @@ from tests.support.stopwatch import no_stall
 if TYPE_CHECKING:
     from clusterstacks.planner.steps import Step
 
-PAGE = Path(__file__).parents[4] / "docs" / "explanation" / "ranges-and-plans.md"
+PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "ranges-and-plans.md"
 
 
 def line(number: int, step: Step) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.releases.test_oci_registry import csctl
+from tests.integration.oci.test_oci_registry import csctl
 from tests.support.registries import registry, secure_registry
 from tests.support.releases import STAGED, staged_release, write_release
 
