@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.charts.kube_version import kubernetes_range
+from clusterstacks.charts.chart import kubernetes_range
 from clusterstacks.charts.requirements import locked
 from clusterstacks.domain.semver import Constraint, InvalidConstraint, SemVer
 from clusterstacks.domain.versions import InvalidVersion

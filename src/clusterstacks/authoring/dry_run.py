@@ -13,7 +13,7 @@ from clusterstacks.kube.errors import ApiError, Forbidden, KindNotServed, TooMan
 if TYPE_CHECKING:
     from clusterstacks.authoring.stack import Stack
     from clusterstacks.kube.client import Client
-    from clusterstacks.render.examination import Document
+    from clusterstacks.render.protocol import Document
 
 MANAGER = "csctl-lint"
 """Field manager of the dry run; no object ever has it."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api import yaml
 from clusterstacks.authoring.stack import TAGS, VERSION, Stack
 from clusterstacks.authoring.stack_chart import Chart
-from clusterstacks.building.leftover_versions import other_versions
-from clusterstacks.building.packaging import CLASS_DIRECTORY, below, chart_directories
+from clusterstacks.building.packaging import CLASS_DIRECTORY, chart_directories, files_below, other_versions
 from clusterstacks.building.pinning import with_addon_versions
 from clusterstacks.building.settings import open_minor, read_settings
 from clusterstacks.building.source_tree import fill_tags
@@ -87,7 +86,7 @@ def _charts(filled: Mapping[str, bytes], settings: Settings | None) -> Iterator[
             continue
         path = directory.removesuffix("/")
         if directory == CLASS_DIRECTORY:
-            yield _versioned(Chart("", path, below(filled, directory), versioned=True), settings)
+            yield _versioned(Chart("", path, files_below(filled, directory), versioned=True), settings)
         elif staged:
             yield _addon(filled, path.rpartition("/")[2], path, f"{directory}{OVERWRITE}")
         else:
@@ -96,7 +95,7 @@ def _charts(filled: Mapping[str, bytes], settings: Settings | None) -> Iterator[
 
 
 def _addon(filled: Mapping[str, bytes], addon: str, directory: str, values: str) -> Chart:
-    files = below(filled, f"{directory}/")
+    files = files_below(filled, f"{directory}/")
     return (
         Chart(addon, directory, files, values, filled[values]) if values in filled else Chart(addon, directory, files)
     )

@@ -17,7 +17,7 @@ from clusterstacks.charts.requirements import lacking
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 from clusterstacks.releases.release import ADDON_CONFIG
 from clusterstacks.render.errors import CelUndecided
-from clusterstacks.render.release_charts import addon_request, addon_values, class_request
+from clusterstacks.render.renderer import addon_request, addon_values, class_request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.authoring.example_objects import NAMESPACE, sample_roots
 from clusterstacks.authoring.images import images_of
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.render.release_charts import addon_request, addon_values, class_request
+from clusterstacks.render.renderer import addon_request, addon_values, class_request
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.render.examination import Document, Hook, Repetition
+    from clusterstacks.render.protocol import Document, Hook, Repetition
 
 _PLAIN = re.compile(r"charts/[^/]+/Chart\.yaml")
 _PACKED = re.compile(r"charts/[^/]+\.tgz")

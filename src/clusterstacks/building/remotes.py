@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from clusterstacks.building.output_directory import publish_to_directory
 from clusterstacks.building.previous_release import Remote
-from clusterstacks.building.publish_directory import publish_to_directory
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import parse_release
 from clusterstacks.oci import credentials

@@ -13,7 +13,7 @@ from clusterstacks.cli.shared.output_option import form_option
 from clusterstacks.domain.errors import told_of
 
 if TYPE_CHECKING:
-    from clusterstacks.building.stack_directories import Stack
+    from clusterstacks.building.discover import Stack
     from clusterstacks.domain.hashes import Hashes
 
 
@@ -41,10 +41,9 @@ def hash(directory: Path, form: str, kubernetes: str, *, all_minors: bool) -> No
 
 
 def _hashes(directory: Path, kubernetes: str, *, listed: bool) -> dict[str, Hashes]:
-    from clusterstacks.building.discover_stacks import find_stacks
+    from clusterstacks.building.discover import find_stacks, selected, stacks_of
     from clusterstacks.building.settings import open_minor
     from clusterstacks.building.source_tree import read_tree
-    from clusterstacks.building.stack_directories import selected, stacks_of
     from clusterstacks.domain.versions import KubernetesVersion
 
     found: list[Stack] = []

@@ -74,7 +74,7 @@ async def _reports(options: Options) -> list[Report]:
     from clusterstacks.authoring.example_objects import read_roots
     from clusterstacks.authoring.linter import Linter
     from clusterstacks.authoring.render_check import Means
-    from clusterstacks.building.discover_stacks import find_stacks
+    from clusterstacks.building.discover import find_stacks
     from clusterstacks.building.source_tree import read_tree
     from clusterstacks.domain.versions import KubernetesMinor
     from clusterstacks.render.renderer import Renderer

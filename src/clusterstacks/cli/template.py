@@ -143,7 +143,7 @@ async def _result(options: Options) -> Objects | Values | Images:
 
     from clusterstacks.authoring.example_objects import read_roots
     from clusterstacks.authoring.open_directory import opened
-    from clusterstacks.building.kubernetes_patch import newest_patch
+    from clusterstacks.building.discover import newest_patch
     from clusterstacks.render.renderer import Renderer
 
     async with AsyncExitStack() as resources:

@@ -43,8 +43,8 @@ from clusterstacks.operator.rbac import Feature, RightsCheck
 from clusterstacks.operator.ready_counts import unready
 from clusterstacks.operator.source_wiring import Supplies
 from clusterstacks.operator.webhook_wiring import Webhooks, webhook_namespace
-from clusterstacks.render.pool_size import sizing
 from clusterstacks.render.renderer import Limits, Renderer
+from clusterstacks.render.worker_processes import sizing
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.controller import ReconcilerHost
 from clusterstacks.runtime.events import EventRecorder

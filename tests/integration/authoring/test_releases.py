@@ -12,7 +12,7 @@ from clusterstacks.authoring.open_directory import opened
 from clusterstacks.authoring.release_diff import Side, compare
 from clusterstacks.authoring.render_release import render_release
 from clusterstacks.authoring.unified_diff import document, lines
-from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.building.create import build_release
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesVersion

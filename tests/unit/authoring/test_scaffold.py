@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clusterstacks.authoring.linter import findings
 from clusterstacks.authoring.load_stack import load
 from clusterstacks.authoring.scaffold import INFRASTRUCTURE, LOCAL, Beginning, write
-from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.building.create import build_release
 from clusterstacks.domain.errors import SpecError
 
 PROVIDERS = ["local", "somebody", *INFRASTRUCTURE]

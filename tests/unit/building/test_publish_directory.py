@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.building.publish_directory import publish_to_directory
+from clusterstacks.building.output_directory import publish_to_directory
 from clusterstacks.releases.errors import ReleaseTaken
 from tests.support.releases import STAGED, read_release, staged_release, write_release
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.authoring.stack import Stack
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.render.examination import Document
+    from clusterstacks.render.protocol import Document
 
 LOCAL_GROUP = "local.clusterstack.x-k8s.io"
 """Kinds of the local environment, whose operator is started with them as ``--class-kinds``."""

@@ -9,7 +9,7 @@ from clusterstacks.api.untyped import at
 from clusterstacks.authoring.findings import Fault, Rule, Severity
 from clusterstacks.authoring.positions import line_of_field, line_of_text
 from clusterstacks.authoring.rules.messages import fault_of
-from clusterstacks.building.leftover_versions import left_version
+from clusterstacks.building.packaging import leftover_version
 from clusterstacks.building.pinning import without_dependency
 from clusterstacks.building.settings import CSCTL, STACK, VERSIONS
 from clusterstacks.domain.documents import shown
@@ -59,7 +59,7 @@ def left_versions(stack: Stack) -> Iterator[Fault]:
     if stack.settings is None:
         return
     try:
-        left = left_version(stack.tree, stack.settings.kubernetes, stack.others)
+        left = leftover_version(stack.tree, stack.settings.kubernetes, stack.others)
     except SpecError:
         return  # of .helmignore, which rendering reports
     if left is not None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.authoring.findings import Rule, Severity
 from clusterstacks.authoring.rules.messages import fault_of
-from clusterstacks.building.node_image_list import check_node_images
+from clusterstacks.building.plugins import check_node_images
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.release import NODE_IMAGES
 

@@ -11,7 +11,7 @@ from clusterstacks.authoring.positions import line_of_text
 from clusterstacks.compat.removed_apis import removed_apis
 from clusterstacks.domain.objects import ObjectId, object_id
 from clusterstacks.domain.versions import KubernetesMinor
-from clusterstacks.render.release_charts import ADDON_NAMESPACE
+from clusterstacks.render.renderer import ADDON_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clusterstacks.authoring.stack import Stack
     from clusterstacks.authoring.stack_chart import Chart
     from clusterstacks.compat.removed_apis import RemovedApi
-    from clusterstacks.render.examination import Document
+    from clusterstacks.render.protocol import Document
 
 BUILTIN_NAMESPACES = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})
 """What every cluster has from its beginning."""
