@@ -26,7 +26,7 @@ from clusterstacks.sources.directory import DirectorySource
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
 
-    from clusterstacks.building.discover import Stack
+    from clusterstacks.building.discover import StackDirectory
     from clusterstacks.charts.vendor import ChartDependencies
     from clusterstacks.releases.release import Release
 
@@ -108,7 +108,7 @@ def _require_stack(directory: Path) -> None:
         )
 
 
-def _chosen(stacks: tuple[Stack, ...], kubernetes: str) -> Stack:
+def _chosen(stacks: tuple[StackDirectory, ...], kubernetes: str) -> StackDirectory:
     found = selected(stacks, kubernetes)
     if len(found) > 1:
         minors = ", ".join(str(one.settings.kubernetes.series) for one in found)
@@ -119,6 +119,6 @@ def _chosen(stacks: tuple[Stack, ...], kubernetes: str) -> Stack:
     return replace(found[0], settings=replace(found[0].settings, plugin=False))
 
 
-def _metadata(stack: Stack) -> Metadata:
+def _metadata(stack: StackDirectory) -> Metadata:
     version = StackVersion(0, CHANNEL, stack.hashes.short)
     return Metadata(version, stack.settings.kubernetes, version, version)

@@ -36,7 +36,7 @@ from clusterstacks.releases.release import METADATA, NODE_IMAGES
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from clusterstacks.building.discover import Stack
+    from clusterstacks.building.discover import StackDirectory
     from clusterstacks.building.remotes import Publisher
     from clusterstacks.building.version_bump import VersionChange
     from clusterstacks.building.version_choice import VersionChoice, VersionChooser
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 async def create_releases(
-    stacks: Sequence[Stack],
+    stacks: Sequence[StackDirectory],
     chooser: VersionChooser,
     builder: ReleaseBuilder,
     *,
@@ -149,7 +149,7 @@ class ReleaseBuilder:
     writes_metadata: bool = False
     path: str = os.defpath
 
-    def check(self, stack: Stack) -> None:
+    def check(self, stack: StackDirectory) -> None:
         """Check what would make a build fail at its end.
 
         Raises:
@@ -161,7 +161,7 @@ class ReleaseBuilder:
         if stack.settings.plugin:
             find_plugin(stack.settings.provider, self.path)
 
-    async def build(self, stack: Stack, metadata: Metadata) -> BuiltRelease:
+    async def build(self, stack: StackDirectory, metadata: Metadata) -> BuiltRelease:
         """Build one release; its directory appears complete or not at all.
 
         Raises:
@@ -186,7 +186,7 @@ class ReleaseBuilder:
             write_metadata(stack.root, stack.tree[METADATA])
         return BuiltRelease(name, directory, tuple(notes))
 
-    async def _make_node_images(self, stack: Stack, release: Path) -> None:
+    async def _make_node_images(self, stack: StackDirectory, release: Path) -> None:
         plugin = Plugin(find_plugin(stack.settings.provider, self.path), self.registry)
         await plugin.make_node_images(stack.tree, stack.root, release)
         try:
@@ -262,7 +262,7 @@ async def _add_dependencies(
     return notes
 
 
-def _ignored_versions(stack: Stack) -> Iterator[str]:
+def _ignored_versions(stack: StackDirectory) -> Iterator[str]:
     """Describe versions in the source that have no effect."""
     settings = stack.settings
     if settings.unlisted is not None:
@@ -274,7 +274,7 @@ def _ignored_versions(stack: Stack) -> Iterator[str]:
         yield f"{settings.addons_file} lists {key}, which is not a dependency of an addon: it has no effect"
 
 
-def _explanation(stack: Stack, choice: VersionChoice) -> Iterator[str]:
+def _explanation(stack: StackDirectory, choice: VersionChoice) -> Iterator[str]:
     after = f", after {choice.previous}" if choice.previous else ""
     yield f"{stack.settings.series} for Kubernetes {stack.settings.kubernetes} from {shown_path(stack.root)}{after}"
     changes = choice.release.changes

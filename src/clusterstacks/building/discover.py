@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from clusterstacks.building.packaging import other_versions
 from clusterstacks.building.pinning import exact_versions, with_addon_versions
-from clusterstacks.building.settings import CSCTL, STACK, Settings, is_stack, open_minor, read_settings
+from clusterstacks.building.settings import CSCTL, STACK, StackSettings, is_stack, open_minor, read_settings
 from clusterstacks.building.source_tree import TAGS, fill_tags, hash_tree, read_tree
 from clusterstacks.domain.errors import DependencyError, SpecError, told_of
 from clusterstacks.domain.versions import InvalidVersion, KubernetesMinor, KubernetesVersion
@@ -38,7 +38,7 @@ NewestPatch: TypeAlias = Callable[[KubernetesMinor], Awaitable[KubernetesVersion
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class StackDirectory:
     """One release to be built: a stack directory and one of its Kubernetes versions.
 
     Args:
@@ -50,7 +50,7 @@ class Stack:
 
     root: Path
     tree: Mapping[str, bytes] = field(repr=False)
-    settings: Settings
+    settings: StackSettings
     others: tuple[KubernetesVersion, ...] = ()
 
     @property
@@ -70,7 +70,7 @@ class Stack:
 
 async def discover_stacks(
     directory: Path, output: Path, *, kubernetes: str, all_minors: bool, newest: NewestPatch | None
-) -> tuple[Stack, ...]:
+) -> tuple[StackDirectory, ...]:
     """Read all stacks of a directory.
 
     Args:
@@ -85,7 +85,7 @@ async def discover_stacks(
         DependencyError: The newest patch cannot be read.
     """
     listed = all_minors or bool(kubernetes)
-    found: list[Stack] = []
+    found: list[StackDirectory] = []
     patches: dict[KubernetesMinor, KubernetesVersion] = {}
     for root in await asyncio.to_thread(find_stacks, directory):
         with told_of(shown_path(root.absolute())):
@@ -141,17 +141,17 @@ def stacks_of(
     patches: Mapping[KubernetesMinor, KubernetesVersion] | None = None,
     *,
     listed: bool = False,
-) -> tuple[Stack, ...]:
+) -> tuple[StackDirectory, ...]:
     """Return the releases of one stack directory; see :func:`~clusterstacks.building.settings.read_settings`.
 
     Raises:
         SpecError: csctl.yaml, stack.yaml or versions.yaml is not valid.
     """
     found = read_settings(tree, patches, listed=listed)
-    return tuple(Stack(root.absolute(), tree, one, other_versions(found, one)) for one in found)
+    return tuple(StackDirectory(root.absolute(), tree, one, other_versions(found, one)) for one in found)
 
 
-def selected(stacks: Iterable[Stack], kubernetes: str) -> tuple[Stack, ...]:
+def selected(stacks: Iterable[StackDirectory], kubernetes: str) -> tuple[StackDirectory, ...]:
     """Return the stacks for one Kubernetes minor such as ``1-35`` or ``1.35``; all of them if it is empty.
 
     Raises:

@@ -26,7 +26,7 @@ from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, HASHES, M
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from clusterstacks.building.settings import Settings
+    from clusterstacks.building.settings import StackSettings
     from clusterstacks.domain.hashes import Hashes
     from clusterstacks.domain.metadata import Metadata
     from clusterstacks.domain.names import ReleaseName
@@ -48,7 +48,7 @@ def chart_directories(tree: Mapping[str, bytes]) -> tuple[str, ...]:
     return CLASS_DIRECTORY, *(addon for addon in addons if f"{addon}{CHART_FILE}" in tree)
 
 
-def fill_versions(tree: Mapping[str, bytes], settings: Settings, metadata: Metadata) -> dict[str, bytes]:
+def fill_versions(tree: Mapping[str, bytes], settings: StackSettings, metadata: Metadata) -> dict[str, bytes]:
     """Return the files with all versions filled in, by their paths in the stack directory.
 
     Raises:
@@ -202,7 +202,7 @@ class LeftoverVersion:
         )
 
 
-def other_versions(releases: Iterable[Settings], one: Settings) -> tuple[KubernetesVersion, ...]:
+def other_versions(releases: Iterable[StackSettings], one: StackSettings) -> tuple[KubernetesVersion, ...]:
     """Return the other Kubernetes versions that the directory of a release names."""
     named = {version for each in releases for version in (each.kubernetes, each.unlisted) if version is not None}
     return tuple(sorted(named - {one.kubernetes}))

@@ -17,7 +17,7 @@ from clusterstacks.releases.errors import SourceBroken
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from clusterstacks.building.settings import Settings
+    from clusterstacks.building.settings import StackSettings
 
 ADDON_DIRECTORY: Final = "cluster-addon/"
 
@@ -46,7 +46,7 @@ class _Dependency:
     version: str
 
 
-def with_addon_versions(tree: Mapping[str, bytes], settings: Settings) -> dict[str, bytes]:
+def with_addon_versions(tree: Mapping[str, bytes], settings: StackSettings) -> dict[str, bytes]:
     """Set the version of every dependency that the settings list.
 
     An exact version is written into Chart.yaml. If that changes Chart.yaml, the lock file and the vendored archive of
@@ -75,7 +75,7 @@ def with_addon_versions(tree: Mapping[str, bytes], settings: Settings) -> dict[s
     return result
 
 
-def without_dependency(tree: Mapping[str, bytes], settings: Settings) -> tuple[str, ...]:
+def without_dependency(tree: Mapping[str, bytes], settings: StackSettings) -> tuple[str, ...]:
     """Return the names in versions.yaml that are not dependencies: stacks also keep image versions there.
 
     stack.yaml has a separate field for addons, so a name there that is not a dependency is an error.
@@ -86,7 +86,7 @@ def without_dependency(tree: Mapping[str, bytes], settings: Settings) -> tuple[s
     return tuple(key for key in settings.addons if not _named(key, known))
 
 
-def exact_versions(settings: Settings) -> dict[str, str]:
+def exact_versions(settings: StackSettings) -> dict[str, str]:
     """Return the listed versions that the build sets."""
     return {name: version for name, version in settings.addons.items() if _is_exact(version)}
 

@@ -32,8 +32,8 @@ from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, HASHES, M
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.building.discover import Stack
-    from clusterstacks.building.settings import Settings
+    from clusterstacks.building.discover import StackDirectory
+    from clusterstacks.building.settings import StackSettings
     from clusterstacks.domain.metadata import Metadata
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.contents import Contents
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def changed_files(
-    tree: Mapping[str, bytes], settings: Settings, release: Contents, metadata: Metadata
+    tree: Mapping[str, bytes], settings: StackSettings, release: Contents, metadata: Metadata
 ) -> tuple[str, ...]:
     """Return the paths in the stack directory that were added, removed or changed since a release.
 
@@ -137,7 +137,7 @@ class Remote:
             raise
 
 
-async def fetch_previous(remote: Remote, name: ReleaseName, stack: Stack) -> PreviousRelease:
+async def fetch_previous(remote: Remote, name: ReleaseName, stack: StackDirectory) -> PreviousRelease:
     """Fetch a release and compare the stack with it.
 
     Raises:
@@ -170,7 +170,7 @@ def _identity(contents: Contents) -> tuple[Metadata, Hashes]:
     return _metadata(contents), replace(_hashes(contents), node_images_dir="")
 
 
-def previous_build(into: Path, metadata: Metadata, stack: Stack) -> PreviousRelease:
+def previous_build(into: Path, metadata: Metadata, stack: StackDirectory) -> PreviousRelease:
     """Return the release that metadata.yaml of the source names, compared with its build if that still exists."""
     name = stack.settings.release(metadata.cluster_stack)
     try:
@@ -180,7 +180,7 @@ def previous_build(into: Path, metadata: Metadata, stack: Stack) -> PreviousRele
     return PreviousRelease(name, metadata, before.hashes, before.changed) if before.metadata == metadata else before
 
 
-def _compared(contents: Contents, stack: Stack) -> PreviousRelease:
+def _compared(contents: Contents, stack: StackDirectory) -> PreviousRelease:
     metadata = _metadata(contents)
     changed = changed_files(stack.tree, stack.settings, contents, metadata)
     return PreviousRelease(contents.release, metadata, _hashes(contents), changed)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.hashes import Hashes
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.versions import KubernetesVersion
-    from clusterstacks.releases.published_releases import Listing
+    from clusterstacks.releases.published_releases import PublishedReleases
 
 SHA: Final = "sha"
 
@@ -64,7 +64,7 @@ class NoStackChanged(NothingChanged):
 
 
 @dataclass(frozen=True, slots=True)
-class SourceState:
+class StackSource:
     """The state of a stack directory that is to be released: its Kubernetes version and its hashes."""
 
     kubernetes: KubernetesVersion
@@ -114,7 +114,7 @@ class NextRelease:
     changes: tuple[VersionChange, ...]
 
 
-def stable_release(source: SourceState, before: PreviousRelease | None) -> NextRelease:
+def stable_release(source: StackSource, before: PreviousRelease | None) -> NextRelease:
     """Choose the versions of the next stable release.
 
     Raises:
@@ -135,7 +135,7 @@ def stable_release(source: SourceState, before: PreviousRelease | None) -> NextR
     return NextRelease(Metadata(stack, source.kubernetes, addon, node_image), changes)
 
 
-def beta_release(source: SourceState, listing: Listing, before: PreviousRelease | None) -> NextRelease:
+def beta_release(source: StackSource, listing: PublishedReleases, before: PreviousRelease | None) -> NextRelease:
     """Choose the version of the next beta.
 
     Args:
@@ -160,7 +160,7 @@ def beta_release(source: SourceState, listing: Listing, before: PreviousRelease 
     return uniform_release(source.kubernetes, after, reason, before.metadata if before else None)
 
 
-def hash_release(source: SourceState) -> NextRelease:
+def hash_release(source: StackSource) -> NextRelease:
     """Return the version that is derived from the content of the source."""
     version = StackVersion(0, SHA, source.hashes.short)
     return uniform_release(source.kubernetes, version, "the hash of the source")
@@ -213,13 +213,13 @@ def _component(component: str, before: StackVersion | None, reason: str) -> Vers
     return VersionChange(component, before.dot, after.dot, reason or "unchanged")
 
 
-def _is_same(source: SourceState, before: PreviousRelease) -> bool:
+def _is_same(source: StackSource, before: PreviousRelease) -> bool:
     # stack.yaml may name only a minor: then the patch changes without any file.
     same = source.hashes.cluster_stack == before.hashes.cluster_stack
     return same and source.kubernetes == before.metadata.kubernetes
 
 
-def _stack_changes(source: SourceState, before: PreviousRelease) -> str:
+def _stack_changes(source: StackSource, before: PreviousRelease) -> str:
     old = before.metadata.kubernetes
     reasons = [f"Kubernetes {old} -> {source.kubernetes}"] if old != source.kubernetes else []
     reasons += [_listed(before.changed)] if before.changed else []

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from clusterstacks.building import version_bump
 from clusterstacks.building.previous_release import Remote, fetch_previous, previous_build
 from clusterstacks.building.source_tree import written_metadata
-from clusterstacks.building.version_bump import Mode, NextRelease, PreviousRelease, SourceState
+from clusterstacks.building.version_bump import Mode, NextRelease, PreviousRelease, StackSource
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.versions import STABLE, StackVersion
-from clusterstacks.releases.published_releases import BETA, Listing, beta_line, read_listing
+from clusterstacks.releases.published_releases import BETA, PublishedReleases, beta_line, read_listing
 from clusterstacks.sources.directory import DirectorySource
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.building.discover import Stack
+    from clusterstacks.building.discover import StackDirectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class VersionChooser:
         self._names: tuple[str, ...] | None = None
         self._noted_foreign = False
 
-    async def choose(self, stack: Stack) -> VersionChoice:
+    async def choose(self, stack: StackDirectory) -> VersionChoice:
         """Choose the versions of the next release of a stack.
 
         Raises:
@@ -70,7 +70,7 @@ class VersionChooser:
             SpecError: metadata.yaml or the newest release is not valid.
             DependencyError: The remote cannot be read.
         """
-        source = SourceState(stack.settings.kubernetes, stack.hashes)
+        source = StackSource(stack.settings.kubernetes, stack.hashes)
         if self._custom is not None:
             versions = self._custom
             metadata = Metadata(versions.cluster_stack, source.kubernetes, versions.cluster_addon, versions.node_image)
@@ -81,7 +81,7 @@ class VersionChooser:
             return await self._beta(stack, source)
         return await self._stable(stack, source)
 
-    async def _stable(self, stack: Stack, source: SourceState) -> VersionChoice:
+    async def _stable(self, stack: StackDirectory, source: StackSource) -> VersionChoice:
         written = written_metadata(stack.tree)
         if self._remote is None:
             before = previous_build(self._into, written, stack) if written else None
@@ -93,13 +93,13 @@ class VersionChooser:
         notes = (*self._foreign(listing), *_differences(written, before))
         return _choice(version_bump.stable_release(source, before), before, notes)
 
-    async def _beta(self, stack: Stack, source: SourceState) -> VersionChoice:
+    async def _beta(self, stack: StackDirectory, source: StackSource) -> VersionChoice:
         listing = await self._listing(stack)
         version = listing.newest(BETA, beta_line(listing))
         before = await self._fetched(stack, version)
         return _choice(version_bump.beta_release(source, listing, before), before, self._foreign(listing))
 
-    async def _listing(self, stack: Stack) -> Listing:
+    async def _listing(self, stack: StackDirectory) -> PublishedReleases:
         name = stack.settings.release(StackVersion(0))
         if self._remote is not None:
             if self._names is None:
@@ -109,7 +109,7 @@ class VersionChooser:
         own = [stack.settings.release(written.cluster_stack).release] if written else []
         return read_listing([*own, *await self._builds()], name)
 
-    async def _ignored_builds(self, stack: Stack) -> tuple[str, ...]:
+    async def _ignored_builds(self, stack: StackDirectory) -> tuple[str, ...]:
         """Note that earlier builds do not count as releases without metadata.yaml."""
         name = stack.settings.release(StackVersion(0))
         if read_listing(await self._builds(), name).newest(STABLE) is None:
@@ -122,12 +122,12 @@ class VersionChooser:
     def _local(self) -> Remote:
         return Remote(str(self._into), DirectorySource(self._into))
 
-    async def _fetched(self, stack: Stack, version: StackVersion | None) -> PreviousRelease | None:
+    async def _fetched(self, stack: StackDirectory, version: StackVersion | None) -> PreviousRelease | None:
         if version is None:
             return None
         return await fetch_previous(self._remote or self._local(), stack.settings.release(version), stack)
 
-    def _foreign(self, listing: Listing) -> tuple[str, ...]:
+    def _foreign(self, listing: PublishedReleases) -> tuple[str, ...]:
         if not listing.foreign or self._remote is None or self._noted_foreign:
             return ()
         self._noted_foreign = True

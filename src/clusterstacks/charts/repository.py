@@ -24,12 +24,12 @@ from clusterstacks.oci.registry import Registry
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from clusterstacks.charts.requirements import Wanted
+    from clusterstacks.charts.requirements import WantedChart
     from clusterstacks.http.allowlist import AllowedHosts
     from clusterstacks.http.client import Web
-    from clusterstacks.oci.docker_config import Credentials
+    from clusterstacks.oci.docker_config import RegistryCredentials
 
-    FindCredentials = Callable[[Reference], Awaitable[Credentials]]
+    FindCredentials = Callable[[Reference], Awaitable[RegistryCredentials]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IndexEntry:
     """One version of a chart in an index.
 
     Args:
@@ -113,7 +113,7 @@ class Entry:
     digest: str
 
 
-def read_entries(index: bytes, chart: str, label: str) -> tuple[Entry, ...]:
+def read_entries(index: bytes, chart: str, label: str) -> tuple[IndexEntry, ...]:
     """Return every version of a chart that can be downloaded; empty when the index does not know it.
 
     Takes time for a large index: call it in a thread.
@@ -131,13 +131,13 @@ def read_entries(index: bytes, chart: str, label: str) -> tuple[Entry, ...]:
     return tuple(_usable(Node(listed.get(chart), label, f"entries.{chart}")))
 
 
-def _usable(versions: Node) -> Iterator[Entry]:
+def _usable(versions: Node) -> Iterator[IndexEntry]:
     for node in versions.items():
         fields = node.value if isinstance(node.value, dict) else {}
         version, urls, digest = fields.get("version"), fields.get("urls"), fields.get("digest")
         if isinstance(version, str) and isinstance(urls, list) and urls and isinstance(urls[0], str):
             stated = _DIGEST.fullmatch(digest.lower()) if isinstance(digest, str) else None
-            yield Entry(version, urls[0], f"sha256:{stated[1]}" if stated else "")
+            yield IndexEntry(version, urls[0], f"sha256:{stated[1]}" if stated else "")
 
 
 def _load(index: bytes, chart: str, label: str) -> Any:  # noqa: ANN401 - a document nobody has checked
@@ -195,7 +195,7 @@ CHART_LAYER = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ChartOffer:
     """One version of a chart that a repository has.
 
     Args:
@@ -212,7 +212,7 @@ class Offer:
 class Repository(Protocol):
     """Where charts are published."""
 
-    async def offer(self, wanted: Wanted) -> Offer:
+    async def offer(self, wanted: WantedChart) -> ChartOffer:
         """Find the version to take.
 
         Raises:
@@ -222,7 +222,7 @@ class Repository(Protocol):
         """
         ...
 
-    async def fetch(self, wanted: Wanted, offer: Offer) -> bytes:
+    async def fetch(self, wanted: WantedChart, offer: ChartOffer) -> bytes:
         """Return the archive of an offer; raises as :meth:`offer`."""
         ...
 
@@ -241,7 +241,7 @@ class IndexRepository:
     _index: bytes | None = None
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def offer(self, wanted: Wanted) -> Offer:
+    async def offer(self, wanted: WantedChart) -> ChartOffer:
         """Find the version to take in the index."""
         url = self._resolve(wanted, "index.yaml")
         async with self._reading:
@@ -252,9 +252,9 @@ class IndexRepository:
         if version is None:
             raise ChartNotFound(wanted, self.repository, _known(entries))
         entry = next(entry for entry in entries if entry.version == version)
-        return Offer(version, entry.digest, entry.url)
+        return ChartOffer(version, entry.digest, entry.url)
 
-    async def fetch(self, wanted: Wanted, offer: Offer) -> bytes:
+    async def fetch(self, wanted: WantedChart, offer: ChartOffer) -> bytes:
         """Download the archive from where the index says; that may be a registry."""
         if offer.url.startswith(SCHEME):
             reference = Reference.parse(offer.url)
@@ -263,7 +263,7 @@ class IndexRepository:
             return await _fetch_layer(await registry_at(self.downloads, wanted, reference), target)
         return await self.downloads.get(wanted, self._resolve(wanted, offer.url), MAX_CHART_BYTES)
 
-    def _resolve(self, wanted: Wanted, path: str) -> URL:
+    def _resolve(self, wanted: WantedChart, path: str) -> URL:
         try:
             base = URL(self.repository)
             target = base.with_path(f"{base.path.rstrip('/')}/").join(URL(path))
@@ -288,7 +288,7 @@ class RegistryRepository:
     downloads: Downloads
     repository: str
 
-    async def offer(self, wanted: Wanted) -> Offer:
+    async def offer(self, wanted: WantedChart) -> ChartOffer:
         """Find the version to take among the tags; one that is known exactly needs no list of them."""
         registry = await self._registry(wanted)
         version = wanted.named or await self._newest(registry, wanted)
@@ -299,18 +299,18 @@ class RegistryRepository:
         if digest is None:
             raise ChartNotFound(wanted, self.repository, f"there is no tag {_tag(version)}")
         # The digest of the manifest, which pins the archive's: the tag may move in between.
-        return Offer(version, "", digest)
+        return ChartOffer(version, "", digest)
 
-    async def fetch(self, wanted: Wanted, offer: Offer) -> bytes:
+    async def fetch(self, wanted: WantedChart, offer: ChartOffer) -> bytes:
         """Download the layer that holds the chart."""
         return await _fetch_layer(await self._registry(wanted), offer.url)
 
-    async def _registry(self, wanted: Wanted) -> Registry:
+    async def _registry(self, wanted: WantedChart) -> Registry:
         return await registry_at(
             self.downloads, wanted, Reference.parse(f"{self.repository.rstrip('/')}/{wanted.name}")
         )
 
-    async def _newest(self, registry: Registry, wanted: Wanted) -> str:
+    async def _newest(self, registry: Registry, wanted: WantedChart) -> str:
         try:
             tags = await registry.tags()
         except NotThere:
@@ -347,5 +347,5 @@ def _tag(version: str) -> str:
     return version.replace("+", "_")
 
 
-def _known(entries: tuple[Entry, ...]) -> str:
+def _known(entries: tuple[IndexEntry, ...]) -> str:
     return f"it has {len(entries)} other versions" if entries else "there is no such chart"

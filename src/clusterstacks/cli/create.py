@@ -106,7 +106,7 @@ def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes what the opt
     from clusterstacks.building.version_bump import NothingChanged
 
     form, into = form_and_directory(arguments.pop("wanted"), arguments.pop("directory_given"), INTO)
-    options = Options(**arguments, form=form, into=into)
+    options = CreateOptions(**arguments, form=form, into=into)
     _check_versions(options)
     if options.uses_remote:
         options = _with_remote(options, os.environ)
@@ -121,7 +121,7 @@ def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes what the opt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class CreateOptions:
     """The command line."""
 
     directory: Path
@@ -150,7 +150,7 @@ class Options:
         return self.publish or self.mode in {"stable", "beta"}
 
 
-async def _interruptible(options: Options) -> None:
+async def _interruptible(options: CreateOptions) -> None:
     """Create the releases; Ctrl-C and SIGTERM end plugins and remove incomplete releases."""
     task = asyncio.ensure_future(_create(options))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -160,16 +160,16 @@ async def _interruptible(options: Options) -> None:
         raise KeyboardInterrupt from None
 
 
-async def _create(options: Options) -> None:
+async def _create(options: CreateOptions) -> None:
     from clusterstacks.building.create import ReleaseBuilder, create_releases, publish_release
     from clusterstacks.building.discover import discover_stacks, newest_patch, shown_path
     from clusterstacks.building.version_bump import Mode
     from clusterstacks.building.version_choice import VersionChooser
     from clusterstacks.cli.shared.lint_check import check_sources
-    from clusterstacks.cli.shared.registry_options import Trust
+    from clusterstacks.cli.shared.registry_options import ServerTrust
 
     async with AsyncExitStack() as resources:
-        web = await resources.enter_async_context(Trust().web())
+        web = await resources.enter_async_context(ServerTrust().web())
         into = options.into.resolve()
         stacks = await discover_stacks(
             options.directory,
@@ -213,22 +213,22 @@ def _document(directory: Path, published: Mapping[str, bool]) -> dict[str, objec
     return {"release": directory.name, "directory": str(directory), "new": published.get(directory.name)}
 
 
-async def _publisher(options: Options, resources: AsyncExitStack) -> Publisher | None:
+async def _publisher(options: CreateOptions, resources: AsyncExitStack) -> Publisher | None:
     from clusterstacks.building.remotes import directory_remote, github_remote, oci_remote
-    from clusterstacks.cli.shared.registry_options import Meter, Trust
+    from clusterstacks.cli.shared.registry_options import ProgressPrinter, ServerTrust
 
     if options.remote == "none" or not options.uses_remote:
         return None
     if options.remote_dir is not None:
         return directory_remote(options.remote_dir.absolute())
     # Separate from the connections to chart repositories, which may need another CA.
-    web = await resources.enter_async_context(Trust(options.ca, plain_http=options.plain_http).web())
+    web = await resources.enter_async_context(ServerTrust(options.ca, plain_http=options.plain_http).web())
     if options.remote == "oci":
-        return await oci_remote(web, os.environ, plain_http=options.plain_http, progress=Meter())
+        return await oci_remote(web, os.environ, plain_http=options.plain_http, progress=ProgressPrinter())
     return github_remote(web, os.environ, output.note)
 
 
-def _custom_versions(options: Options) -> CustomVersions | None:
+def _custom_versions(options: CreateOptions) -> CustomVersions | None:
     from clusterstacks.building.version_choice import CustomVersions
     from clusterstacks.domain.versions import StackVersion
 
@@ -255,7 +255,7 @@ def default_remote(environ: Mapping[str, str]) -> tuple[str, str]:
     return "none", "neither GIT_* nor OCI_* is set: metadata.yaml of the stack says what was released"
 
 
-def _with_remote(options: Options, environ: Mapping[str, str]) -> Options:
+def _with_remote(options: CreateOptions, environ: Mapping[str, str]) -> CreateOptions:
     remote, reason = (options.remote, "") if options.remote else default_remote(environ)
     if remote not in REMOTES:
         raise click.UsageError(f"there is no remote {remote!r}: --remote takes one of {', '.join(REMOTES)}")
@@ -271,7 +271,7 @@ def _with_remote(options: Options, environ: Mapping[str, str]) -> Options:
     return replace(options, remote=remote)
 
 
-def _check_versions(options: Options) -> None:
+def _check_versions(options: CreateOptions) -> None:
     given = {
         "--cluster-stack-version": options.cluster_stack_version,
         "--cluster-addon-version": options.cluster_addon_version,

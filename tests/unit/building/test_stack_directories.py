@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.building.discover import Stack, find_stacks, read_stack, selected, stacks_of
+from clusterstacks.building.discover import StackDirectory, find_stacks, read_stack, selected, stacks_of
 from clusterstacks.building.source_tree import MAX_TREE_BYTES, read_tree
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.errors import SourceBroken
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def everything(repository: Path = REPOSITORY) -> list[Stack]:
+def everything(repository: Path = REPOSITORY) -> list[StackDirectory]:
     return [stack for root in find_stacks(repository) for stack in stacks_of(root, read_tree(root), listed=True)]
 
 
