@@ -16,7 +16,7 @@ from clusterstacks.kube.discovery import ACCEPT, Discovery
 from clusterstacks.kube.errors import Expired, NotFound, Unreachable, Unreadable
 from clusterstacks.kube.listing import ListReader
 from clusterstacks.kube.resources import Listing, Resource, WatchEvent
-from clusterstacks.kube.transport import JSON, MANAGEMENT, Call, Patience, Pool, Transport, drop
+from clusterstacks.kube.transport import JSON, MANAGEMENT, Call, Patience, Pool, Transport
 from clusterstacks.kube.watching import Broken, bare, event, lines
 
 if TYPE_CHECKING:
@@ -315,7 +315,7 @@ class Client:
         except Broken as error:
             raise self._transport.broken(call, error) from None
         finally:
-            drop(response)
+            response.close()
 
     async def _pages(self, target: Target, accept: str, **selectors: str) -> Listing:
         try:

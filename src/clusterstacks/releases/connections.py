@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
+from clusterstacks.kube.responses import AbortingResponse
 from clusterstacks.releases.answers import Broken
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Connections:
             # Digests are those of the bytes that lie on the server.
             auto_decompress=False,
             headers={"User-Agent": "cluster-stacks"},
+            response_class=AbortingResponse,
         )
         # What may be repeated is decided by the caller, request by request.
         self._session._retry_connection = False  # noqa: SLF001  # it has no public switch
