@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 
 from clusterstacks.http.response import RequestBroken
+from clusterstacks.kube.responses import AbortingResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -47,6 +48,7 @@ class Connections:
             # Digests are those of the bytes that lie on the server.
             auto_decompress=False,
             headers={"User-Agent": "cluster-stacks"},
+            response_class=AbortingResponse,
         )
         # What may be repeated is decided by the caller, request by request.
         self._session._retry_connection = False  # noqa: SLF001  # it has no public switch

@@ -16,7 +16,7 @@ from clusterstacks.kube.paged_list import ListReader
 from clusterstacks.kube.partial_json import read_page
 from clusterstacks.kube.requests import Body, RequestTarget, apply_query, query
 from clusterstacks.kube.resources import ObjectList, Resource, WatchEvent
-from clusterstacks.kube.transport import JSON, MANAGEMENT, Call, Pool, RequestTimeouts, Transport, drop
+from clusterstacks.kube.transport import JSON, MANAGEMENT, Call, Pool, RequestTimeouts, Transport
 from clusterstacks.kube.watch import WatchBroken, bare, event, lines
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ class Client:
         except WatchBroken as error:
             raise self._transport.broken(call, error) from None
         finally:
-            drop(response)
+            response.close()
 
     async def _pages(self, target: RequestTarget, accept: str, **selectors: str) -> ObjectList:
         try:
