@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.devcluster import installing
+from clusterstacks.devcluster import installation
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
 from clusterstacks.kube.errors import KindNotServed
@@ -44,7 +44,7 @@ def discovery(*versions: str) -> Answer:
 async def test_definitions_are_waited_for_until_discovery_names_all_their_versions() -> None:
     async with ScriptedServer.started() as server, Pool() as pool:
         server.plays(*[discovery()] * 2, *[discovery("v1beta1")] * 2, discovery("v1beta1", "v1beta2"))
-        await installing.until_served(Client(Connection(server.url), pool), [CLUSTERS])
+        await installation.until_served(Client(Connection(server.url), pool), [CLUSTERS])
 
         assert len(server.requests) == 6, "/api and /apis, three times"
 
@@ -54,4 +54,4 @@ async def test_a_definition_that_is_never_served_is_named(monkeypatch: pytest.Mo
     async with ScriptedServer.started() as server, Pool() as pool:
         server.plays(discovery("v1beta1"))
         with pytest.raises(KindNotServed, match=r"does not serve Cluster\.cluster\.x-k8s\.io/v1beta2, although"):
-            await installing.until_served(Client(Connection(server.url), pool), [CLUSTERS])
+            await installation.until_served(Client(Connection(server.url), pool), [CLUSTERS])
