@@ -50,7 +50,7 @@ async def test_definitions_are_waited_for_until_discovery_names_all_their_versio
 
 
 async def test_a_definition_that_is_never_served_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installing, "PATIENCE", timedelta(0))
+    monkeypatch.setattr(installation, "PATIENCE", timedelta(0))
     async with ScriptedServer.started() as server, Pool() as pool:
         server.plays(discovery("v1beta1"))
         with pytest.raises(KindNotServed, match=r"does not serve Cluster\.cluster\.x-k8s\.io/v1beta2, although"):
