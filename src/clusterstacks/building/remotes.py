@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.building.previous_release import Remote
-from clusterstacks.oci.transfers import Progress, silent
+from clusterstacks.oci.transfers import TransferProgress, silent
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.kinds import DIRECTORY, open_location
 
@@ -47,7 +47,7 @@ async def open_remote(
     report: Callable[[str], None],
     *,
     plain_http: bool = False,
-    progress: Progress = silent,
+    progress: TransferProgress = silent,
 ) -> Publisher:
     """Open the source that environment variables name.
 

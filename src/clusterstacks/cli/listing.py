@@ -8,7 +8,7 @@ import click
 
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.output_option import form_option
-from clusterstacks.cli.shared.registry_options import Trust, repository_or_environment, trust_options
+from clusterstacks.cli.shared.registry_options import ServerTrust, repository_or_environment, trust_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,7 +41,7 @@ def list(repository: str | None, ca: Path | None, form: str, *, plain_http: bool
         address = SourceAddress(OCI, repository_or_environment(None).place)
     place = repository or "the repository of OCI_REPOSITORY"
     try:
-        names = asyncio.run(_list(address, Trust(ca, plain_http=plain_http)))
+        names = asyncio.run(_list(address, ServerTrust(ca, plain_http=plain_http)))
     except NotThere:
         if not address.kind.made_by_publishing:
             raise
@@ -62,7 +62,7 @@ def list(repository: str | None, ca: Path | None, form: str, *, plain_http: bool
         output.print_table(header, [tuple(_document(release).values()) for release in releases])
 
 
-async def _list(address: SourceAddress, trust: Trust) -> tuple[str, ...]:
+async def _list(address: SourceAddress, trust: ServerTrust) -> tuple[str, ...]:
     import os
 
     from clusterstacks.sources.kinds import open_location

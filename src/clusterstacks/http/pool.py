@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from clusterstacks.http.response import Broken
+from clusterstacks.http.response import RequestBroken
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -100,8 +100,8 @@ class _Received:
             self._response.close()
 
 
-def _broken(error: BaseException) -> Broken:
-    return Broken(
+def _broken(error: BaseException) -> RequestBroken:
+    return RequestBroken(
         _cause(error),
         hopeless=isinstance(error, (aiohttp.ClientConnectorCertificateError, UnicodeError)),
         unsent=isinstance(error, aiohttp.ClientConnectorError),

@@ -23,7 +23,7 @@ _SAFE = {"GET", "HEAD"}
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HTTPRequest:
     """One request, before it is known where redirects lead.
 
     Args:

@@ -12,7 +12,7 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from clusterstacks.kube.auth import Credentials, Identity
+from clusterstacks.kube.auth import ConnectionCredentials, Identity
 from clusterstacks.kube.errors import AnswerTooLarge, TooMany, Unauthorized, Unreachable
 from clusterstacks.kube.failure_status import bounded_wait, failure, status_of
 from clusterstacks.kube.limits import BusyTime
@@ -41,7 +41,7 @@ MANAGEMENT = "management"
 WORKLOAD = "workload"
 """Targets of requests."""
 
-GOODBYE_SECONDS = 0.2
+TLS_SHUTDOWN_TIMEOUT = 0.2
 """How long the TLS end of a connection may take. asyncio's 30 s would keep the sockets of a frozen server for as long;
 nothing is lost by a shorter one, as every answer has its length."""
 
@@ -63,7 +63,7 @@ class Pool:
         if self._session is None:
             # Each client has its own budget, so the connector sets no limit.
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS)
-            connector._ssl_shutdown_timeout = GOODBYE_SECONDS  # noqa: SLF001  # its parameter is deprecated
+            connector._ssl_shutdown_timeout = TLS_SHUTDOWN_TIMEOUT  # noqa: SLF001  # its parameter is deprecated
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 timeout=aiohttp.ClientTimeout(total=None),
@@ -93,7 +93,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RequestTimeouts:
     """How long to bear with a server.
 
     Args:
@@ -165,7 +165,7 @@ class Transport:
         pool: Pool,
         budget: int,
         deadline: timedelta,
-        patience: Patience,
+        patience: RequestTimeouts,
         bounds: Bounds,
     ) -> None:
         self.host = urlsplit(connection.server).netloc
@@ -176,7 +176,7 @@ class Transport:
         self._max_bytes = bounds.answer_bytes
         self.busy = BusyTime(bounds.busy_time, lambda: asyncio.get_running_loop().time())
         self._slots = asyncio.Semaphore(budget)
-        self._credentials = Credentials(connection)
+        self._credentials = ConnectionCredentials(connection)
         self._closed = False
         self.user_agent = ""
 

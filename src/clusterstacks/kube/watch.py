@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
 
-class Broken(Exception):  # never leaves the package
+class WatchBroken(Exception):  # never leaves the package
     """A stream that ended otherwise than between two lines; the text says how."""
 
 
@@ -53,7 +53,7 @@ async def lines(
         begun = bytearray(rest[-1])
         size = len(begun)
     if size:
-        raise Broken("the stream ended in the middle of an event")
+        raise WatchBroken("the stream ended in the middle of an event")
 
 
 async def _next_piece(content: aiohttp.StreamReader, silence: timedelta) -> bytes:
@@ -61,9 +61,9 @@ async def _next_piece(content: aiohttp.StreamReader, silence: timedelta) -> byte
         async with asyncio.timeout(silence.total_seconds()):
             return await content.readany()
     except TimeoutError:
-        raise Broken(f"silent for {silence.total_seconds():g} s") from None
+        raise WatchBroken(f"silent for {silence.total_seconds():g} s") from None
     except (aiohttp.ClientError, OSError) as error:
-        raise Broken(f"the connection broke: {str(error) or type(error).__name__}") from None
+        raise WatchBroken(f"the connection broke: {str(error) or type(error).__name__}") from None
 
 
 async def event(line: bytes, resource: Resource, about: str, *, metadata_only: bool) -> WatchEvent:

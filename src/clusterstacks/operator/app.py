@@ -14,7 +14,7 @@ from clusterstacks.api.names import DIGEST_ANNOTATION, GROUP, Kind
 from clusterstacks.apply.class_applier import Applier
 from clusterstacks.apply.class_object_rules import GroupKind
 from clusterstacks.compat.library import facts
-from clusterstacks.controllers.clusteraddon.class_access import Offers
+from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
 from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY as ADDON_ADVISORY
 from clusterstacks.controllers.clusteraddon.compat_check import LiveCheck
 from clusterstacks.controllers.clusteraddon.contract_kinds import ContractKinds
@@ -34,7 +34,7 @@ from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import named_connection
 from clusterstacks.kube.transport import Pool
-from clusterstacks.operator.event_handlers import Wakers
+from clusterstacks.operator.event_handlers import EventHandlers
 from clusterstacks.operator.go_installation import GoLeftovers
 from clusterstacks.operator.informers import build_informers, keeps_remnants, sync_problem, trim_of
 from clusterstacks.operator.lease_settings import build_elector
@@ -44,7 +44,7 @@ from clusterstacks.operator.ready_counts import unready
 from clusterstacks.operator.source_wiring import Supplies
 from clusterstacks.operator.webhook_wiring import Webhooks, webhook_namespace
 from clusterstacks.render.pool_size import sizing
-from clusterstacks.render.renderer import Limits, Renderer
+from clusterstacks.render.renderer import Renderer, RenderLimits
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.controller import ReconcilerHost
 from clusterstacks.runtime.events import EventRecorder
@@ -59,14 +59,14 @@ from clusterstacks.webhooks.provider_rules import ProviderRules
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
 
-    from clusterstacks.controllers.status_reconciler import Draft
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.compatibility import Rule
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.domain.outcomes import Outcome
     from clusterstacks.kube.connection import Connection
-    from clusterstacks.operator.settings import Settings
-    from clusterstacks.runtime.cache import Change, Store
+    from clusterstacks.operator.settings import OperatorSettings
+    from clusterstacks.runtime.cache import CacheChange, Store
     from clusterstacks.runtime.controller import Reconcile
     from clusterstacks.runtime.leader_election import Elector
     from clusterstacks.runtime.metrics import Unready
@@ -95,7 +95,7 @@ class Operator:
         SpecError: A setting or the kubeconfig is unusable.
     """
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+    def __init__(self, settings: OperatorSettings, environ: Mapping[str, str]) -> None:
         self._settings = settings
         self._clock = SystemClock()
         self._metrics = Metrics()
@@ -213,7 +213,7 @@ class Operator:
         size = sizing(memory_limit())
         if size.shortage:
             log.warning("%s", size.shortage)
-        limits = Limits(memory_bytes=size.memory_bytes)
+        limits = RenderLimits(memory_bytes=size.memory_bytes)
         return Renderer(workers=size.workers, limits=limits, on_failure=self._metrics.count_render_failure)
 
     def _features(self) -> frozenset[Feature]:
@@ -243,7 +243,7 @@ class Operator:
         return informer
 
     def _build_hosts(self) -> dict[str, ReconcilerHost]:
-        offers = Offers(self._client, self._informers["clusterstack"].store)
+        offers = ClassAccess(self._client, self._informers["clusterstack"].store)
         creator = AddonCreator(
             client=self._client,
             clock=self._clock,
@@ -310,7 +310,7 @@ class Operator:
             extra_kinds=[GroupKind.parse(kind) for kind in self._settings.class_kinds],
         )
 
-    def _addon_reconciler(self, offers: Offers) -> AddonReconciler:
+    def _addon_reconciler(self, offers: ClassAccess) -> AddonReconciler:
         rolling = Rolling(
             client=self._client,
             supply=self._addon_supply,
@@ -342,17 +342,17 @@ class Operator:
     def _source_changed(self, stacks: Collection[ObjectKey]) -> None:
         self._wakers.source_changed(stacks)
 
-    def _forget_stack(self, change: Change) -> None:
+    def _forget_stack(self, change: CacheChange) -> None:
         if change.new is None:
             self._supplies.listings.unfollow(change.key)
 
-    def _forget_release(self, change: Change) -> None:
+    def _forget_release(self, change: CacheChange) -> None:
         if change.new is None:
             self._release_supply.forget(change.key)
             self._vigilance.forget(change.key)
             self._class_objects.forget(change.key)
 
-    def _forget_addon(self, change: Change) -> None:
+    def _forget_addon(self, change: CacheChange) -> None:
         if change.new is None:
             self._addon_supply.forget(change.key)
 
@@ -362,7 +362,7 @@ class Operator:
     def _framed(
         self,
         kind: Kind,
-        work: Callable[[Draft], Awaitable[Outcome | None]],
+        work: Callable[[StatusPatch], Awaitable[Outcome | None]],
         advisory: frozenset[str] = frozenset(),
     ) -> Reconcile:
         return StatusReconciler(
@@ -394,8 +394,8 @@ class Operator:
             metrics=self._metrics,
         )
 
-    def _build_wakers(self) -> Wakers:
-        wakers = Wakers(
+    def _build_wakers(self) -> EventHandlers:
+        wakers = EventHandlers(
             watch_filter=self._settings.watch_filter,
             stack_host=self._hosts["clusterstack"],
             release_host=self._hosts["clusterstackrelease"],

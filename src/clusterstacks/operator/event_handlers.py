@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from clusterstacks.api.clusterapi import ClusterView
-    from clusterstacks.runtime.cache import Change, Store
+    from clusterstacks.runtime.cache import CacheChange, Store
     from clusterstacks.runtime.controller import ReconcilerHost
 
 CLASS_INDEX = "class"
@@ -49,7 +49,7 @@ def _delivered(addon: Manifest) -> tuple[str, ...]:
     return text(addon, "spec", "clusterStack"), *releases
 
 
-def is_news(change: Change) -> bool:
+def is_news(change: CacheChange) -> bool:
     """Whether more than the status changed, which for our kinds only we write."""
     if change.old is None or change.new is None:
         return True
@@ -57,7 +57,7 @@ def is_news(change: Change) -> bool:
     return any(old.get(key) != new.get(key) for key in _WATCHED_METADATA)
 
 
-def concerns_addons(change: Change) -> bool:
+def concerns_addons(change: CacheChange) -> bool:
     """Whether something of a Cluster changed that decides anything here.
 
     Its conditions are left out, except those that are read. Our own is among them: a failure whose message is never the
@@ -91,7 +91,7 @@ def _selects(rule: CompatibilityRule, cluster: ClusterView) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wakers:
+class EventHandlers:
     """The subscribers of the informers."""
 
     watch_filter: str
@@ -103,7 +103,7 @@ class Wakers:
     releases: Store
     clusters: Store
 
-    def stack_changed(self, change: Change) -> None:
+    def stack_changed(self, change: CacheChange) -> None:
         """A ClusterStack wakes itself, a changed offer the Clusters of its classes, another source its releases."""
         if not is_news(change) or not self._watched(change):
             return
@@ -114,7 +114,7 @@ class Wakers:
             if other_source:
                 self._enqueue_release(key_of(release))
 
-    def release_changed(self, change: Change) -> None:
+    def release_changed(self, change: CacheChange) -> None:
         """A ClusterStackRelease wakes itself, its ClusterStacks (always: they sum it up) and its class's Clusters."""
         for manifest in filter(None, (change.old, change.new)):
             for owner in stacks_owning(manifest):
@@ -126,7 +126,7 @@ class Wakers:
         if is_news(change) or at(change.old, "status", "ready") != at(change.new, "status", "ready"):
             self._wake_clusters_of(change.key)
 
-    def addon_changed(self, change: Change) -> None:
+    def addon_changed(self, change: CacheChange) -> None:
         """A ClusterAddon wakes itself; a deleted one is created again while its Cluster exists (D21).
 
         One that has left a class behind wakes the stacks, which kept the old release for it.
@@ -142,7 +142,7 @@ class Wakers:
         if len(recorded) > 1 and using is not None:
             self._wake_release_of(using)
 
-    def cluster_changed(self, change: Change) -> None:
+    def cluster_changed(self, change: CacheChange) -> None:
         """A Cluster wakes its ClusterAddon; one that took or left a class wakes that class's releases and stacks."""
         if not self._watched(change) or not concerns_addons(change):
             return
@@ -154,7 +154,7 @@ class Wakers:
             if before != after:
                 self._wake_release_of(manifest)
 
-    def class_changed(self, change: Change) -> None:
+    def class_changed(self, change: CacheChange) -> None:
         """A ClusterClass wakes the release it comes from."""
         try:
             release = parse_class(change.key.name)
@@ -162,7 +162,7 @@ class Wakers:
             return
         self._enqueue_release(ObjectKey(change.key.namespace, release.release))
 
-    def rule_changed(self, change: Change) -> None:
+    def rule_changed(self, change: CacheChange) -> None:
         """A CompatibilityRule wakes the ClusterAddons of the Clusters it was or is for."""
         if not is_news(change):
             return
@@ -184,7 +184,7 @@ class Wakers:
                 if (release.get("status") or {}).get("ready") is not True:
                     self._enqueue_release(key_of(release))
 
-    def _watched(self, change: Change) -> bool:
+    def _watched(self, change: CacheChange) -> bool:
         return is_watched(change.new or change.old or {}, self.watch_filter)
 
     def _enqueue_stack(self, name: str) -> None:

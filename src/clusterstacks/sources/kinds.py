@@ -27,7 +27,7 @@ from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_release
 from clusterstacks.oci.credentials import find
-from clusterstacks.oci.docker_config import ANONYMOUS, Credentials
+from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.reference import SCHEME, Reference, looks_like_registry
 from clusterstacks.oci.registry import Registry
 from clusterstacks.oci.transfers import silent
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from clusterstacks.api.source import DirectoryPlace, GithubPlace, HttpPlace, OciPlace
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.http.client import Web
-    from clusterstacks.oci.transfers import Progress
+    from clusterstacks.oci.transfers import TransferProgress
     from clusterstacks.releases.release_source import ReleaseSource
 
 _GITHUB = "github://"
@@ -91,11 +91,13 @@ class _Oci(SourceKind[OCISource]):
     def describe(self, address: SourceAddress) -> str:
         return f"oci://{address.place}"
 
-    def open(self, address: SourceAddress, web: Web, credentials: Credentials, progress: Progress) -> OCISource:
+    def open(
+        self, address: SourceAddress, web: Web, credentials: RegistryCredentials, progress: TransferProgress
+    ) -> OCISource:
         reference = Reference.parse(address.place)
         return OCISource(Registry(web, reference, credentials, plain_http=address.plain_http, progress=progress))
 
-    async def credentials(self, address: SourceAddress, environ: Mapping[str, str]) -> Credentials:
+    async def credentials(self, address: SourceAddress, environ: Mapping[str, str]) -> RegistryCredentials:
         return await find(Reference.parse(address.place), environ)
 
     def publish_address(self, environ: Mapping[str, str]) -> SourceAddress:
@@ -149,13 +151,15 @@ class _GitHub(SourceKind[GitHubSource]):
     def describe(self, address: SourceAddress) -> str:
         return f"github://{address.place}" + (f" of {address.api}" if address.api else "")
 
-    def open(self, address: SourceAddress, web: Web, credentials: Credentials, progress: Progress) -> GitHubSource:
+    def open(
+        self, address: SourceAddress, web: Web, credentials: RegistryCredentials, progress: TransferProgress
+    ) -> GitHubSource:
         owner, _, repository = address.place.partition("/")
         token = credentials.token or credentials.password
         return GitHubSource(web, owner, repository, token=token, api=address.api or API)
 
-    async def credentials(self, address: SourceAddress, environ: Mapping[str, str]) -> Credentials:
-        return Credentials(token=environ.get("GIT_ACCESS_TOKEN", "").strip())
+    async def credentials(self, address: SourceAddress, environ: Mapping[str, str]) -> RegistryCredentials:
+        return RegistryCredentials(token=environ.get("GIT_ACCESS_TOKEN", "").strip())
 
     def checked(self, address: SourceAddress, stack: object) -> SourceAddress:
         return replace(address, api=completed_api(address.api, stack)) if address.api else address
@@ -215,10 +219,12 @@ class _Http(SourceKind[HttpSource]):
     def describe(self, address: SourceAddress) -> str:
         return address.place
 
-    def open(self, address: SourceAddress, web: Web, credentials: Credentials, progress: Progress) -> HttpSource:
+    def open(
+        self, address: SourceAddress, web: Web, credentials: RegistryCredentials, progress: TransferProgress
+    ) -> HttpSource:
         return HttpSource(web, address.place, authorization=_authorization(credentials))
 
-    async def credentials(self, address: SourceAddress, environ: Mapping[str, str]) -> Credentials:
+    async def credentials(self, address: SourceAddress, environ: Mapping[str, str]) -> RegistryCredentials:
         return ANONYMOUS
 
 
@@ -251,11 +257,13 @@ class _Directory(SourceKind[DirectorySource]):
             return address.place
         return f"directory {address.place} below the release directory" if address.place else "the release directory"
 
-    def open(self, address: SourceAddress, web: Web, credentials: Credentials, progress: Progress) -> DirectorySource:
+    def open(
+        self, address: SourceAddress, web: Web, credentials: RegistryCredentials, progress: TransferProgress
+    ) -> DirectorySource:
         """Open a directory of this machine; the operator opens only those below its release directory."""
         return DirectorySource(Path(address.place))
 
-    async def credentials(self, address: SourceAddress, environ: Mapping[str, str]) -> Credentials:
+    async def credentials(self, address: SourceAddress, environ: Mapping[str, str]) -> RegistryCredentials:
         return ANONYMOUS
 
     async def publish(
@@ -297,7 +305,7 @@ async def open_location(
     environ: Mapping[str, str],
     *,
     plain_http: bool = False,
-    progress: Progress = silent,
+    progress: TransferProgress = silent,
 ) -> ReleaseSource:
     """Open a source with the credentials of the user who runs this program.
 
@@ -331,7 +339,7 @@ def _split(text: str) -> tuple[str, ReleaseName | None]:
         raise
 
 
-def _authorization(credentials: Credentials) -> str:
+def _authorization(credentials: RegistryCredentials) -> str:
     if credentials.token:
         return f"Bearer {credentials.token}"
     return "" if credentials == ANONYMOUS else f"Basic {credentials.basic}"

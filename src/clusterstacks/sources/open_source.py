@@ -10,7 +10,7 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.allowlist import AllowedHosts, host_of
 from clusterstacks.http.client import Web
 from clusterstacks.oci.credentials import from_docker_config
-from clusterstacks.oci.docker_config import ANONYMOUS, Credentials
+from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.transfers import silent
 from clusterstacks.sources.directory import DirectorySource
@@ -41,7 +41,7 @@ class CredentialsInClear(SpecError):
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class SourceAccess:
     """Who asks a source, and whom it is believed; never shown.
 
     Args:
@@ -49,7 +49,7 @@ class Access:
         ca: PEM certificates; empty for the system's.
     """
 
-    credentials: Credentials = ANONYMOUS
+    credentials: RegistryCredentials = ANONYMOUS
     ca: str = field(default="", repr=False)
 
     @property
@@ -78,7 +78,7 @@ class SourceOpener:
     environ: Mapping[str, str] = field(repr=False)
     plain_http_credentials: AllowedHosts = NOTHING_ALLOWED
 
-    async def access(self, terms: SourceTerms) -> Access:
+    async def access(self, terms: SourceTerms) -> SourceAccess:
         """Read credentials and authorities as they are now.
 
         Raises:
@@ -87,7 +87,7 @@ class SourceOpener:
             ClusterStacksError: The operator's own credentials cannot be read.
         """
         if terms.own:
-            return Access(await terms.address.kind.credentials(terms.address, self.environ), self.ca)
+            return SourceAccess(await terms.address.kind.credentials(terms.address, self.environ), self.ca)
         credentials, ca = ANONYMOUS, ""
         if terms.credentials:
             self._require_private(terms)
@@ -96,9 +96,9 @@ class SourceOpener:
         if terms.ca:
             pem = await self.secrets.value(terms.namespace, terms.ca, terms.ca_key, purpose=CA)
             ca = _text(pem, f"{terms.namespace}/{terms.ca}", terms.ca_key)
-        return Access(credentials, ca)
+        return SourceAccess(credentials, ca)
 
-    async def open(self, address: SourceAddress, access: Access) -> tuple[ReleaseSource, Web | None]:
+    async def open(self, address: SourceAddress, access: SourceAccess) -> tuple[ReleaseSource, Web | None]:
         """Make a source, and the connections to be closed with it; nothing is asked yet.
 
         Raises:
@@ -116,7 +116,7 @@ class SourceOpener:
             raise CredentialsInClear(terms, host_of(url))
 
 
-def _credentials(values: Mapping[str, bytes], terms: SourceTerms) -> Credentials:
+def _credentials(values: Mapping[str, bytes], terms: SourceTerms) -> RegistryCredentials:
     secret = f"{terms.namespace}/{terms.credentials}"
     if DOCKER_CONFIG in values:
         if not terms.address.kind.is_registry:
@@ -128,10 +128,10 @@ def _credentials(values: Mapping[str, bytes], terms: SourceTerms) -> Credentials
             raise SecretUnusable(secret, f"holds nothing for {terms.address.place}; add that registry to it")
         return config
     if "token" in values:
-        return Credentials(token=_text(values["token"], secret, "token").strip())
+        return RegistryCredentials(token=_text(values["token"], secret, "token").strip())
     if "username" in values or "password" in values:
         username, password = (_text(values.get(key, b""), secret, key) for key in ("username", "password"))
-        return Credentials(username, password)
+        return RegistryCredentials(username, password)
     raise SecretUnusable(secret, f"holds neither {DOCKER_CONFIG}, nor token, nor username and password; add one")
 
 

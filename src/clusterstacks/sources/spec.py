@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.http.client import Web
-    from clusterstacks.oci.docker_config import Credentials
-    from clusterstacks.oci.transfers import Progress
+    from clusterstacks.oci.docker_config import RegistryCredentials
+    from clusterstacks.oci.transfers import TransferProgress
     from clusterstacks.releases.release_source import ReleaseSource
 
 S = TypeVar("S", bound="ReleaseSource")
@@ -86,7 +86,7 @@ class SourceKind(ABC, Generic[S]):
         """Write an address for messages."""
 
     @abstractmethod
-    def open(self, address: SourceAddress, web: Web, credentials: Credentials, progress: Progress) -> S:
+    def open(self, address: SourceAddress, web: Web, credentials: RegistryCredentials, progress: TransferProgress) -> S:
         """Make the source; no request is sent yet.
 
         Raises:
@@ -94,7 +94,7 @@ class SourceKind(ABC, Generic[S]):
         """
 
     @abstractmethod
-    async def credentials(self, address: SourceAddress, environ: Mapping[str, str]) -> Credentials:
+    async def credentials(self, address: SourceAddress, environ: Mapping[str, str]) -> RegistryCredentials:
         """Read the credentials of the user who runs this program.
 
         Raises:
@@ -225,7 +225,7 @@ class TrustedKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trust:
+class SignatureTrust:
     """The keys that must have signed the releases.
 
     Args:

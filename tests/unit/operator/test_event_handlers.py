@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.domain.objects import Manifest, ObjectKey
-from clusterstacks.operator.event_handlers import Wakers, concerns_addons
-from clusterstacks.runtime.cache import Change, Store
+from clusterstacks.operator.event_handlers import EventHandlers, concerns_addons
+from clusterstacks.runtime.cache import CacheChange, Store
 from clusterstacks.runtime.controller import ReconcilerHost
 from clusterstacks.runtime.metrics import Metrics
 
@@ -27,7 +27,7 @@ def cluster(*conditions: Manifest, version: str = "v1.35.4", **metadata: Any) ->
 
 
 def changed(old: Manifest, new: Manifest) -> bool:
-    return concerns_addons(Change(ObjectKey("team", "one"), old, new))
+    return concerns_addons(CacheChange(ObjectKey("team", "one"), old, new))
 
 
 def test_our_own_condition_wakes_nobody_however_its_message_changes() -> None:
@@ -93,7 +93,7 @@ async def test_a_rule_wakes_the_clusters_it_was_or_is_for(
     foreign = cluster(name="foreign")
     foreign["spec"]["topology"] = {"classRef": {"name": "hand-made"}}
     clusters.put(ObjectKey("team", "foreign"), foreign)
-    wakers = Wakers(
+    wakers = EventHandlers(
         watch_filter="",
         stack_host=hosts[0],
         release_host=hosts[1],
@@ -104,7 +104,7 @@ async def test_a_rule_wakes_the_clusters_it_was_or_is_for(
         clusters=clusters,
     )
 
-    wakers.rule_changed(Change(ObjectKey("", "no-cilium"), old, new))
+    wakers.rule_changed(CacheChange(ObjectKey("", "no-cilium"), old, new))
 
     assert [len(host.queue) for host in hosts] == [0, 0, 0, len(woken)]
     found = [await hosts[3].queue.get() for _ in woken]

@@ -16,7 +16,7 @@ from clusterstacks.apply.results import ObjectResult
 from clusterstacks.controllers.clusteraddon.cluster_values import VARIABLE, own_values
 from clusterstacks.controllers.clusteraddon.input_digest import input_digest
 from clusterstacks.controllers.resource_list import COMPLAINTS_SHOWN, complaints, entries
-from clusterstacks.domain.addon_config import Action
+from clusterstacks.domain.addon_config import StageAction
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError
 from clusterstacks.domain.outcomes import Outcome, Waiting
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from clusterstacks.apply.results import PruneReport
     from clusterstacks.charts.chart import AddonChart
     from clusterstacks.controllers.clusteraddon.addon_releases import Sourcing
-    from clusterstacks.controllers.clusteraddon.snapshot import Seen
-    from clusterstacks.controllers.status_reconciler import Draft
+    from clusterstacks.controllers.clusteraddon.snapshot import ClusterSnapshot
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.addon_config import Stage
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
@@ -55,8 +55,8 @@ class Delivering:
         records: What the records said at the beginning.
     """
 
-    draft: Draft
-    seen: Seen
+    draft: StatusPatch
+    seen: ClusterSnapshot
     sources: Sourcing
     workload: Client
     delivery: Delivery
@@ -118,7 +118,7 @@ class Delivering:
 
     def touched(self, stage: Stage) -> bool:
         """Whether the stage, which is done, may have changed the cluster."""
-        return stage.action is Action.DELETE or stage.addon in self.results
+        return stage.action is StageAction.DELETE or stage.addon in self.results
 
     def undeleted(self, report: PruneReport) -> Outcome:
         """Wait for objects that refuse to go, or for a record that cannot be read."""

@@ -8,7 +8,7 @@ from clusterstacks.api.names import API_VERSION, GROUP, Kind
 from clusterstacks.api.provider_refs import DEFAULT_KINDS
 from clusterstacks.controllers.clusterstack.owned_releases import OwnedReleases
 from clusterstacks.controllers.clusterstack.reconciler import CLASS_NAMESPACE_INDEX, StackReconciler
-from clusterstacks.controllers.status_reconciler import Draft
+from clusterstacks.controllers.status_reconciler import StatusPatch
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.resources import Resource
 from clusterstacks.operator.event_handlers import class_namespace
@@ -70,7 +70,7 @@ async def kept(*, using: str, recorded: str) -> set[str]:
         events=EventRecorder(api, "test"),
         provider_kinds=DEFAULT_KINDS,
     )
-    await reconciler.work(Draft(STACK))
+    await reconciler.work(StatusPatch(STACK))
     return {key.name for key in api.objects(RELEASES)}
 
 
