@@ -96,7 +96,7 @@ class StatusPatch:
         return found is not None and found.status == "True"
 
     @contextmanager
-    def blaming(self, condition: str, reason: str = "") -> Iterator[None]:
+    def failing_condition(self, condition: str, reason: str = "") -> Iterator[None]:
         """Set ``condition`` to False with the error's message when the block raises one of our errors."""
         try:
             yield

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from clusterstacks.http.pool import Connections
     from clusterstacks.http.response import Response
 
-SILENCE = timedelta(seconds=60)
+IDLE_TIMEOUT = timedelta(seconds=60)
 """How long a server may send and take nothing. Arbitrary, as long as proxies allow."""
 
 DOCUMENT_DEADLINE = timedelta(minutes=3)
@@ -225,12 +225,12 @@ class Web:
         proxy = proxy_for(url, self._environ)
         try:
             # aiohttp has no deadline for a body that the server does not take.
-            async with asyncio.timeout(SILENCE.total_seconds()) as deadline:
+            async with asyncio.timeout(IDLE_TIMEOUT.total_seconds()) as deadline:
                 return await self._open_connections().send(
                     request.method,
                     url,
                     headers=request.headers_for(headers),
-                    body=request.pieces(deadline, SILENCE),
+                    body=request.pieces(deadline, IDLE_TIMEOUT),
                     proxy=proxy,
                     trusted=self._trusted(url, proxy),
                 )
@@ -247,7 +247,7 @@ class Web:
         if self._connections is None:
             from clusterstacks.http.pool import Connections  # noqa: PLC0415 - takes 0.1 s
 
-            self._connections = Connections(connect=CONNECT, silence=SILENCE)
+            self._connections = Connections(connect=CONNECT, idle_timeout=IDLE_TIMEOUT)
         return self._connections
 
     def _checked(self, text: str) -> URL:

@@ -53,7 +53,7 @@ class Response(Protocol):
         """Read the body in pieces of at most :data:`PIECE_BYTES`.
 
         Raises:
-            Broken: The connection broke; what came so far was given out.
+            RequestBroken: The connection broke; what came so far was given out.
         """
         ...
 

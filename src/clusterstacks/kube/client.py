@@ -16,7 +16,7 @@ from clusterstacks.kube.paged_list import ListReader
 from clusterstacks.kube.partial_json import read_page
 from clusterstacks.kube.requests import Body, RequestTarget, apply_query, query
 from clusterstacks.kube.resources import ObjectList, Resource, WatchEvent
-from clusterstacks.kube.transport import JSON, MANAGEMENT, Call, Pool, RequestTimeouts, Transport, drop
+from clusterstacks.kube.transport import JSON, MANAGEMENT, Call, Pool, RequestTimeouts, Transport
 from clusterstacks.kube.watch import WatchBroken, bare, event, lines
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ class Client:
         self._transport.target = target
         self._transport.user_agent = user_agent
         self._bounds = bounds
-        self._silence = patience.silence
-        self._stream_seconds = str(max(1, int(patience.silence.total_seconds() * STREAM_SHARE)))
+        self._idle_timeout = patience.idle_timeout
+        self._stream_seconds = str(max(1, int(patience.idle_timeout.total_seconds() * STREAM_SHARE)))
         self._discovery = Discovery(self._discover)
 
     async def close(self) -> None:
@@ -310,7 +310,7 @@ class Client:
         call = RequestTarget(resource, namespace).call("watch", parameters, accept=_METADATA if metadata_only else JSON)
         response = await self._transport.open(call)
         try:
-            async with aclosing(lines(response.content, self._silence, self._bounds.answer_bytes)) as stream:
+            async with aclosing(lines(response.content, self._idle_timeout, self._bounds.answer_bytes)) as stream:
                 async for line in stream:
                     if line is None:
                         yield WatchEvent("", {}, f"is larger than {self._bounds.answer_bytes} bytes")
@@ -319,7 +319,7 @@ class Client:
         except WatchBroken as error:
             raise self._transport.broken(call, error) from None
         finally:
-            drop(response)
+            response.close()
 
     async def _pages(self, target: RequestTarget, accept: str, **selectors: str) -> ObjectList:
         try:

@@ -16,6 +16,7 @@ from clusterstacks.kube.auth import ConnectionCredentials, Identity
 from clusterstacks.kube.errors import AnswerTooLarge, TooMany, Unauthorized, Unreachable
 from clusterstacks.kube.failure_status import bounded_wait, failure, status_of
 from clusterstacks.kube.limits import BusyTime
+from clusterstacks.kube.responses import AbortingResponse
 from clusterstacks.kube.write_gate import GuardedBody
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Pool:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 # A small answer may unpack to a thousand times its size, so none is asked for or accepted packed.
                 auto_decompress=False,
+                response_class=AbortingResponse,
             )
             # aiohttp repeats a DELETE whose connection broke; what may be repeated is decided here, call by call.
             self._session._retry_connection = False  # noqa: SLF001  # it has no public switch
@@ -100,14 +102,14 @@ class RequestTimeouts:
         attempts: Tries of a call that may be repeated, within its deadline.
         first_delay: Before the second try; doubles from there. A server's Retry-After goes first.
         longest_delay: Cap of both.
-        silence: A watch that says nothing for so long is broken; the server is asked to end it before.
+        idle_timeout: A watch that says nothing for so long is broken; the server is asked to end it before.
         sleep: Waits the given seconds; tests pass one that does not.
     """
 
     attempts: int = 5
     first_delay: timedelta = timedelta(milliseconds=100)
     longest_delay: timedelta = timedelta(seconds=10)
-    silence: timedelta = timedelta(seconds=70)
+    idle_timeout: timedelta = timedelta(seconds=70)
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
 
     def delay(self, attempt: int, wanted: float) -> float:
@@ -206,7 +208,7 @@ class Transport:
             raise self._late(call, deadline) from None
 
     async def open(self, call: Call) -> aiohttp.ClientResponse:
-        """Make a call up to the first byte of its answer within the deadline; the caller drops the response.
+        """Make a call up to the first byte of its answer within the deadline; the caller closes the response.
 
         Takes no slot of the budget: a stream would hold it for ever.
         """
@@ -263,7 +265,7 @@ class Transport:
                     return await consume(response)
                 return await _refusal(call, response)
             except BaseException:
-                drop(response)
+                response.close()
                 raise
         except (aiohttp.ClientSSLError, aiohttp.ClientConnectorCertificateError) as error:
             return _Failure(self.broken(call, error), again=False)
@@ -316,13 +318,6 @@ class Transport:
         return Unreachable(f"{call.about}: {self.host} gave no answer within {seconds:g} s")
 
 
-def drop(response: aiohttp.ClientResponse) -> None:
-    """Give up an answer that is not at its end, and its connection at once instead of by the orderly end of TLS."""
-    if response.connection is not None and response.connection.transport is not None:
-        response.connection.transport.abort()
-    response.close()
-
-
 async def _refusal(call: Call, response: aiohttp.ClientResponse) -> _Failure:
     body = status_of(await _bounded(response, MAX_FAILURE_BYTES) or b"")
     error = failure(call.about, response.status, body, confidential=call.confidential)
@@ -340,7 +335,7 @@ async def _bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes | 
     async for piece in response.content.iter_any():
         size += len(piece)
         if size > max_bytes:
-            drop(response)
+            response.close()
             return None
         pieces.append(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)

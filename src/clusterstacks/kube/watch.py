@@ -29,16 +29,16 @@ class WatchBroken(Exception):  # never leaves the package
 
 
 async def lines(
-    content: aiohttp.StreamReader, silence: timedelta, max_bytes: int
+    content: aiohttp.StreamReader, idle_timeout: timedelta, max_bytes: int
 ) -> AsyncGenerator[bytes | None, None]:
     """Yield the lines of a stream without their ends; None for one that is longer than ``max_bytes``.
 
     Raises:
-        Broken: Silent for ``silence``, or an end in the middle of a line.
+        WatchBroken: Silent for ``idle_timeout``, or an end in the middle of a line.
     """
     begun = bytearray()
     size = 0
-    while piece := await _next_piece(content, silence):
+    while piece := await _next_piece(content, idle_timeout):
         first, *rest = piece.split(b"\n")
         size += len(first)
         if size <= max_bytes:
@@ -56,12 +56,12 @@ async def lines(
         raise WatchBroken("the stream ended in the middle of an event")
 
 
-async def _next_piece(content: aiohttp.StreamReader, silence: timedelta) -> bytes:
+async def _next_piece(content: aiohttp.StreamReader, idle_timeout: timedelta) -> bytes:
     try:
-        async with asyncio.timeout(silence.total_seconds()):
+        async with asyncio.timeout(idle_timeout.total_seconds()):
             return await content.readany()
     except TimeoutError:
-        raise WatchBroken(f"silent for {silence.total_seconds():g} s") from None
+        raise WatchBroken(f"silent for {idle_timeout.total_seconds():g} s") from None
     except (aiohttp.ClientError, OSError) as error:
         raise WatchBroken(f"the connection broke: {str(error) or type(error).__name__}") from None
 

@@ -21,7 +21,7 @@ from clusterstacks.operator.go_installation import EXTENSIONS, WEBHOOKS
 from clusterstacks.operator.lease_settings import LEASE_NAME
 from clusterstacks.webhooks.certificate_rotation import OWNER, SECRET_NAME
 from clusterstacks.webhooks.configuration import NAME as CONFIGURATION_NAME
-from clusterstacks.webhooks.configuration import WebhookScope as WebhookScope
+from clusterstacks.webhooks.configuration import WebhookScope
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

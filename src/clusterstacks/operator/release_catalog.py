@@ -92,7 +92,7 @@ class ReleaseOffers:
         return ClassOffer(made_for, await self._policy(own), candidates, self._advised(namespace, release), lacking)
 
     async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:
-        """Say which release the namespace may not use; see :class:`~clusterstacks.webhooks.known_releases.KnownReleases`."""
+        """Say which release the namespace may not use; see :class:`KnownReleases`."""
         found = []
         for release in sorted(releases):
             key = ObjectKey(cluster.class_namespace, release.release)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from clusterstacks.devcluster.apiserver import ApiServer
     from clusterstacks.domain.objects import Manifest
 
-SHORT_SILENCE = replace(RequestTimeouts(), silence=timedelta(seconds=2))
+SHORT_SILENCE = replace(RequestTimeouts(), idle_timeout=timedelta(seconds=2))
 
 
 @asynccontextmanager

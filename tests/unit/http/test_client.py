@@ -133,7 +133,7 @@ async def test_a_large_body_is_sent_in_pieces(server: ScriptedServer, client: We
 
 
 async def test_a_server_that_takes_nothing_of_a_body_is_given_up(client: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releases_web, "SILENCE", timedelta(seconds=0.2))
+    monkeypatch.setattr(releases_web, "IDLE_TIMEOUT", timedelta(seconds=0.2))
     done = asyncio.Event()
 
     async def frozen(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

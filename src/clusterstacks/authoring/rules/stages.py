@@ -80,7 +80,8 @@ def stages_of_charts(stack: LintedStack) -> Iterator[Fault]:
     for chart in stack.addons:
         if chart.addon not in first | lost:
             which = "no new cluster gets it" if chart.addon in named else "it is never delivered"
-            way_out = f"add a stage with name: {chart.addon} to {LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED} of {ADDON_CONFIG}"
+            hook = LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED
+            way_out = f"add a stage with name: {chart.addon} to {hook} of {ADDON_CONFIG}"
             yield Fault(chart.chart_file, 1, f"no stage applies {chart.addon} there, so {which}", way_out)
 
 

@@ -83,7 +83,7 @@ class Delivering:
             SpecError: Chart or values cannot be rendered, or an object can never be applied.
             DependencyError: The cluster or a render worker failed; time may heal it.
         """
-        with self.draft.blaming(AddonCondition.CHART_FOUND, Reason.CHART_MISSING):
+        with self.draft.failing_condition(AddonCondition.CHART_FOUND, Reason.CHART_MISSING):
             chart = self.sources.release_of(addon).addon(addon)
         self.draft.true(AddonCondition.CHART_FOUND)
         values = await self._values(chart)
@@ -110,7 +110,7 @@ class Delivering:
 
     async def remove(self, addon: str) -> Outcome | None:
         """Delete everything of one addon; None when it is gone."""
-        with self.draft.blaming(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
+        with self.draft.failing_condition(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
             report = await self.delivery.remove(addon)
         self.results.pop(addon, None)
         self.records.pop(addon, None)
@@ -180,7 +180,7 @@ class Delivering:
         return not is_taken(addon, self.records)
 
     async def _values(self, chart: AddonChart) -> str:
-        with self.draft.blaming(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_OVERWRITE_FAILED):
+        with self.draft.failing_condition(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_OVERWRITE_FAILED):
             return await self._rendered_values(chart)
 
     async def _rendered_values(self, chart: AddonChart) -> str:
@@ -197,7 +197,7 @@ class Delivering:
         label = self.label(chart.name)
         request = addon_request(chart.chart, label=label, values=values, kubernetes=self.seen.running)
         with (
-            self.draft.blaming(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_FAILED),
+            self.draft.failing_condition(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_FAILED),
             self.metrics.render_seconds.time(),
         ):
             return await self.renderer.chart(request)

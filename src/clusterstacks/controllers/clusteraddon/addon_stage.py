@@ -64,7 +64,7 @@ async def _check(check: StageCondition | None, addon: str, delivering: Deliverin
     if check is None:
         return None
     label = f"stage {addon} of {delivering.sources.release_of(addon).name}"
-    with delivering.draft.blaming(AddonCondition.CEL_EVALUATED, reason):
+    with delivering.draft.failing_condition(AddonCondition.CEL_EVALUATED, reason):
         variables = {watched.key: await _read(watched, delivering) for watched in check.objects}
         missing = [watched for watched in check.objects if variables[watched.key] is None]
         if missing:

@@ -218,7 +218,7 @@ class AddonReconciler:
         if missing and self._is_young(seen.cluster):
             return Waiting(Reason.CONTROL_PLANE_NOT_READY, message, GATE_RETRY)
         try:
-            with draft.blaming(AddonCondition.CLUSTER_READY):
+            with draft.failing_condition(AddonCondition.CLUSTER_READY):
                 return await self.workloads.connect(seen.cluster.key)
         except DependencyError as error:
             if not missing:

@@ -83,7 +83,7 @@ class Rolling:
         opened = await self._open(draft, seen)
         if opened is None:
             return Waiting(Reason.CHART_MISSING, "a release is being downloaded again", RESYNC)
-        with draft.blaming(AddonCondition.CHART_FOUND, Reason.CHART_MISSING):
+        with draft.failing_condition(AddonCondition.CHART_FOUND, Reason.CHART_MISSING):
             sources = sourcing(opened.pop(seen.release), opened, seen.wishes)
         releases = (sources.home, *sources.releases.values())
         _check_settings(draft, seen, {addon for release in releases for addon in release.addons()})
@@ -193,7 +193,7 @@ class Rolling:
 
     async def _prune(self, delivering: Delivering, keep: frozenset[str]) -> PruneReport:
         draft = delivering.draft
-        with draft.blaming(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
+        with draft.failing_condition(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
             report = await delivering.delivery.prune(keep)
         kept = [f"{one.id}: {one.departure.reason}" for one in report.removals if one.departure.fate is Fate.KEPT]
         if kept:
@@ -252,7 +252,7 @@ def _check_settings(draft: StatusPatch, seen: ClusterSnapshot, addons: Collectio
 async def _records(draft: StatusPatch, delivery: Delivery) -> dict[str, DeliveryRecord]:
     """Read the records; those of another Cluster have a reason of their own, which tools can look for."""
     try:
-        with draft.blaming(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
+        with draft.failing_condition(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
             return await delivery.records()
     except RecordOfAnotherCluster as error:
         draft.false(AddonCondition.CHART_APPLIED, error.code, error.message, Severity.ERROR)

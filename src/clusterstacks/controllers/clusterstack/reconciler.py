@@ -95,7 +95,7 @@ class StackReconciler:
     def _listed(self, draft: StatusPatch, stack: ClusterStack) -> _Listed | None:
         """What the source holds; None while it was never asked, which wakes the stack as soon as it is."""
         try:
-            with draft.blaming(StackCondition.RELEASES_SYNCED):
+            with draft.failing_condition(StackCondition.RELEASES_SYNCED):
                 terms = self.choice.terms(stack)
             if not stack.spec.auto_subscribe:
                 draft.drop(StackCondition.RELEASES_SYNCED)
@@ -104,7 +104,7 @@ class StackReconciler:
             listing = self.listings.follow(stack.key, terms)
             if not listing.is_read:
                 return None
-            with draft.blaming(StackCondition.RELEASES_SYNCED, Reason.FAILED_TO_SYNC):
+            with draft.failing_condition(StackCondition.RELEASES_SYNCED, Reason.FAILED_TO_SYNC):
                 names = listing.names()
         except ClusterStacksError as error:
             draft.false(StackCondition.ASSETS_CLIENT_AVAILABLE, Reason.ASSETS_CLIENT_FAILED, error.message)
@@ -147,19 +147,21 @@ class StackReconciler:
         if stack.spec.no_provider:
             draft.drop(StackCondition.PROVIDER_RELEASES_SYNCED)
         else:
-            with draft.blaming(StackCondition.PROVIDER_RELEASES_SYNCED):
+            with draft.failing_condition(StackCondition.PROVIDER_RELEASES_SYNCED):
                 template = await read_template(self.client, stack, self.provider_kinds)
         for kept in wanted:
             if self.releases.led_by_another(stack, kept.name):
-                with draft.blaming(StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):
+                with draft.failing_condition(StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):
                     await self.releases.join(draft.manifest, kept)
                 continue
             reference: ObjectReference | None = None
             if template is not None:
-                with draft.blaming(StackCondition.PROVIDER_RELEASES_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):
+                with draft.failing_condition(
+                    StackCondition.PROVIDER_RELEASES_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE
+                ):
                     provider = provider_object(template, draft.manifest, kept.name)
                     reference = await ensure_provider_object(self.client, self.events, draft.manifest, provider)
-            with draft.blaming(StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):
+            with draft.failing_condition(StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):
                 await self.releases.ensure(draft.manifest, kept, reference)
         if template is not None:
             draft.true(StackCondition.PROVIDER_RELEASES_SYNCED)

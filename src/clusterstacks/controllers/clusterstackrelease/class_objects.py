@@ -38,7 +38,7 @@ async def apply_class_chart(
         SpecError: The chart cannot be rendered or holds what a class may not hold.
         DependencyError: The API server or a render worker failed.
     """
-    with draft.blaming(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
+    with draft.failing_condition(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
         rendered = await renderer.chart(
             class_request(
                 release.class_chart(), release.name, release.metadata.kubernetes, namespace=draft.key.namespace

@@ -55,7 +55,7 @@ async def delete_release(draft: StatusPatch, client: Client, applier: Applier, e
         users = await clusters_using(client, name, draft.key.namespace) if name else []
         if name and users:
             return Waiting("ClassInUse", _in_use(name, users), timedelta(minutes=1))
-        with draft.blaming(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_DELETE_OBJECTS):
+        with draft.failing_condition(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_DELETE_OBJECTS):
             shared = await _held_by_others(draft.key, client)
             fates = await applier.delete_all(
                 known_objects(draft.status), namespace=draft.key.namespace, wanted_elsewhere=shared

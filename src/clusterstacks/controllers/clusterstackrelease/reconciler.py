@@ -80,7 +80,7 @@ class ReleaseReconciler:
         if draft.deleting:
             self.facts.forget(draft.key)
             return await delete_release(draft, self.client, self.applier, self.events)
-        with draft.blaming(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
+        with draft.failing_condition(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
             name = parse_release(draft.key.name)
         await hold(draft, RELEASE_FINALIZER, self.client)
         changed = await self._changed(draft)
@@ -145,7 +145,7 @@ class ReleaseReconciler:
     async def _open(self, draft: StatusPatch, name: ReleaseName) -> Release | None:
         """Return the release, None while it is being downloaded."""
         draft.status["ready"] = False
-        with draft.blaming(ReleaseCondition.DOWNLOADED):
+        with draft.failing_condition(ReleaseCondition.DOWNLOADED):
             origin = await self.supply.origin(draft.manifest)
         obtained = await self._obtain(draft, name)
         if obtained is None:
@@ -174,7 +174,7 @@ class ReleaseReconciler:
 
     async def _obtain(self, draft: StatusPatch, name: ReleaseName) -> Obtained | None:
         try:
-            with draft.blaming(ReleaseCondition.DOWNLOADED, Reason.RELEASE_NOT_DOWNLOADED_YET):
+            with draft.failing_condition(ReleaseCondition.DOWNLOADED, Reason.RELEASE_NOT_DOWNLOADED_YET):
                 return await self.supply.obtain(draft.key, draft.manifest, name)
         except ClusterStacksError as error:
             self._explain(draft, error)
@@ -209,9 +209,9 @@ class ReleaseReconciler:
             draft.drop(ReleaseCondition.PROVIDER_READY)
             return None
         title = f"{reference.kind} {draft.key.namespace}/{reference.name}"
-        with draft.blaming(ReleaseCondition.PROVIDER_READY):
+        with draft.failing_condition(ReleaseCondition.PROVIDER_READY):
             self.providers.check(reference, draft.key.namespace)
-        with draft.blaming(ReleaseCondition.PROVIDER_READY, Reason.PROCESS_ONGOING):
+        with draft.failing_condition(ReleaseCondition.PROVIDER_READY, Reason.PROCESS_ONGOING):
             provider = await self.providers.find(reference, draft.key.namespace)
             if provider is not None:
                 await self.providers.own(provider, draft.manifest)
