@@ -69,7 +69,7 @@ PATTERNS = {
     "sources/downloads.py": "a digest; a pattern of 71 characters",
     "sources/github/api_documents.py": HEADER,
     "sources/github/rest_api.py": URL,
-    "charts/helmignore.py": "MAX_RULES rules of a file, and names of files: safe_paths.MAX_NAME_BYTES",
+    "charts/helmignore.py": "MAX_RULES rules of a file, and names of files: archive.MAX_NAME_BYTES",
     "releases/chart_store.py": "a file name: 255 bytes",
     "oci/challenge.py": "MAX_CHARACTERS",
     "oci/blob_download.py": HEADER,

@@ -10,7 +10,7 @@
     yaml_edit         changes of single YAML values
     packaging         the files of a release
     plugins           node images by a plugin of the provider
-    output_directory  atomic replacement of builds, and publication to a directory
+    output_directory  atomic replacement of builds
     previous_release  the release to compare with
     version_bump      rules for the versions of the next release
     version_choice    the inputs of these rules

@@ -1,4 +1,4 @@
-"""Puts built releases into the output directory, and copies them to a directory of published releases.
+"""Puts built releases into the output directory.
 
 A release that is built again before it is published has the same name. It atomically replaces the earlier build and the
 signature of that build, if the directory contains only files that a build makes. Anything else stays and is an error.
@@ -6,7 +6,6 @@ signature of that build, if the directory contains only files that a build makes
 
 from __future__ import annotations
 
-import shutil
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.domain.compatibility import FILE as COMPATIBILITY
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.errors import ReleaseTaken, SourceBroken
+from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.open import open_directory
 from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, HASHES, METADATA, NODE_IMAGES
 from clusterstacks.releases.signature_files import SIGNATURE_SUFFIX
@@ -71,33 +70,6 @@ def place_release(name: ReleaseName, staging: Staging, into: Path) -> Path:
     return target
 
 
-def publish_to_directory(name: ReleaseName, directory: Path, target: Path) -> bool:
-    """Copy a release, and the signature beside it, into an existing directory of releases.
-
-    Returns:
-        True if the release was copied, false if it was there already. A newer signature is copied in both cases.
-
-    Raises:
-        ReleaseTaken: A release of this name has different content.
-        OSError: A directory cannot be read or written.
-    """
-    place = target / name.release
-    if place.exists():
-        if survey(name, place).digest != survey(name, directory).digest:
-            raise ReleaseTaken(place)
-        _copy_signature(name, directory, target)
-        return False
-    staging = Staging.create(target)
-    try:
-        for file in sorted(directory.iterdir()):
-            shutil.copyfile(file, staging.path / file.name)
-        _copy_signature(name, directory, target)
-        staging.publish(place, readable=True)
-    finally:
-        staging.remove()
-    return True
-
-
 def _replace(target: Path, staging: Staging, into: Path) -> None:
     before = Staging.create(into)
     kept = before.path / target.name
@@ -123,9 +95,3 @@ def _is_build(name: ReleaseName, directory: Path) -> bool:
         return False
     archives = tuple(f"{name.series}-{kind}" for kind in _BUILT_ARCHIVES)
     return all(file in _BUILT_FILES or file.startswith(archives) for file in contents.files)
-
-
-def _copy_signature(name: ReleaseName, directory: Path, target: Path) -> None:
-    signature = f"{name.release}{SIGNATURE_SUFFIX}"
-    if (directory.parent / signature).is_file():
-        shutil.copyfile(directory.parent / signature, target / signature)

@@ -214,18 +214,19 @@ def _document(directory: Path, published: Mapping[str, bool]) -> dict[str, objec
 
 
 async def _publisher(options: CreateOptions, resources: AsyncExitStack) -> Publisher | None:
-    from clusterstacks.building.remotes import directory_remote, github_remote, oci_remote
+    from clusterstacks.building.remotes import directory_remote, open_remote
     from clusterstacks.cli.shared.registry_options import ProgressPrinter, ServerTrust
+    from clusterstacks.sources.kinds import KINDS
 
     if options.remote == "none" or not options.uses_remote:
         return None
     if options.remote_dir is not None:
-        return directory_remote(options.remote_dir.absolute())
+        return directory_remote(options.remote_dir.absolute(), os.environ, output.note)
     # Separate from the connections to chart repositories, which may need another CA.
     web = await resources.enter_async_context(ServerTrust(options.ca, plain_http=options.plain_http).web())
-    if options.remote == "oci":
-        return await oci_remote(web, os.environ, plain_http=options.plain_http, progress=ProgressPrinter())
-    return github_remote(web, os.environ, output.note)
+    return await open_remote(
+        KINDS[options.remote], web, os.environ, output.note, plain_http=options.plain_http, progress=ProgressPrinter()
+    )
 
 
 def _custom_versions(options: CreateOptions) -> CustomVersions | None:
