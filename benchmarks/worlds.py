@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.compat.world import State, World
+from clusterstacks.compat.world import ClusterState, World
 from tests.support.planning import candidate
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ class Family:
     make: Callable[[Random, Size], World]
     seconds: float | None
 
-    def questions(self, seed: int) -> list[tuple[World, State, Target]]:
+    def questions(self, seed: int) -> list[tuple[World, ClusterState, Target]]:
         """Ask for the last release and for the last version, from the first release."""
         world = self.make(Random(seed), self.size)
         first, last = world.candidates[0], world.candidates[-1]
-        state = State(first.kubernetes, first.kubernetes, first.name)
+        state = ClusterState(first.kubernetes, first.kubernetes, first.name)
         return [(world, state, last.name), (world, state, last.kubernetes)]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.domain.errors import DependencyError
-from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.client import RetryPolicy, Web
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
 from clusterstacks.sources.oci_publish import publish
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.support.scripted_server import Answer
 
-QUICK = Patience(attempts=2, pause=timedelta(milliseconds=1))
+QUICK = RetryPolicy(attempts=2, pause=timedelta(milliseconds=1))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.client import RetryPolicy, Web
 from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.kube.pki import Authority
 from clusterstacks.releases.store import ReleaseStore
@@ -19,7 +19,7 @@ from tests.support.static_server import StaticServer
 if TYPE_CHECKING:
     from pathlib import Path
 
-ONCE = Patience(attempts=1)
+ONCE = RetryPolicy(attempts=1)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.apply.messages import explain
-from clusterstacks.apply.targets import Target
+from clusterstacks.apply.targets import ApplyTarget
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectId
@@ -27,7 +27,7 @@ OBJECT: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name"
 
 
 def test_live_l5_a_missing_namespace_is_to_be_put_into_the_chart() -> None:
-    target = Target(ObjectId("", "ConfigMap", "shop", "a"), "v1", OBJECT, "", None)
+    target = ApplyTarget(ObjectId("", "ConfigMap", "shop", "a"), "v1", OBJECT, "", None)
     body = {
         "message": 'namespaces "shop" not found',
         "reason": "NotFound",

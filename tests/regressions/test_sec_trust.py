@@ -19,7 +19,7 @@ import orjson
 import pytest
 
 from clusterstacks.api.names import Kind
-from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.client import RetryPolicy, Web
 from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, Descriptor, describe, digest_of, digest_tag
 from clusterstacks.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
 from clusterstacks.oci.referrers import MAX_CANDIDATES
@@ -113,7 +113,7 @@ class Stand:
 @asynccontextmanager
 async def stand(tmp_path: Path, *, listed: bool) -> AsyncIterator[Stand]:
     directory = write_release(tmp_path / "published" / STAGED.release, staged_release())
-    async with RegistryDouble.started() as double, Web(patience=Patience(attempts=1), environ={}) as web:
+    async with RegistryDouble.started() as double, Web(patience=RetryPolicy(attempts=1), environ={}) as web:
         double.referrers = listed
         registry = Registry(web, double.reference)
         await publish(directory, registry, EPOCH)

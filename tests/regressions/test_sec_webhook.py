@@ -40,7 +40,7 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.webhooks.answers import Answer
+    from clusterstacks.webhooks.answers import AdmissionResponse
     from clusterstacks.webhooks.reviews import Review
     from tests.support.operating import World
 
@@ -57,7 +57,7 @@ REVIEW = {
 class Allows:
     """Allows everything."""
 
-    async def judge(self, review: Review) -> Answer:
+    async def judge(self, review: Review) -> AdmissionResponse:
         assert review.uid == "u1"
         return ALLOWED
 

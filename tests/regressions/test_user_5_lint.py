@@ -18,7 +18,7 @@ from tests.support.tiny_stack import SETTINGS, STAGES, tiny
 from tests.support.tiny_stack import write as write_tree
 
 if TYPE_CHECKING:
-    from clusterstacks.authoring.findings import Finding
+    from clusterstacks.authoring.findings import LintFinding
 
 CSCTL = Path(sys.executable).with_name("csctl")
 REPOSITORY = Path(__file__).parents[2]
@@ -86,7 +86,7 @@ CASES = (
 )
 
 
-def found(changes: dict[str, bytes]) -> tuple[Finding, ...]:
+def found(changes: dict[str, bytes]) -> tuple[LintFinding, ...]:
     return findings(load({**tiny(), **changes}, "1-35"))
 
 

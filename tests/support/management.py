@@ -15,8 +15,8 @@ from clusterstacks.compat.library import facts
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.errors import Forbidden
-from clusterstacks.kube.resources import Listing, Resource
-from clusterstacks.sources.open_source import Access, SourceOpener
+from clusterstacks.kube.resources import ObjectList, Resource
+from clusterstacks.sources.open_source import SourceAccess, SourceOpener
 from clusterstacks.sources.source_secrets import SecretReader
 from tests.support.fake_api import FakeApi
 from tests.support.releases import FakeSource
@@ -69,7 +69,7 @@ class Guarded(FakeApi):
         self._guard(f"get {resource} {namespace}/{name}", resource)
         return await super().get(resource, name, namespace)
 
-    async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
+    async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> ObjectList:
         self._guard(f"list {resource}", resource)
         return await super().list(resource, namespace, labels=labels, fields=fields)
 
@@ -85,7 +85,7 @@ class Opener(SourceOpener):
     sources: Mapping[str, ReleaseSource | Exception]
     opened: list[str] = field(default_factory=list)
 
-    async def open(self, address: SourceAddress, access: Access) -> tuple[ReleaseSource, Web | None]:  # noqa: ARG002
+    async def open(self, address: SourceAddress, access: SourceAccess) -> tuple[ReleaseSource, Web | None]:  # noqa: ARG002
         self.opened.append(address.place)
         source = self.sources[address.place]
         if isinstance(source, Exception):

@@ -24,7 +24,7 @@ from clusterstacks.kube.errors import ApiError, NotFound
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
 from clusterstacks.operator.app import Operator
-from clusterstacks.operator.settings import Settings
+from clusterstacks.operator.settings import OperatorSettings
 from clusterstacks.runtime.informer import Informer
 from tests.support.manifests import crd
 from tests.support.recording import record, uncovered
@@ -298,7 +298,7 @@ class World:
             await asyncio.gather(*tasks, return_exceptions=True)
             await operator.close()
 
-    def settings(self, **settings: Any) -> Settings:
+    def settings(self, **settings: Any) -> OperatorSettings:
         workers = {"clusterstack": 8, "clusterstackrelease": 8, "clusteraddon": 8}
         plain = {
             "kubeconfig": str(self.management_kubeconfig),
@@ -309,7 +309,7 @@ class World:
             "probe_address": ("", 0),
             "workers": workers,
         }
-        return Settings(**{**plain, **settings})
+        return OperatorSettings(**{**plain, **settings})
 
 
 async def _serve(run: Callable[[], Awaitable[None]]) -> None:

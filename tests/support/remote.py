@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.http.client import Web
-from clusterstacks.oci.docker_config import ANONYMOUS, Credentials
+from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.manifests import OCI_MANIFEST
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
@@ -76,7 +76,7 @@ class Repository:
 @asynccontextmanager
 async def repository(world: World, server: RegistryServer) -> AsyncIterator[Repository]:
     """A repository of the test's own."""
-    credentials = Credentials(server.username, server.password) if server.secure else ANONYMOUS
+    credentials = RegistryCredentials(server.username, server.password) if server.secure else ANONYMOUS
     async with Web(ca=server.ca, plain_http=not server.secure, environ={}) as web:
         reference = Reference(server.host, f"operator/{world.namespace}")
         registry = Registry(web, reference, credentials, plain_http=not server.secure)

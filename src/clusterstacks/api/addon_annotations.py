@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.addon_config import Action, AddonConfig, Hook, Stage
+from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Stage, StageAction
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, parse_release
@@ -214,24 +214,24 @@ def combined_config(
         home: The class's release.
     """
     borrowed = {addon: configs[release] for addon, release in sources.items() if release != home}
-    stages = {hook: list(_ordered(own, hook, sources, borrowed)) for hook in Hook}
+    stages = {hook: list(_ordered(own, hook, sources, borrowed)) for hook in LifecycleHook}
     for addon in sorted(borrowed.keys() - set(own.addons())):
-        theirs = {hook: [one for one in borrowed[addon].stages[hook] if one.addon == addon] for hook in Hook}
+        theirs = {hook: [one for one in borrowed[addon].stages[hook] if one.addon == addon] for hook in LifecycleHook}
         for hook, found in theirs.items():
             stages[hook] += found
     return replace(own, stages={hook: tuple(found) for hook, found in stages.items()})
 
 
 def _ordered(
-    own: AddonConfig, hook: Hook, sources: Mapping[str, ReleaseName], borrowed: Mapping[str, AddonConfig]
+    own: AddonConfig, hook: LifecycleHook, sources: Mapping[str, ReleaseName], borrowed: Mapping[str, AddonConfig]
 ) -> list[Stage]:
     found: list[Stage] = []
     for stage in own.stages[hook]:
         if stage.addon in borrowed:
             # What the class deletes on its way is its own addon, not the one of another release.
-            if stage.action is Action.APPLY:
+            if stage.action is StageAction.APPLY:
                 found.append(_conditions_of(stage, borrowed[stage.addon].stages[hook]))
-        elif stage.addon in sources or stage.action is Action.DELETE:
+        elif stage.addon in sources or stage.action is StageAction.DELETE:
             found.append(stage)
     return found
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, StrictBool
 
-from clusterstacks.api.compatibility_policy import Policy
+from clusterstacks.api.compatibility_policy import CompatibilityPolicy
 from clusterstacks.api.meta import LIST_LENGTH, Condition, KubernetesObject, Model, Name, ObjectReference, Text
 from clusterstacks.api.selectors import ClusterNamespaces
 from clusterstacks.api.source import SourceSpec
@@ -93,8 +93,8 @@ class ClusterStackSpec(Model):
     cluster_namespaces: ClusterNamespaces | None = Field(
         default=None, description="Namespaces whose Clusters may use the classes of the stack; all when absent."
     )
-    compatibility: Policy = Field(
-        default=Policy.RANGE,
+    compatibility: CompatibilityPolicy = Field(
+        default=CompatibilityPolicy.RANGE,
         description="What is refused of Clusters whose class states ranges. Range: what is incompatible. Strict: also "
         "what is untested or unknown, and every version but the class's own. Permissive: nothing, it warns.",
     )

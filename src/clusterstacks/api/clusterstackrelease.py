@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool
 
-from clusterstacks.api.meta import LIST_LENGTH, Condition, KubernetesObject, Model, Name, ObjectReference, Resource
+from clusterstacks.api.meta import LIST_LENGTH, Condition, KubernetesObject, Model, Name, ObjectReference, ResourceEntry
 
 MAX_FACTS_BYTES = 128 * 1024
 """Longest facts, in UTF-8. Arbitrary: a release with twelve components has 3 KB, and an object of the API server may
@@ -44,7 +44,7 @@ class ClusterStackReleaseStatus(Model):
         max_length=MAX_SIGNERS,
         description="Fingerprints of the trusted keys that were found to have signed these files.",
     )
-    resources: tuple[Resource, ...] = Field(
+    resources: tuple[ResourceEntry, ...] = Field(
         default=(),
         max_length=LIST_LENGTH,
         description="State of the cluster class and every other object of the release.",

@@ -9,7 +9,7 @@ ESCAPE_ANNOTATION = "clusterstack.x-k8s.io/allow-incompatible"
 (never down, one minor at a time) and names no release that is not there."""
 
 
-class Policy(StrEnum):
+class CompatibilityPolicy(StrEnum):
     """``spec.compatibility`` of a ClusterStack. Bundles are not touched by it."""
 
     RANGE = "Range"

@@ -45,7 +45,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class CRDOptions:
     """What a CRD says beyond the schema.
 
     ``root`` kinds are where ``clusterctl move`` starts; what they own comes along, as does what a Cluster owns.
@@ -124,7 +124,7 @@ _REASON: Final = Column("Reason", _ready("reason"), description="Why the object 
 _MESSAGE: Final = Column("Message", _ready("message"), description="Why the object is not ready.")
 
 DEFINITIONS: Final = (
-    Definition(
+    CRDOptions(
         model=ClusterStack,
         short_name="csk",
         root=True,
@@ -141,7 +141,7 @@ DEFINITIONS: Final = (
             _MESSAGE,
         ),
     ),
-    Definition(
+    CRDOptions(
         model=ClusterStackRelease,
         short_name="cskr",
         columns=(
@@ -153,7 +153,7 @@ DEFINITIONS: Final = (
             Column("Digest", ".status.digest", description="Digest of the release's files.", wide=True),
         ),
     ),
-    Definition(
+    CRDOptions(
         model=ClusterAddon,
         short_name="caddon",
         columns=(
@@ -167,7 +167,7 @@ DEFINITIONS: Final = (
             Column("Target", ".status.target", description="Class whose addons are being rolled out.", wide=True),
         ),
     ),
-    Definition(
+    CRDOptions(
         model=CompatibilityRule,
         short_name="crule",
         cluster_wide=True,

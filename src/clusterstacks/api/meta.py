@@ -170,7 +170,7 @@ class Condition(Model):
     )
 
 
-class Resource(Model):
+class ResourceEntry(Model):
     """State of one object that comes from a release."""
 
     group: Name = Field(default="", description="API group of the object; empty for the core group.")

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.apply.class_object_rules import GroupKind, check_class_objects, deletion_fault
 from clusterstacks.apply.concurrency import together
-from clusterstacks.apply.object_applier import Step
+from clusterstacks.apply.object_applier import ObjectStep
 from clusterstacks.apply.ownership import is_marked, refuses_pruning
 from clusterstacks.apply.prune_plan import Departure, Fate
 from clusterstacks.apply.remove import Doomed, Remover
 from clusterstacks.apply.results import Deadlines, ObjectResult
 from clusterstacks.apply.stamp import documents
 from clusterstacks.apply.targets import resolve
-from clusterstacks.apply.wave_applier import Rollout
+from clusterstacks.apply.wave_applier import WaveApplier
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.kube.errors import KindNotServed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from clusterstacks.apply.delivery_plan import Known
+    from clusterstacks.apply.delivery_plan import RecordedObject
     from clusterstacks.domain.objects import Manifest, ObjectId
     from clusterstacks.kube.client import Client
 
@@ -61,7 +61,7 @@ class Applier:
         manifests: Iterable[Manifest],
         *,
         default_namespace: str,
-        known: Mapping[ObjectId, Known] | None = None,
+        known: Mapping[ObjectId, RecordedObject] | None = None,
     ) -> list[ObjectResult]:
         """Apply the objects of one class, templates before the ClusterClass.
 
@@ -85,11 +85,11 @@ class Applier:
                     "ObjectNotAllowed",
                     f"{target.id} is cluster-wide, a cluster class may hold namespaced objects only: take it out",
                 )
-        steps = [Step(target, (known or {}).get(target.id)) for target in targets]
-        return await Rollout(self._client, deadlines=self._deadlines).run(steps)
+        steps = [ObjectStep(target, (known or {}).get(target.id)) for target in targets]
+        return await WaveApplier(self._client, deadlines=self._deadlines).run(steps)
 
     async def delete_all(
-        self, objects: Iterable[Known], *, namespace: str, wanted_elsewhere: Collection[ObjectId] = ()
+        self, objects: Iterable[RecordedObject], *, namespace: str, wanted_elsewhere: Collection[ObjectId] = ()
     ) -> dict[ObjectId, Departure]:
         """Delete what was applied for a class, the ClusterClass first, and wait until it is gone (INCUMBENT D3).
 
@@ -111,7 +111,9 @@ class Applier:
         doomed = [one for one in found if isinstance(one, Doomed)]
         return fates | await Remover(self._client, self._deadlines).remove(doomed)
 
-    async def _look(self, namespace: str, wanted_elsewhere: Collection[ObjectId], known: Known) -> Doomed | Departure:
+    async def _look(
+        self, namespace: str, wanted_elsewhere: Collection[ObjectId], known: RecordedObject
+    ) -> Doomed | Departure:
         fault = deletion_fault(known.id, namespace=namespace, extra_kinds=self._extra_kinds)
         if fault:
             return Departure(Fate.KEPT, fault)
@@ -126,7 +128,7 @@ class Applier:
             # Nothing can have the name; the entry must not keep the release for ever.
             return Departure(Fate.KEPT, error.message)
 
-    async def _live(self, identity: ObjectId, known: Known) -> Doomed | Departure:
+    async def _live(self, identity: ObjectId, known: RecordedObject) -> Doomed | Departure:
         place = await self._client.resource(identity.group, identity.kind)
         if not place.namespaced:
             return Departure(Fate.KEPT, "its kind is cluster-wide, which a cluster class may not hold")
@@ -139,7 +141,7 @@ class Applier:
         return reprieve or Doomed(identity, place, metadata["uid"], awaited=True, leaving=leaving)
 
 
-def _reprieve(known: Known, live: Manifest) -> Departure | None:
+def _reprieve(known: RecordedObject, live: Manifest) -> Departure | None:
     if known.uid and known.uid != live["metadata"]["uid"]:
         return Departure(Fate.GONE, "another object of that name has taken its place")
     if not is_marked(live):

@@ -36,7 +36,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RecordedObject:
     """One object as a record remembers it.
 
     Args:
@@ -87,13 +87,13 @@ class DeliveryRecord:
     digest: str
     inputs: str
     state: DeliveryState
-    objects: tuple[Known, ...] = ()
-    stale: tuple[Known, ...] = ()
+    objects: tuple[RecordedObject, ...] = ()
+    stale: tuple[RecordedObject, ...] = ()
     truncated: bool = False
     cluster: str = ""
 
     @property
-    def members(self) -> tuple[Known, ...]:
+    def members(self) -> tuple[RecordedObject, ...]:
         """Everything the record lists."""
         return self.objects + self.stale
 
@@ -115,7 +115,7 @@ def foreign_owners(records: Iterable[DeliveryRecord], cluster: str) -> dict[str,
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedObject:
     """One object of a revision: the digest is that of what will be sent."""
 
     id: ObjectId
@@ -124,7 +124,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LiveMember:
     """A live member of the addon's ApplySet; the mark counts the texts of the manifest that is to be sent."""
 
     uid: str
@@ -132,7 +132,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DeliveryPlan:
     """What a delivery starts with: the record to write first, and the objects that need no request."""
 
     record: DeliveryRecord
@@ -148,7 +148,7 @@ def is_taken(addon: str, records: Mapping[str, DeliveryRecord]) -> bool:
     return any(known.id in mine for name, record in records.items() if name != addon for known in record.objects)
 
 
-def worth_a_look(record: DeliveryRecord, wanted: Iterable[Wanted]) -> set[ObjectId]:
+def worth_a_look(record: DeliveryRecord, wanted: Iterable[WantedObject]) -> set[ObjectId]:
     """Choose the objects whose live state decides something.
 
     Those that may be unchanged, and those a killed delivery may have applied without noting it.
@@ -161,9 +161,9 @@ def worth_a_look(record: DeliveryRecord, wanted: Iterable[Wanted]) -> set[Object
 def begin(
     record: DeliveryRecord | None,
     target: DeliveryRecord,
-    wanted: Sequence[Wanted],
-    seen: Mapping[ObjectId, Seen],
-) -> Plan:
+    wanted: Sequence[WantedObject],
+    seen: Mapping[ObjectId, LiveMember],
+) -> DeliveryPlan:
     """Plan the delivery of a revision.
 
     Args:
@@ -173,7 +173,7 @@ def begin(
         seen: Live members among the objects ``worth_a_look``.
     """
     left = {known.id: known for known in (record.members if record else ())}
-    objects = [_adopted(left.pop(item.id, Known(item.id, item.version)), seen) for item in wanted]
+    objects = [_adopted(left.pop(item.id, RecordedObject(item.id, item.version)), seen) for item in wanted]
     unchanged = frozenset(
         item.id for item, known in zip(wanted, objects, strict=True) if _is_unchanged(item, known, seen.get(item.id))
     )
@@ -185,10 +185,10 @@ def begin(
         # What was planned, never applied and is wanted no more has left no trace.
         stale=tuple(known for known in stale if known.uid),
     )
-    return Plan(planned, unchanged)
+    return DeliveryPlan(planned, unchanged)
 
 
-def finish(plan: Plan, delivered: Mapping[ObjectId, Known]) -> DeliveryRecord:
+def finish(plan: DeliveryPlan, delivered: Mapping[ObjectId, RecordedObject]) -> DeliveryRecord:
     """Note what the server answered.
 
     Args:
@@ -204,14 +204,14 @@ def finish(plan: Plan, delivered: Mapping[ObjectId, Known]) -> DeliveryRecord:
     return replace(record, objects=objects, state=state)
 
 
-def _adopted(known: Known, seen: Mapping[ObjectId, Seen]) -> Known:
+def _adopted(known: RecordedObject, seen: Mapping[ObjectId, LiveMember]) -> RecordedObject:
     """A killed delivery applied it: it is a member and nothing else could have made it one."""
     if known.uid or known.id not in seen:
         return known
     return replace(known, uid=seen[known.id].uid)
 
 
-def _is_unchanged(item: Wanted, known: Known, live: Seen | None) -> bool:
+def _is_unchanged(item: WantedObject, known: RecordedObject, live: LiveMember | None) -> bool:
     return (
         live is not None
         and known.mark is not None

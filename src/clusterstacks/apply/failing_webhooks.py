@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from datetime import timedelta
 
-    from clusterstacks.apply.delivery_plan import Known
+    from clusterstacks.apply.delivery_plan import RecordedObject
     from clusterstacks.apply.results import ObjectResult
     from clusterstacks.kube.client import Client
 
@@ -61,7 +61,7 @@ class FailingWebhooks:
     def __init__(
         self,
         client: Client,
-        leaving: Mapping[str, Iterable[Known]],
+        leaving: Mapping[str, Iterable[RecordedObject]],
         addons: Mapping[str, str],
         limit: timedelta,
     ) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class LiveMembers:
     """What was found.
 
     Args:
@@ -36,7 +36,7 @@ async def survey(
     *,
     labels: str,
     places: Mapping[tuple[str, str], Resource] | None = None,
-) -> Survey:
+) -> LiveMembers:
     """Look at objects, as far as they carry the labels.
 
     Args:
@@ -64,7 +64,7 @@ async def survey(
         live.update((_identity(resource, item), item) for item in listing.items)
 
     await together(look, scopes)
-    return Survey(live, served)
+    return LiveMembers(live, served)
 
 
 def _identity(resource: Resource, item: Manifest) -> ObjectId:

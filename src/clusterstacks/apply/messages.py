@@ -11,7 +11,7 @@ from clusterstacks.kube.errors import FieldCause, FieldConflict, Forbidden, Inva
 from clusterstacks.kube.failure_status import ends, reason_of
 
 if TYPE_CHECKING:
-    from clusterstacks.apply.targets import Target
+    from clusterstacks.apply.targets import ApplyTarget
 
 SHOWN_FIELDS = 5
 """Fields a message names (arbitrary: enough to find the spot)."""
@@ -29,7 +29,7 @@ _MISSING_RULE = re.compile(r'cannot (\w{1,63}) resource "([^"]{1,253})" in API g
 class FieldsContested(SpecError):
     """The object is somebody else's, and they set fields otherwise."""
 
-    def __init__(self, target: Target, conflicts: tuple[FieldConflict, ...]) -> None:
+    def __init__(self, target: ApplyTarget, conflicts: tuple[FieldConflict, ...]) -> None:
         part_of = target.manifest["metadata"]["labels"].get(PART_OF_LABEL)
         label = f", give it to the addon by the label {PART_OF_LABEL}={part_of}" if part_of else ""
         super().__init__(
@@ -46,17 +46,17 @@ def describe_conflicts(conflicts: tuple[FieldConflict, ...]) -> str:
     return ", ".join(shown) + (f" and {more} more fields" if more else "")
 
 
-def fixed_fields(refusal: Invalid, target: Target) -> tuple[str, ...]:
+def fixed_fields(refusal: Invalid, target: ApplyTarget) -> tuple[str, ...]:
     """Name the fields that the server refuses to change on an existing object; empty when that is not its reason."""
     return tuple(cause.field or "the object" for cause in _fixed(refusal, target))
 
 
-def _fixed(refusal: Invalid, target: Target) -> list[FieldCause]:
+def _fixed(refusal: Invalid, target: ApplyTarget) -> list[FieldCause]:
     is_fixed = _is_fixed_in_secret if target.place.confidential else _is_fixed
     return [cause for cause in refusal.causes[:MATCHED_CAUSES] if is_fixed(cause)]
 
 
-def explain(error: ClusterStacksError, target: Target) -> str:
+def explain(error: ClusterStacksError, target: ApplyTarget) -> str:
     """Add the way out to a server's words where there is a definite one."""
     if isinstance(error, Invalid) and (causes := _fixed(error, target)):
         # What else is wrong with the object is said once this is settled: the value may be a whole pod template.
@@ -82,7 +82,7 @@ def explain(error: ClusterStacksError, target: Target) -> str:
     return error.message
 
 
-def _reason(cause: FieldCause, target: Target) -> str:
+def _reason(cause: FieldCause, target: ApplyTarget) -> str:
     """Give the field and why it cannot be changed, never the value."""
     reason = "field is immutable" if target.place.confidential else reason_of(cause.message)
     return f"{cause.field or 'the object'}: {reason}"

@@ -29,8 +29,8 @@ from clusterstacks.kube.errors import Conflict, FieldConflict, Invalid, KindNotS
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from clusterstacks.apply.delivery_plan import Known
-    from clusterstacks.apply.targets import Target
+    from clusterstacks.apply.delivery_plan import RecordedObject
+    from clusterstacks.apply.targets import ApplyTarget
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
 
@@ -39,7 +39,7 @@ ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ObjectStep:
     """One object to bring into a cluster.
 
     Args:
@@ -48,8 +48,8 @@ class Step:
         ours: It was just seen to be ours: a conflict is settled by force without another look.
     """
 
-    target: Target
-    known: Known | None = None
+    target: ApplyTarget
+    known: RecordedObject | None = None
     ours: bool = False
 
     @property
@@ -91,7 +91,7 @@ class ObjectApplier:
         self._sets = sets
         self._deadlines = deadlines
 
-    async def apply(self, step: Step) -> Applied:
+    async def apply(self, step: ObjectStep) -> Applied:
         """Apply one object; what is wrong with it alone is its result.
 
         Raises:
@@ -108,7 +108,7 @@ class ObjectApplier:
             return Applied(_leaving(step.target, brought.live), None)
         return Applied(_synced(step, brought), brought.live)
 
-    async def _bring(self, step: Step) -> _Brought:
+    async def _bring(self, step: ObjectStep) -> _Brought:
         try:
             return await self._claim(step)
         except Invalid as refusal:
@@ -116,7 +116,7 @@ class ObjectApplier:
                 raise
             return _Brought(await self._recreate(step, refusal))
 
-    async def _claim(self, step: Step) -> _Brought:
+    async def _claim(self, step: ObjectStep) -> _Brought:
         """Apply without force; look at the object only when that does not settle it."""
         try:
             live = await self._send(step.target)
@@ -128,7 +128,7 @@ class ObjectApplier:
             return await self._inherit(step.target, live)
         return _Brought(live)
 
-    async def _settle(self, step: Step, conflict: Conflict) -> _Brought:
+    async def _settle(self, step: ObjectStep, conflict: Conflict) -> _Brought:
         """Overrule whoever set fields of an object that is ours; leave other people's objects alone."""
         target = step.target
         live = None if step.ours else await self._client.find(target.place, target.id.name, target.id.namespace)
@@ -140,7 +140,7 @@ class ObjectApplier:
                 return await self._inherit(target, live)
         return _Brought(await self._send(target, force=True), conflict.conflicts)
 
-    async def _inherit(self, target: Target, live: Manifest) -> _Brought:
+    async def _inherit(self, target: ApplyTarget, live: Manifest) -> _Brought:
         """Take the Go operator's fields over, then apply: what the manifest lacks of them goes."""
         resource, metadata = target.place, live["metadata"]
         for attempt in range(1, ATTEMPTS + 1):
@@ -162,7 +162,7 @@ class ObjectApplier:
         except Conflict as conflict:
             return _Brought(await self._send(target, force=True), conflict.conflicts)
 
-    async def _recreate(self, step: Step, refusal: Invalid) -> Manifest:
+    async def _recreate(self, step: ObjectStep, refusal: Invalid) -> Manifest:
         """Delete an object that is ours and create it anew, as it opted in to."""
         resource, identity = step.target.place, step.target.id
         live = await self._client.find(resource, identity.name, identity.namespace)
@@ -174,7 +174,7 @@ class ObjectApplier:
             await until_gone(self._client, resource, identity, uid, self._deadlines.gone)
         return await self._send(step.target)
 
-    async def _send(self, target: Target, *, force: bool = False) -> Manifest:
+    async def _send(self, target: ApplyTarget, *, force: bool = False) -> Manifest:
         for pause in pauses(self._deadlines.served if target.young else timedelta(0)):
             try:
                 return await self._client.apply(target.place, target.manifest, manager=FIELD_MANAGER, force=force)
@@ -183,12 +183,12 @@ class ObjectApplier:
         return await self._client.apply(target.place, target.manifest, manager=FIELD_MANAGER, force=force)
 
 
-def failed(target: Target, code: str, error: str, *, uid: str = "") -> ObjectResult:
+def failed(target: ApplyTarget, code: str, error: str, *, uid: str = "") -> ObjectResult:
     """Report an object that is not as it should be."""
     return ObjectResult(target.id, target.version, synced=False, error=error, code=code, uid=uid, digest=target.digest)
 
 
-def _synced(step: Step, brought: _Brought) -> ObjectResult:
+def _synced(step: ObjectStep, brought: _Brought) -> ObjectResult:
     mark = mark_of(brought.live, step.target.manifest)
     return ObjectResult(
         step.target.id,
@@ -202,7 +202,7 @@ def _synced(step: Step, brought: _Brought) -> ObjectResult:
     )
 
 
-def _leaving(target: Target, live: Manifest) -> ObjectResult:
+def _leaving(target: ApplyTarget, live: Manifest) -> ObjectResult:
     """Somebody deleted the object: what was applied goes with it."""
     finalizers = ", ".join(live["metadata"].get("finalizers") or ()) or "its content"
     error = f"{target.id} is being deleted and waits for {finalizers}; it is applied again once it is gone"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.apply.concurrency import together
 from clusterstacks.apply.in_use_check import ForeignContent
-from clusterstacks.apply.live_members import Survey, survey
+from clusterstacks.apply.live_members import LiveMembers, survey
 from clusterstacks.apply.ownership import PART_OF_LABEL, refuses_pruning
 from clusterstacks.apply.prune_plan import Departure, Fate, PrunePlan, pruned, withdrawn
 from clusterstacks.apply.remove import Doomed, Remover
@@ -17,7 +17,7 @@ from clusterstacks.apply.waves import Wave, wave_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from clusterstacks.apply.delivery_plan import Known
+    from clusterstacks.apply.delivery_plan import RecordedObject
     from clusterstacks.apply.failing_webhooks import FailingWebhooks
     from clusterstacks.apply.record_store import RecordStore, Stored
     from clusterstacks.domain.objects import ObjectId
@@ -62,7 +62,7 @@ class Pruner:
         removals = (Removal(addon, *fate) for addon, found in fates.items() for fate in found.items())
         return tuple(removals), left
 
-    async def _look(self, plan: PrunePlan) -> Survey:
+    async def _look(self, plan: PrunePlan) -> LiveMembers:
         labels = f"{PART_OF_LABEL}={self._store.set_id(plan.record.addon)}"
         return await survey(self._client, (known.id for known in plan.candidates), labels=labels)
 
@@ -76,7 +76,7 @@ class Pruner:
             left[addon] = await self._webhooks.past(write)
 
 
-def _sort_out(plan: PrunePlan, seen: Survey) -> tuple[dict[ObjectId, Departure], list[Doomed]]:
+def _sort_out(plan: PrunePlan, seen: LiveMembers) -> tuple[dict[ObjectId, Departure], list[Doomed]]:
     """Settle what needs no delete; return the rest to delete."""
     settled = {
         identity: Departure(Fate.HANDED_OVER, f"addon {addon} renders it now")
@@ -92,7 +92,7 @@ def _sort_out(plan: PrunePlan, seen: Survey) -> tuple[dict[ObjectId, Departure],
     return settled, doomed
 
 
-def _without_delete(known: Known, seen: Survey) -> Departure | None:
+def _without_delete(known: RecordedObject, seen: LiveMembers) -> Departure | None:
     live = seen.live.get(known.id)
     if (known.id.group, known.id.kind) not in seen.places:
         return Departure(Fate.GONE, "the server does not serve its kind any more")
@@ -105,7 +105,7 @@ def _without_delete(known: Known, seen: Survey) -> Departure | None:
     return None
 
 
-def _doomed(known: Known, seen: Survey, addon: str) -> Doomed:
+def _doomed(known: RecordedObject, seen: LiveMembers, addon: str) -> Doomed:
     metadata = seen.live[known.id]["metadata"]
     # Controllers that work on the finalizers of custom resources must not go first.
     awaited = bool(metadata.get("finalizers")) and wave_of(known.id) is Wave.CUSTOM

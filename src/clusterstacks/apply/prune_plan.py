@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from clusterstacks.apply.delivery_plan import MAX_KEPT, DeliveryRecord, DeliveryState, Known
+from clusterstacks.apply.delivery_plan import MAX_KEPT, DeliveryRecord, DeliveryState, RecordedObject
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -50,7 +50,7 @@ class PrunePlan:
     """
 
     record: DeliveryRecord
-    candidates: tuple[Known, ...]
+    candidates: tuple[RecordedObject, ...]
     handed_over: Mapping[ObjectId, str]
     whole: bool
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from clusterstacks.apply.delivery_plan import MAX_KEPT, DeliveryRecord, DeliveryState, Known, Mark
+from clusterstacks.apply.delivery_plan import MAX_KEPT, DeliveryRecord, DeliveryState, Mark, RecordedObject
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectId
@@ -128,7 +128,7 @@ def unpacking_revision(packed: bytes) -> Generator[None, None, list[Manifest]]:
     return manifests
 
 
-def _entry(known: Known) -> dict[str, Any]:
+def _entry(known: RecordedObject) -> dict[str, Any]:
     identity = known.id
     entry = {
         "group": identity.group,
@@ -150,12 +150,14 @@ def _entry(known: Known) -> dict[str, Any]:
     return written
 
 
-def _entries(document: Mapping[str, Any], key: str, listed: set[ObjectId]) -> Generator[None, None, tuple[Known, ...]]:
+def _entries(
+    document: Mapping[str, Any], key: str, listed: set[ObjectId]
+) -> Generator[None, None, tuple[RecordedObject, ...]]:
     """Read a list of objects; ``listed`` collects all that the record lists."""
     entries = document.get(key)
     if not isinstance(entries, list) or len(listed) + len(entries) > MAX_OBJECTS:
         raise RecordUnreadable(f"its {key} are no list, or it lists more than {MAX_OBJECTS} objects")
-    found: list[Known] = []
+    found: list[RecordedObject] = []
     for start in range(0, len(entries), SLICE):
         known_before = len(listed)
         found += [_known(entry) for entry in entries[start : start + SLICE]]
@@ -166,7 +168,7 @@ def _entries(document: Mapping[str, Any], key: str, listed: set[ObjectId]) -> Ge
     return tuple(found)
 
 
-def _known(entry: object) -> Known:
+def _known(entry: object) -> RecordedObject:
     if not isinstance(entry, dict):
         raise RecordUnreadable("an entry is no mapping")
     identity = ObjectId(
@@ -175,7 +177,7 @@ def _known(entry: object) -> Known:
         _text(entry, "namespace", _NAMESPACE),
         _text(entry, "name", _NAME),
     )
-    return Known(
+    return RecordedObject(
         identity,
         _text(entry, "version", _VERSION),
         _text(entry, "uid", _WORD),

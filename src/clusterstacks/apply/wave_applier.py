@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.apply.concurrency import together
 from clusterstacks.apply.established import await_established, is_established
-from clusterstacks.apply.object_applier import Applied, ObjectApplier, Step, failed
+from clusterstacks.apply.object_applier import Applied, ObjectApplier, ObjectStep, failed
 from clusterstacks.apply.results import Deadlines, ObjectResult
 from clusterstacks.apply.targets import defined_kinds
 from clusterstacks.apply.waiting import pauses
@@ -24,7 +24,7 @@ from clusterstacks.kube.errors import KindNotServed
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from clusterstacks.apply.targets import Target
+    from clusterstacks.apply.targets import ApplyTarget
     from clusterstacks.domain.objects import Manifest, ObjectId
     from clusterstacks.kube.client import Client
 
@@ -34,7 +34,7 @@ Obstacles: TypeAlias = dict[tuple[str, str], str]
 """Group and kind, or ``NAMESPACE_KIND`` and name, of what cannot be applied, and why."""
 
 
-class Rollout:
+class WaveApplier:
     """Brings prepared objects into one cluster.
 
     Args:
@@ -50,13 +50,13 @@ class Rollout:
         self._deadlines = deadlines or Deadlines()
         self._single = ObjectApplier(client, sets, self._deadlines)
 
-    async def run(self, steps: Sequence[Step]) -> list[ObjectResult]:
+    async def run(self, steps: Sequence[ObjectStep]) -> list[ObjectResult]:
         """Apply all objects; results come in the same order.
 
         Raises:
             DependencyError: The server answers nobody, or does not know us.
         """
-        waves: dict[Wave, list[Step]] = defaultdict(list)
+        waves: dict[Wave, list[ObjectStep]] = defaultdict(list)
         for step in steps:
             waves[wave_of(step.target.id)].append(step)
         results: dict[ObjectId, ObjectResult] = {}
@@ -70,7 +70,7 @@ class Rollout:
         await self._discover(new_kinds)
         return [results[step.target.id] for step in steps]
 
-    async def _step(self, obstacles: Obstacles, step: Step) -> Applied:
+    async def _step(self, obstacles: Obstacles, step: ObjectStep) -> Applied:
         target = step.target
         if target.refusal:
             return Applied(failed(target, "NotServed", target.refusal, uid=step.uid), None)
@@ -78,7 +78,9 @@ class Rollout:
             return Applied(failed(target, "Blocked", f"{target.id} waits: {reason}", uid=step.uid), None)
         return await self._single.apply(step)
 
-    async def _found(self, steps: Sequence[Step], applied: Sequence[Applied]) -> tuple[Obstacles, list[GroupKind]]:
+    async def _found(
+        self, steps: Sequence[ObjectStep], applied: Sequence[Applied]
+    ) -> tuple[Obstacles, list[GroupKind]]:
         """Wait for the CRDs among the foundations; return what cannot be built on, and the kinds that are new."""
         obstacles: Obstacles = {}
         crds: dict[str, Manifest] = {}
@@ -115,10 +117,10 @@ class Rollout:
                 return
 
 
-def _defined_kind(crd: Target) -> GroupKind:
+def _defined_kind(crd: ApplyTarget) -> GroupKind:
     return next(iter(defined_kinds([crd.manifest])), ("", crd.id.name))
 
 
-def _obstacle(target: Target, obstacles: Obstacles) -> str:
+def _obstacle(target: ApplyTarget, obstacles: Obstacles) -> str:
     identity = target.id
     return obstacles.get((identity.group, identity.kind)) or obstacles.get((NAMESPACE_KIND[1], identity.namespace), "")

@@ -14,9 +14,9 @@ from clusterstacks.domain.versions import InvalidVersion
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.stack import LintedStack
     from clusterstacks.authoring.stack_chart import Chart
-    from clusterstacks.charts.requirements import Requirement
+    from clusterstacks.charts.requirements import ChartRequirement
     from clusterstacks.compat.statements import UpstreamFacts
     from clusterstacks.domain.ranges import Range
 
@@ -50,7 +50,7 @@ class Clue:
     chart: str = ""
 
 
-def clues(stack: Stack, facts: UpstreamFacts) -> Iterator[Clue]:
+def clues(stack: LintedStack, facts: UpstreamFacts) -> Iterator[Clue]:
     """Find the components of a stack.
 
     Raises:
@@ -79,7 +79,7 @@ def _of_addon(chart: Chart, facts: UpstreamFacts) -> Iterator[Clue]:
 
 
 def _of_dependency(
-    chart: Chart, requirement: Requirement, held: Mapping[str, object] | None, facts: UpstreamFacts
+    chart: Chart, requirement: ChartRequirement, held: Mapping[str, object] | None, facts: UpstreamFacts
 ) -> Clue:
     if held is not None:
         return _of_chart(chart.addon, f"chart {requirement.name} in {chart.directory}/charts", held, facts)

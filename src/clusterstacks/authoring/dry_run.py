@@ -6,20 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.authoring.example_objects import NAMESPACE
-from clusterstacks.authoring.stack import Refusal
+from clusterstacks.authoring.stack import ServerRefusal
 from clusterstacks.domain.objects import split_api_version
 from clusterstacks.kube.errors import ApiError, Forbidden, KindNotServed, TooMany, Unauthorized
 
 if TYPE_CHECKING:
-    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.stack import LintedStack
     from clusterstacks.kube.client import Client
-    from clusterstacks.render.examination import Document
+    from clusterstacks.render.examination import RenderedDocument
 
 MANAGER = "csctl-lint"
 """Field manager of the dry run; no object ever has it."""
 
 
-async def asked(stack: Stack, client: Client) -> Stack:
+async def asked(stack: LintedStack, client: Client) -> LintedStack:
     """Return the stack with what the server refuses.
 
     Raises:
@@ -30,7 +30,7 @@ async def asked(stack: Stack, client: Client) -> Stack:
     return replace(stack, refusals=tuple(refusals))
 
 
-async def _refusal(document: Document, client: Client) -> Refusal | None:
+async def _refusal(document: RenderedDocument, client: Client) -> ServerRefusal | None:
     manifest = document.manifest
     kind, name = manifest["kind"], manifest["metadata"]["name"]
     group, version = split_api_version(manifest["apiVersion"])
@@ -38,7 +38,7 @@ async def _refusal(document: Document, client: Client) -> Refusal | None:
         resource = await client.resource(group, kind, version)
         if resource.api_version != manifest["apiVersion"]:
             problem = f"it serves {resource.api_version}, not {manifest['apiVersion']}"
-            return Refusal(
+            return ServerRefusal(
                 document.path,
                 kind,
                 name,
@@ -47,11 +47,11 @@ async def _refusal(document: Document, client: Client) -> Refusal | None:
             )
         await client.apply(resource, manifest, manager=MANAGER, namespace=NAMESPACE, force=True, dry_run=True)
     except KindNotServed as error:
-        return Refusal(
+        return ServerRefusal(
             document.path, kind, name, error.message, "install the provider there, or correct apiVersion and kind"
         )
     except (Forbidden, TooMany, Unauthorized):
         raise
     except ApiError as error:
-        return Refusal(document.path, kind, name, error.message, "correct the template")
+        return ServerRefusal(document.path, kind, name, error.message, "correct the template")
     return None

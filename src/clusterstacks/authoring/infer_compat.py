@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.authoring.detect_components import Clue
-    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.stack import LintedStack
     from clusterstacks.compat.statements import UpstreamFacts
     from clusterstacks.compat.verdicts import Judgement
     from clusterstacks.domain.versions import KubernetesMinor
@@ -51,7 +51,7 @@ def infer_file(directory: Path, facts: UpstreamFacts, known: Sequence[Kubernetes
     return place
 
 
-def infer(stacks: Sequence[Stack], facts: UpstreamFacts, known: Iterable[KubernetesMinor]) -> str:
+def infer(stacks: Sequence[LintedStack], facts: UpstreamFacts, known: Iterable[KubernetesMinor]) -> str:
     """Write the file as text; :func:`~clusterstacks.domain.compatibility.parse_compatibility` takes it.
 
     Args:
@@ -72,7 +72,7 @@ def infer(stacks: Sequence[Stack], facts: UpstreamFacts, known: Iterable[Kuberne
     return text
 
 
-def _version(stack: Stack) -> KubernetesVersion:
+def _version(stack: LintedStack) -> KubernetesVersion:
     if stack.settings is None:
         raise SourceBroken(stack.directory, f"is no stack that can be read: {stack.settings_problem}")
     return stack.settings.kubernetes

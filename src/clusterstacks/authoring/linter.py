@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.authoring.dry_run import asked
-from clusterstacks.authoring.findings import Severity
+from clusterstacks.authoring.findings import LintSeverity
 from clusterstacks.authoring.load_stack import load
 from clusterstacks.authoring.render_check import Means, examine
 from clusterstacks.authoring.rule_registry import RULES
@@ -15,8 +15,8 @@ from clusterstacks.domain.errors import SpecError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from clusterstacks.authoring.findings import Finding, Rule
-    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.findings import LintFinding, LintRule
+    from clusterstacks.authoring.stack import LintedStack
     from clusterstacks.domain.versions import KubernetesMinor
     from clusterstacks.kube.client import Client
 
@@ -31,16 +31,16 @@ class Report:
     """
 
     directory: str
-    findings: tuple[Finding, ...]
+    findings: tuple[LintFinding, ...]
 
-    def count(self, severity: Severity) -> int:
+    def count(self, severity: LintSeverity) -> int:
         """Number of findings of a severity."""
         return sum(finding.severity is severity for finding in self.findings)
 
     @property
     def clean(self) -> bool:
         """Whether there is no error; warnings are allowed."""
-        return not self.count(Severity.ERROR)
+        return not self.count(LintSeverity.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Linter:
         looked_at = [await self._examined(stack) for stack in stacks]
         return Report(directory, findings(looked_at))
 
-    def _chosen(self, stacks: tuple[Stack, ...]) -> tuple[Stack, ...]:
+    def _chosen(self, stacks: tuple[LintedStack, ...]) -> tuple[LintedStack, ...]:
         if self.minor is None:
             return stacks
         chosen = tuple(one for one in stacks if one.settings is None or one.settings.kubernetes.series == self.minor)
@@ -79,12 +79,12 @@ class Linter:
             raise SpecError("MinorNotThere", f"{stacks[0].directory} is for Kubernetes {there}, not for {self.minor}")
         return chosen
 
-    async def _examined(self, stack: Stack) -> Stack:
+    async def _examined(self, stack: LintedStack) -> LintedStack:
         stack = await examine(stack, self.means)
         return await asked(stack, self.client) if self.client is not None else stack
 
 
-def findings(stacks: Iterable[Stack], rules: Iterable[Rule] = RULES) -> tuple[Finding, ...]:
+def findings(stacks: Iterable[LintedStack], rules: Iterable[LintRule] = RULES) -> tuple[LintFinding, ...]:
     """Apply rules to a stack, as it is for each of its Kubernetes versions."""
     rules = tuple(rules)
     return tuple(sorted({finding for stack in stacks for rule in rules for finding in rule.findings(stack)}))

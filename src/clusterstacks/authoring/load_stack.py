@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
-from clusterstacks.authoring.stack import TAGS, VERSION, Stack
+from clusterstacks.authoring.stack import TAGS, VERSION, LintedStack
 from clusterstacks.authoring.stack_chart import Chart
 from clusterstacks.building.leftover_versions import other_versions
 from clusterstacks.building.packaging import CLASS_DIRECTORY, below, chart_directories
@@ -23,11 +23,11 @@ from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, SINGLE_AD
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from clusterstacks.building.settings import Settings
+    from clusterstacks.building.settings import StackSettings
     from clusterstacks.domain.versions import KubernetesMinor
 
 
-def load(tree: Mapping[str, bytes], directory: str, *, listed: bool = False) -> tuple[Stack, ...]:
+def load(tree: Mapping[str, bytes], directory: str, *, listed: bool = False) -> tuple[LintedStack, ...]:
     """Take a tree for a stack, once for each release that is built from it; what cannot be read is left to the rules.
 
     Args:
@@ -39,7 +39,7 @@ def load(tree: Mapping[str, bytes], directory: str, *, listed: bool = False) -> 
     try:
         releases = read_settings(tree, _first_patch(tree, listed=listed), listed=listed)
     except SpecError as error:
-        return (Stack(directory, tree, None, error.message, charts=tuple(_charts(filled, None))),)
+        return (LintedStack(directory, tree, None, error.message, charts=tuple(_charts(filled, None))),)
     return tuple(
         replace(_for(settings, directory, tree, filled), others=other_versions(releases, settings))
         for settings in releases
@@ -56,13 +56,15 @@ def _first_patch(tree: Mapping[str, bytes], *, listed: bool) -> dict[KubernetesM
     return {minor: KubernetesVersion(minor.major, minor.minor, 0)} if minor else {}
 
 
-def _for(settings: Settings, directory: str, tree: Mapping[str, bytes], filled: Mapping[str, bytes]) -> Stack:
+def _for(
+    settings: StackSettings, directory: str, tree: Mapping[str, bytes], filled: Mapping[str, bytes]
+) -> LintedStack:
     problem = ""
     try:
         filled = with_addon_versions(filled, settings)
     except SpecError as error:
         problem = error.message
-    return Stack(
+    return LintedStack(
         directory,
         tree,
         settings,
@@ -80,7 +82,7 @@ def _filled(path: str, content: bytes) -> bytes:
         return content
 
 
-def _charts(filled: Mapping[str, bytes], settings: Settings | None) -> Iterator[Chart]:
+def _charts(filled: Mapping[str, bytes], settings: StackSettings | None) -> Iterator[Chart]:
     staged = ADDON_CONFIG in filled
     for directory in chart_directories(filled):
         if f"{directory}{CHART_FILE}" not in filled:
@@ -102,7 +104,7 @@ def _addon(filled: Mapping[str, bytes], addon: str, directory: str, values: str)
     )
 
 
-def _versioned(chart: Chart, settings: Settings | None) -> Chart:
+def _versioned(chart: Chart, settings: StackSettings | None) -> Chart:
     """Set the version, and the name where the tool gives it, as a build does for charts that it packages whole."""
     values: dict[tuple[str | int, ...], str] = {("version",): VERSION.dot}
     if settings is not None and settings.sets_names:

@@ -27,7 +27,7 @@ from clusterstacks.sources.directory import DirectorySource
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.building.stack_directories import Stack
+    from clusterstacks.building.stack_directories import StackDirectory
     from clusterstacks.charts.vendor import ChartDependencies
     from clusterstacks.releases.release import Release
 
@@ -113,7 +113,7 @@ def _require_stack(directory: Path) -> None:
         )
 
 
-def _chosen(stacks: tuple[Stack, ...], kubernetes: str) -> Stack:
+def _chosen(stacks: tuple[StackDirectory, ...], kubernetes: str) -> StackDirectory:
     found = selected(stacks, kubernetes)
     if len(found) > 1:
         minors = ", ".join(str(one.settings.kubernetes.series) for one in found)
@@ -124,6 +124,6 @@ def _chosen(stacks: tuple[Stack, ...], kubernetes: str) -> Stack:
     return replace(found[0], settings=replace(found[0].settings, plugin=False))
 
 
-def _metadata(stack: Stack) -> Metadata:
+def _metadata(stack: StackDirectory) -> Metadata:
     version = StackVersion(0, CHANNEL, stack.hashes.short)
     return Metadata(version, stack.settings.kubernetes, version, version)

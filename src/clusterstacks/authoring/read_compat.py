@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.stack import LintedStack
     from clusterstacks.domain.compatibility import Compatibility
     from clusterstacks.domain.names import ReleaseName
 
@@ -61,7 +61,7 @@ def _of_stack(root: Path) -> Iterator[tuple[str, Candidate]]:
         yield label, Candidate(stack.name, stack.settings.kubernetes, stated_in(stack, str(root / FILE)))
 
 
-def stated_in(stack: Stack, file: str = FILE) -> Compatibility | None:
+def stated_in(stack: LintedStack, file: str = FILE) -> Compatibility | None:
     """Read the compatibility.yaml of a stack; None where it has none.
 
     Args:

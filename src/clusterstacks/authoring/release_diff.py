@@ -52,7 +52,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Change:
+class ReleaseChange:
     """One difference; what is not on a side is None there.
 
     Args:
@@ -82,7 +82,7 @@ class ObjectChange:
     identity: str
     before: Manifest | None
     after: Manifest | None
-    fields: tuple[Change, ...] = ()
+    fields: tuple[ReleaseChange, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -107,9 +107,9 @@ class Difference:
 
     before: str
     after: str
-    versions: tuple[Change, ...]
-    files: tuple[Change, ...]
-    values: tuple[Change, ...]
+    versions: tuple[ReleaseChange, ...]
+    files: tuple[ReleaseChange, ...]
+    values: tuple[ReleaseChange, ...]
     objects: tuple[ObjectChange, ...]
 
     @property
@@ -278,7 +278,7 @@ def _without_random(old: Any, new: Any, again: Any) -> tuple[Any, Any]:  # noqa:
     return (old, new) if isinstance(old, dict | list) or isinstance(new, dict | list) else (RANDOM, RANDOM)
 
 
-def _fields(before: Any, after: Any, place: str) -> Iterator[Change]:  # noqa: ANN401 - JSON
+def _fields(before: Any, after: Any, place: str) -> Iterator[ReleaseChange]:  # noqa: ANN401 - JSON
     """Find the fields that differ, as deep as both sides have the same shape."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in [*before, *(key for key in after if key not in before)]:
@@ -289,16 +289,16 @@ def _fields(before: Any, after: Any, place: str) -> Iterator[Change]:  # noqa: A
             if old != new:
                 yield from _fields(old, new, f"{place}[{number}]")
     else:
-        yield Change(place, before, after)
+        yield ReleaseChange(place, before, after)
 
 
-def _pair(before: Manifest, after: Manifest, key: str, place: str) -> Iterator[Change]:
+def _pair(before: Manifest, after: Manifest, key: str, place: str) -> Iterator[ReleaseChange]:
     if key not in after or key not in before:
-        yield Change(place, before.get(key), after.get(key))
+        yield ReleaseChange(place, before.get(key), after.get(key))
     elif before[key] != after[key]:
         yield from _fields(before[key], after[key], place)
 
 
-def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> Sequence[Change]:
+def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> Sequence[ReleaseChange]:
     places = [place for place in sorted({*before, *after}) if before.get(place) != after.get(place)]
-    return [Change(place, before.get(place), after.get(place)) for place in places]
+    return [ReleaseChange(place, before.get(place), after.get(place)) for place in places]

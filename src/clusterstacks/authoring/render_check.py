@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
     from clusterstacks.authoring.example_objects import Roots
-    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.stack import LintedStack
     from clusterstacks.authoring.stack_chart import Chart
     from clusterstacks.charts.vendor import ChartDependencies
     from clusterstacks.domain.objects import Manifest
@@ -46,7 +46,7 @@ class Means:
     dependencies: ChartDependencies | None = None
 
 
-async def examine(stack: Stack, means: Means) -> Stack:
+async def examine(stack: LintedStack, means: Means) -> LintedStack:
     """Return the stack with what rendering it told."""
     renderer = means.renderer
     stack = replace(stack, conditions=tuple([broken async for broken in _conditions(stack, renderer)]))
@@ -62,7 +62,7 @@ async def examine(stack: Stack, means: Means) -> Stack:
     return replace(stack, charts=(*classes, *addons))
 
 
-async def _completed(chart: Chart, stack: Stack, dependencies: ChartDependencies | None) -> Chart:
+async def _completed(chart: Chart, stack: LintedStack, dependencies: ChartDependencies | None) -> Chart:
     """Add what the chart depends on; without that it is not rendered."""
     if oversized(chart.files):
         return chart  # a rule names the files
@@ -117,7 +117,7 @@ async def _rendered(chart: Chart, renderer: Renderer, request: Callable[[bytes],
     )
 
 
-async def _conditions(stack: Stack, renderer: Renderer) -> AsyncIterator[BrokenCondition]:
+async def _conditions(stack: LintedStack, renderer: Renderer) -> AsyncIterator[BrokenCondition]:
     for path, check in _checks(stack.document(ADDON_CONFIG)):
         variables: dict[str, Manifest] = {key: {} for one in mappings(check, "objects") if (key := text(one, "key"))}
         try:

@@ -19,9 +19,9 @@ from clusterstacks.authoring.rules import (
 )
 
 if TYPE_CHECKING:
-    from clusterstacks.authoring.findings import Rule
+    from clusterstacks.authoring.findings import LintRule
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[LintRule, ...]] = (
     *naming.RULES,
     *layout.RULES,
     *source_files.RULES,
@@ -35,7 +35,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *server_check.RULES,
 )
 
-BEFORE_BUILD: Final[tuple[Rule, ...]] = (*source_files.RULES, *stages.RULES)
+BEFORE_BUILD: Final[tuple[LintRule, ...]] = (*source_files.RULES, *stages.RULES)
 """Rules that ``csctl create`` applies as well: they need no rendering, and a build does not check the same itself."""
 
 REFUSED: Final = frozenset({"placeholder", "file-size"})

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.render.examination import Document, Hook, Repetition
+    from clusterstacks.render.examination import HelmHook, RenderedDocument, Repetition
 
 _PLAIN = re.compile(r"charts/[^/]+/Chart\.yaml")
 _PACKED = re.compile(r"charts/[^/]+\.tgz")
@@ -55,9 +55,9 @@ class Chart:
     missing: str = ""
     unreachable: bool = False
     rendered: bool = False
-    documents: tuple[Document, ...] = field(default=(), repr=False)
+    documents: tuple[RenderedDocument, ...] = field(default=(), repr=False)
     repetitions: tuple[Repetition, ...] = ()
-    hooks: tuple[Hook, ...] = ()
+    hooks: tuple[HelmHook, ...] = ()
     failure: str = ""
     values_failure: str = ""
 

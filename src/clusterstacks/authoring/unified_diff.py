@@ -11,7 +11,7 @@ from clusterstacks.api import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from clusterstacks.authoring.release_diff import Change, Difference, ObjectChange
+    from clusterstacks.authoring.release_diff import Difference, ObjectChange, ReleaseChange
     from clusterstacks.domain.objects import Manifest
 
 CONTEXT_LINES = 3
@@ -56,7 +56,7 @@ def _section(title: str, rows: Sequence[str]) -> Iterator[str]:
         yield from rows
 
 
-def _moved(change: Change) -> str:
+def _moved(change: ReleaseChange) -> str:
     if change.before is None:
         return f"+{change.place} {change.after}"
     return (
@@ -66,7 +66,7 @@ def _moved(change: Change) -> str:
     )
 
 
-def _listed(change: Change) -> str:
+def _listed(change: ReleaseChange) -> str:
     sign = "+" if change.before is None else "-" if change.after is None else " "
     return f"{sign}{change.place}{'' if sign.strip() else ' changed'}"
 

@@ -23,7 +23,7 @@ from clusterstacks.releases.release import METADATA, NODE_IMAGES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from clusterstacks.building.stack_directories import Stack
+    from clusterstacks.building.stack_directories import StackDirectory
     from clusterstacks.charts.vendor import ChartDependencies
     from clusterstacks.domain.metadata import Metadata
     from clusterstacks.domain.names import ReleaseName
@@ -64,7 +64,7 @@ class Creator:
     writes_metadata: bool = False
     path: str = os.defpath
 
-    def check(self, stack: Stack) -> None:
+    def check(self, stack: StackDirectory) -> None:
         """Find out before any work whether a build can end well.
 
         Raises:
@@ -76,7 +76,7 @@ class Creator:
         if stack.settings.plugin:
             find_plugin(stack.settings.provider, self.path)
 
-    async def create(self, stack: Stack, metadata: Metadata) -> Created:
+    async def create(self, stack: StackDirectory, metadata: Metadata) -> Created:
         """Build one release; it appears whole or not at all.
 
         Args:
@@ -104,7 +104,7 @@ class Creator:
             write_metadata(stack.root, stack.tree[METADATA])
         return Created(blueprint.name, directory, tuple(notes))
 
-    async def _make_node_images(self, stack: Stack, release: Path) -> None:
+    async def _make_node_images(self, stack: StackDirectory, release: Path) -> None:
         plugin = Plugin(find_plugin(stack.settings.provider, self.path), self.registry)
         await plugin.make_node_images(stack.tree, stack.root, release)
         try:
@@ -142,7 +142,7 @@ async def _add_dependencies(
     return notes
 
 
-def _ignored(stack: Stack) -> Iterator[str]:
+def _ignored(stack: StackDirectory) -> Iterator[str]:
     """Find what is written about versions and has no effect."""
     settings = stack.settings
     if settings.unlisted is not None:

@@ -20,13 +20,13 @@ from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, addon_fil
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.building.settings import Settings
+    from clusterstacks.building.settings import StackSettings
     from clusterstacks.domain.metadata import Metadata
     from clusterstacks.releases.contents import Contents
 
 
 def changed_files(
-    tree: Mapping[str, bytes], settings: Settings, release: Contents, metadata: Metadata
+    tree: Mapping[str, bytes], settings: StackSettings, release: Contents, metadata: Metadata
 ) -> tuple[str, ...]:
     """Return the paths below the stack directory that were added, removed or changed since a release.
 

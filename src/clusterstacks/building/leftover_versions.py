@@ -11,7 +11,7 @@ from clusterstacks.building.packaging import CLASS_DIRECTORY, visible
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from clusterstacks.building.settings import Settings
+    from clusterstacks.building.settings import StackSettings
     from clusterstacks.domain.versions import KubernetesVersion
 
 _FILES: Final = (f"{CLASS_DIRECTORY}values.yaml", f"{CLASS_DIRECTORY}templates/")
@@ -49,7 +49,7 @@ class LeftVersion:
         )
 
 
-def other_versions(releases: Iterable[Settings], one: Settings) -> tuple[KubernetesVersion, ...]:
+def other_versions(releases: Iterable[StackSettings], one: StackSettings) -> tuple[KubernetesVersion, ...]:
     """Return the Kubernetes versions that the directory of a release names besides that of the release."""
     named = {version for each in releases for version in (each.kubernetes, each.unlisted) if version is not None}
     return tuple(sorted(named - {one.kubernetes}))

@@ -25,7 +25,7 @@ from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, HASHES, M
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.building.settings import Settings
+    from clusterstacks.building.settings import StackSettings
     from clusterstacks.domain.hashes import Hashes
     from clusterstacks.domain.metadata import Metadata
     from clusterstacks.domain.names import ReleaseName
@@ -44,7 +44,7 @@ class Blueprint:
         hashes: Of the source.
     """
 
-    settings: Settings
+    settings: StackSettings
     metadata: Metadata
     hashes: Hashes
 
@@ -66,7 +66,7 @@ def chart_directories(tree: Mapping[str, bytes]) -> tuple[str, ...]:
     return CLASS_DIRECTORY, *(addon for addon in addons if f"{addon}{CHART_FILE}" in tree)
 
 
-def prepared(tree: Mapping[str, bytes], settings: Settings, metadata: Metadata) -> dict[str, bytes]:
+def prepared(tree: Mapping[str, bytes], settings: StackSettings, metadata: Metadata) -> dict[str, bytes]:
     """Return the files with every version in its place, by their paths in the stack directory.
 
     Raises:

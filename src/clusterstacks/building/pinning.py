@@ -17,7 +17,7 @@ from clusterstacks.releases.errors import SourceBroken
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from clusterstacks.building.settings import Settings
+    from clusterstacks.building.settings import StackSettings
 
 ADDON_DIRECTORY: Final = "cluster-addon/"
 
@@ -46,7 +46,7 @@ class _Dependency:
     version: str
 
 
-def with_addon_versions(tree: Mapping[str, bytes], settings: Settings) -> dict[str, bytes]:
+def with_addon_versions(tree: Mapping[str, bytes], settings: StackSettings) -> dict[str, bytes]:
     """Set the version of every dependency that the settings list.
 
     An exact version is written into Chart.yaml; where that changes it, the chart's lock file and the vendored copy are
@@ -75,7 +75,7 @@ def with_addon_versions(tree: Mapping[str, bytes], settings: Settings) -> dict[s
     return result
 
 
-def without_dependency(tree: Mapping[str, bytes], settings: Settings) -> tuple[str, ...]:
+def without_dependency(tree: Mapping[str, bytes], settings: StackSettings) -> tuple[str, ...]:
     """Name what versions.yaml lists besides dependencies: stacks keep the version of their images there, too.
 
     stack.yaml has a place of its own for addons, so there a name of no dependency is a mistake.
@@ -86,7 +86,7 @@ def without_dependency(tree: Mapping[str, bytes], settings: Settings) -> tuple[s
     return tuple(key for key in settings.addons if not _named(key, known))
 
 
-def exact_versions(settings: Settings) -> dict[str, str]:
+def exact_versions(settings: StackSettings) -> dict[str, str]:
     """Return those of the listed versions that are set while building."""
     return {name: version for name, version in settings.addons.items() if _is_exact(version)}
 

@@ -22,7 +22,7 @@ from clusterstacks.releases.errors import ReleaseBroken
 from clusterstacks.releases.release import HASHES, METADATA
 
 if TYPE_CHECKING:
-    from clusterstacks.building.stack_directories import Stack
+    from clusterstacks.building.stack_directories import StackDirectory
     from clusterstacks.domain.metadata import Metadata
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.contents import Contents
@@ -57,7 +57,7 @@ class Remote:
             raise
 
 
-async def fetch_predecessor(remote: Remote, name: ReleaseName, stack: Stack) -> Predecessor:
+async def fetch_predecessor(remote: Remote, name: ReleaseName, stack: StackDirectory) -> Predecessor:
     """Fetch a release and compare the stack with it.
 
     Raises:
@@ -90,7 +90,7 @@ def _origin(contents: Contents) -> tuple[Metadata, Hashes]:
     return _metadata(contents), replace(_hashes(contents), node_images_dir="")
 
 
-def built_predecessor(into: Path, metadata: Metadata, stack: Stack) -> Predecessor:
+def built_predecessor(into: Path, metadata: Metadata, stack: StackDirectory) -> Predecessor:
     """Take the versions an author wrote down; the build of them is compared with where it is still there."""
     name = stack.settings.release(metadata.cluster_stack)
     try:
@@ -100,7 +100,7 @@ def built_predecessor(into: Path, metadata: Metadata, stack: Stack) -> Predecess
     return Predecessor(name, metadata, before.hashes, before.changed) if before.metadata == metadata else before
 
 
-def _compared(contents: Contents, stack: Stack) -> Predecessor:
+def _compared(contents: Contents, stack: StackDirectory) -> Predecessor:
     metadata = _metadata(contents)
     changed = changed_files(stack.tree, stack.settings, contents, metadata)
     return Predecessor(contents.release, metadata, _hashes(contents), changed)

@@ -21,7 +21,7 @@ NAMED_FILES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class StackSource:
     """What is to be released.
 
     Args:
@@ -51,14 +51,14 @@ class Predecessor:
     changed: tuple[str, ...] = ()
 
 
-def is_same(source: Source, before: Predecessor) -> bool:
+def is_same(source: StackSource, before: Predecessor) -> bool:
     """Tell whether a release would be the same once more."""
     # stack.yaml may name a minor only: then the patch moves though no file does.
     same = source.hashes.cluster_stack == before.hashes.cluster_stack
     return same and source.kubernetes == before.metadata.kubernetes
 
 
-def why_stack(source: Source, before: Predecessor) -> str:
+def why_stack(source: StackSource, before: Predecessor) -> str:
     """Say why there is a new release."""
     old = before.metadata.kubernetes
     reasons = [f"Kubernetes {old} -> {source.kubernetes}"] if old != source.kubernetes else []

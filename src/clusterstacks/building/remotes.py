@@ -14,7 +14,7 @@ from clusterstacks.domain.names import parse_release
 from clusterstacks.oci import credentials
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
-from clusterstacks.oci.transfers import Progress, silent
+from clusterstacks.oci.transfers import TransferProgress, silent
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.github.environment_variables import from_environment
 from clusterstacks.sources.github.publish import publish as publish_to_github
@@ -70,7 +70,7 @@ def github_remote(web: Web, environ: Mapping[str, str], report: Callable[[str], 
 
 
 async def oci_remote(
-    web: Web, environ: Mapping[str, str], *, plain_http: bool = False, progress: Progress = silent
+    web: Web, environ: Mapping[str, str], *, plain_http: bool = False, progress: TransferProgress = silent
 ) -> Publisher:
     """Take the repository that ``OCI_REGISTRY`` and ``OCI_REPOSITORY`` name.
 

@@ -41,7 +41,7 @@ _WRITTEN_VERSION = re.compile(rb"""^kubernetesVersion:[ \t]*["']?(v?[0-9.]+)["']
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class StackSettings:
     """One release that a stack directory is for.
 
     Args:
@@ -97,7 +97,7 @@ def read_settings(
     patches: Mapping[KubernetesMinor, KubernetesVersion] | None = None,
     *,
     listed: bool = False,
-) -> tuple[Settings, ...]:
+) -> tuple[StackSettings, ...]:
     """Read which releases are built from a stack directory.
 
     Args:
@@ -119,7 +119,7 @@ def read_settings(
         return _from_stack(tree, patches or {})
     if not listed:
         return (own,)
-    found: tuple[Settings, ...] = ()
+    found: tuple[StackSettings, ...] = ()
     if STACK in tree:
         found = _from_stack(tree, patches or {})
     elif VERSIONS in tree:
@@ -129,7 +129,7 @@ def read_settings(
     return tuple(_beside(own, one) for one in found)
 
 
-def _own(tree: Mapping[str, bytes]) -> Settings | None:
+def _own(tree: Mapping[str, bytes]) -> StackSettings | None:
     """Read the release csctl.yaml names; None where it leaves the version to stack.yaml."""
     if CSCTL not in tree:
         return None
@@ -142,17 +142,17 @@ def _own(tree: Mapping[str, bytes]) -> Settings | None:
             return None
         raise
     provider, stack = config.child("provider").child("type"), config.child("clusterStackName")
-    return Settings(_name(provider), _name(stack), kubernetes, plugin=_plugin(config))
+    return StackSettings(_name(provider), _name(stack), kubernetes, plugin=_plugin(config))
 
 
-def _beside(own: Settings, listed: Settings) -> Settings:
+def _beside(own: StackSettings, listed: StackSettings) -> StackSettings:
     differs = listed.series == own.series and listed.kubernetes != own.kubernetes
     return replace(listed, unlisted=own.kubernetes) if differs else listed
 
 
 def _from_stack(
     tree: Mapping[str, bytes], patches: Mapping[KubernetesMinor, KubernetesVersion]
-) -> tuple[Settings, ...]:
+) -> tuple[StackSettings, ...]:
     root = Node(yaml.load(tree[STACK], name=STACK), STACK)
     provider, stack = _name(root.child("provider")), _name(root.child("clusterStackName"))
     plugin = False
@@ -166,26 +166,26 @@ def _from_stack(
             if node.value != name:
                 raise node.refuse(f"{STACK} says {name}: write the same in both, or remove {CSCTL}")
     if VERSIONS in tree:
-        return _listed(tree, Settings(provider, stack, KubernetesVersion(0, 0, 0), plugin=plugin))
+        return _listed(tree, StackSettings(provider, stack, KubernetesVersion(0, 0, 0), plugin=plugin))
     version = _stack_kubernetes(tree)
     minor = _minor(version)
     kubernetes = patches.get(minor) if minor else _full(version, "write a Kubernetes version like 1.35.3 or 1.35")
     if kubernetes is None:
         raise version.refuse(f"the newest patch of {minor} is not known here: write the patch, too, like {minor}.1")
     addons = _texts(root.child("addons"), set())
-    return (Settings(provider, stack, kubernetes, addons, STACK, sets_names=True, plugin=plugin),)
+    return (StackSettings(provider, stack, kubernetes, addons, STACK, sets_names=True, plugin=plugin),)
 
 
-def _listed(tree: Mapping[str, bytes], own: Settings) -> tuple[Settings, ...]:
+def _listed(tree: Mapping[str, bytes], own: StackSettings) -> tuple[StackSettings, ...]:
     rows = Node(yaml.load(tree[VERSIONS], name=VERSIONS), VERSIONS).items()
-    found: dict[KubernetesMinor, Settings] = {}
+    found: dict[KubernetesMinor, StackSettings] = {}
     for row in rows:
         version = row.child("kubernetes")
         kubernetes = _full(version, "write a full Kubernetes version like 1.34.7")
         if kubernetes.series in found:
             raise version.refuse(f"another row is for {kubernetes.series}, too: leave one row for each minor")
         addons = _texts(row, {"kubernetes"})
-        found[kubernetes.series] = Settings(
+        found[kubernetes.series] = StackSettings(
             own.provider, own.stack, kubernetes, addons, VERSIONS, sets_names=True, plugin=own.plugin
         )
     if not found:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.building.leftover_versions import other_versions
 from clusterstacks.building.pinning import exact_versions, with_addon_versions
-from clusterstacks.building.settings import Settings, read_settings
+from clusterstacks.building.settings import StackSettings, read_settings
 from clusterstacks.building.source_tree import TAGS, fill_tags, hash_tree, read_tree
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesMinor
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class StackDirectory:
     """One release to be built: a stack directory and one of the Kubernetes versions it is for.
 
     Args:
@@ -33,7 +33,7 @@ class Stack:
 
     root: Path
     tree: Mapping[str, bytes] = field(repr=False)
-    settings: Settings
+    settings: StackSettings
     others: tuple[KubernetesVersion, ...] = ()
 
     @property
@@ -77,7 +77,7 @@ def stacks_of(
     patches: Mapping[KubernetesMinor, KubernetesVersion] | None = None,
     *,
     listed: bool = False,
-) -> tuple[Stack, ...]:
+) -> tuple[StackDirectory, ...]:
     """Return the releases to be built from a directory.
 
     Args:
@@ -91,10 +91,10 @@ def stacks_of(
         SpecError: What it says of itself is wrong.
     """
     found = read_settings(tree, patches, listed=listed)
-    return tuple(Stack(root.absolute(), tree, one, other_versions(found, one)) for one in found)
+    return tuple(StackDirectory(root.absolute(), tree, one, other_versions(found, one)) for one in found)
 
 
-def selected(stacks: Iterable[Stack], wanted: str) -> tuple[Stack, ...]:
+def selected(stacks: Iterable[StackDirectory], wanted: str) -> tuple[StackDirectory, ...]:
     """Return the stacks for one Kubernetes minor.
 
     Args:
@@ -116,8 +116,8 @@ def selected(stacks: Iterable[Stack], wanted: str) -> tuple[Stack, ...]:
     return found
 
 
-def _doubles(stacks: tuple[Stack, ...]) -> Iterator[tuple[Stack, Stack]]:
-    seen: dict[str, Stack] = {}
+def _doubles(stacks: tuple[StackDirectory, ...]) -> Iterator[tuple[StackDirectory, StackDirectory]]:
+    seen: dict[str, StackDirectory] = {}
     for stack in stacks:
         if stack.settings.series in seen:
             yield seen[stack.settings.series], stack

@@ -26,9 +26,9 @@ from clusterstacks.releases.published_releases import BETA, beta_line, is_counte
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.building.release_changes import Predecessor, Source
+    from clusterstacks.building.release_changes import Predecessor, StackSource
     from clusterstacks.domain.versions import KubernetesVersion
-    from clusterstacks.releases.published_releases import Listing
+    from clusterstacks.releases.published_releases import PublishedReleases
 
 SHA: Final = "sha"
 
@@ -83,7 +83,7 @@ class NextRelease:
     moves: tuple[Move, ...]
 
 
-def stable_release(source: Source, before: Predecessor | None) -> NextRelease:
+def stable_release(source: StackSource, before: Predecessor | None) -> NextRelease:
     """Decide the versions of the next stable release.
 
     Raises:
@@ -103,7 +103,7 @@ def stable_release(source: Source, before: Predecessor | None) -> NextRelease:
     return NextRelease(Metadata(stack, source.kubernetes, addon, node_image), moves)
 
 
-def beta_release(source: Source, listing: Listing, before: Predecessor | None) -> NextRelease:
+def beta_release(source: StackSource, listing: PublishedReleases, before: Predecessor | None) -> NextRelease:
     """Decide the version of the next beta.
 
     Args:
@@ -128,7 +128,7 @@ def beta_release(source: Source, listing: Listing, before: Predecessor | None) -
     return uniform_release(source.kubernetes, after, reason, before.metadata if before else None)
 
 
-def hash_release(source: Source) -> NextRelease:
+def hash_release(source: StackSource) -> NextRelease:
     """Return the version that the content of the source gives."""
     version = StackVersion(0, SHA, source.hashes.short)
     return uniform_release(source.kubernetes, version, "the hash of the source")

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.building import version_bump
 from clusterstacks.building.previous_release import Remote, built_predecessor, fetch_predecessor
-from clusterstacks.building.release_changes import Predecessor, Source
+from clusterstacks.building.release_changes import Predecessor, StackSource
 from clusterstacks.building.source_metadata import written_metadata
 from clusterstacks.building.version_bump import Mode, NextRelease
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.versions import STABLE, StackVersion
-from clusterstacks.releases.published_releases import BETA, Listing, beta_line, read_listing
+from clusterstacks.releases.published_releases import BETA, PublishedReleases, beta_line, read_listing
 from clusterstacks.sources.directory import DirectorySource
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.building.stack_directories import Stack
+    from clusterstacks.building.stack_directories import StackDirectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Chooser:
         self._names: tuple[str, ...] | None = None
         self._said_foreign = False
 
-    async def choose(self, stack: Stack) -> Choice:
+    async def choose(self, stack: StackDirectory) -> Choice:
         """Choose.
 
         Raises:
@@ -71,7 +71,7 @@ class Chooser:
             SpecError: metadata.yaml or the newest release is broken.
             DependencyError: The remote cannot be read.
         """
-        source = Source(stack.settings.kubernetes, stack.hashes)
+        source = StackSource(stack.settings.kubernetes, stack.hashes)
         if self._custom is not None:
             versions = self._custom
             metadata = Metadata(versions.cluster_stack, source.kubernetes, versions.cluster_addon, versions.node_image)
@@ -82,7 +82,7 @@ class Chooser:
             return await self._beta(stack, source)
         return await self._stable(stack, source)
 
-    async def _stable(self, stack: Stack, source: Source) -> Choice:
+    async def _stable(self, stack: StackDirectory, source: StackSource) -> Choice:
         written = written_metadata(stack.tree)
         if self._remote is None:
             before = built_predecessor(self._into, written, stack) if written else None
@@ -94,13 +94,13 @@ class Chooser:
         notes = (*self._foreign(listing), *_disagreement(written, before))
         return _choice(version_bump.stable_release(source, before), before, notes)
 
-    async def _beta(self, stack: Stack, source: Source) -> Choice:
+    async def _beta(self, stack: StackDirectory, source: StackSource) -> Choice:
         listing = await self._listing(stack)
         version = listing.newest(BETA, beta_line(listing))
         before = await self._fetched(stack, version)
         return _choice(version_bump.beta_release(source, listing, before), before, self._foreign(listing))
 
-    async def _listing(self, stack: Stack) -> Listing:
+    async def _listing(self, stack: StackDirectory) -> PublishedReleases:
         name = stack.settings.release(StackVersion(0))
         if self._remote is not None:
             if self._names is None:
@@ -110,7 +110,7 @@ class Chooser:
         own = [stack.settings.release(written.cluster_stack).release] if written else []
         return read_listing([*own, *await self._built()], name)
 
-    async def _uncounted(self, stack: Stack) -> tuple[str, ...]:
+    async def _uncounted(self, stack: StackDirectory) -> tuple[str, ...]:
         """Tell that nothing says which versions there were, where somebody might think that earlier builds do."""
         name = stack.settings.release(StackVersion(0))
         if read_listing(await self._built(), name).newest(STABLE) is None:
@@ -123,12 +123,12 @@ class Chooser:
     def _local(self) -> Remote:
         return Remote(str(self._into), DirectorySource(self._into))
 
-    async def _fetched(self, stack: Stack, version: StackVersion | None) -> Predecessor | None:
+    async def _fetched(self, stack: StackDirectory, version: StackVersion | None) -> Predecessor | None:
         if version is None:
             return None
         return await fetch_predecessor(self._remote or self._local(), stack.settings.release(version), stack)
 
-    def _foreign(self, listing: Listing) -> tuple[str, ...]:
+    def _foreign(self, listing: PublishedReleases) -> tuple[str, ...]:
         if not listing.foreign or self._remote is None or self._said_foreign:
             return ()
         self._said_foreign = True

@@ -25,7 +25,7 @@ _RATIO_FREE_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ArchiveLimits:
     """What one archive may hold at most.
 
     The largest chart known (Cilium 1.17) has 157 files and 1.5 MB, packed 7:1; the limits leave room for many such.
@@ -43,10 +43,10 @@ class Limits:
     ratio: int = 200
 
 
-LIMITS = Limits()
+LIMITS = ArchiveLimits()
 
 
-def read_archive(packed: bytes, archive: str, limits: Limits = LIMITS) -> dict[str, bytes]:
+def read_archive(packed: bytes, archive: str, limits: ArchiveLimits = LIMITS) -> dict[str, bytes]:
     """Unpack every file into memory: path below the archive's top with ``/`` as separator, and content.
 
     Args:
@@ -82,7 +82,7 @@ def write_archive(files: Mapping[str, bytes], *, level: int = 9) -> bytes:
     return zlib.compress(stream.getvalue(), level, wbits=_GZIP)
 
 
-def _files(packed: bytes, archive: str, limits: Limits) -> Iterator[tuple[str, bytes]]:
+def _files(packed: bytes, archive: str, limits: ArchiveLimits) -> Iterator[tuple[str, bytes]]:
     tar = TarStream(_inflate(packed, archive, limits), archive)
     names = MemberNames(archive)
     for count, entry in enumerate(tar.entries(), start=1):
@@ -93,7 +93,7 @@ def _files(packed: bytes, archive: str, limits: Limits) -> Iterator[tuple[str, b
             yield path, tar.content(entry, limits.file_bytes)
 
 
-def _inflate(packed: bytes, archive: str, limits: Limits) -> Iterator[bytes]:
+def _inflate(packed: bytes, archive: str, limits: ArchiveLimits) -> Iterator[bytes]:
     unpacked = 0
     try:
         for piece, taken in _pieces(packed):

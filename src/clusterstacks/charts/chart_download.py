@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from clusterstacks.http.allowlist import AllowedHosts
     from clusterstacks.http.client import Web
-    from clusterstacks.oci.docker_config import Credentials
+    from clusterstacks.oci.docker_config import RegistryCredentials
 
-    FindCredentials = Callable[[Reference], Awaitable[Credentials]]
+    FindCredentials = Callable[[Reference], Awaitable[RegistryCredentials]]
 
 
 @dataclass(frozen=True, slots=True)

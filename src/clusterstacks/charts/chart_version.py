@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedChart:
     """What is looked for in a repository.
 
     Args:

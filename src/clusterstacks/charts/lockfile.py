@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from clusterstacks.charts.requirements import CHARTS, ChartIdentity, ChartInvalid, Requirement
+from clusterstacks.charts.requirements import CHARTS, ChartIdentity, ChartInvalid, ChartRequirement
 from clusterstacks.domain.documents import Node
 from clusterstacks.domain.semver import SemVer
 
@@ -64,7 +64,7 @@ class Resolved:
         """Where its archive lies in the chart that depends on it; the name ``helm dependency build`` gives it."""
         return f"{CHARTS}{self.name}-{self.version}.tgz"
 
-    def fulfils(self, label: str, requirement: Requirement) -> bool:
+    def fulfils(self, label: str, requirement: ChartRequirement) -> bool:
         """Tell whether it is what the chart of that label asks for; a lock file of the chart does not count."""
         same_place = (self.chart, self.repository) == (label, requirement.repository)
         return same_place and requirement.fits(ChartIdentity(self.name, self.version))
@@ -73,7 +73,7 @@ class Resolved:
         return f"{self.name} {self.version} of {self.repository}"
 
 
-def pin_of(label: str, requirement: Requirement, pinned: Iterable[Resolved]) -> Resolved | None:
+def pin_of(label: str, requirement: ChartRequirement, pinned: Iterable[Resolved]) -> Resolved | None:
     """Return what a requirement of a chart was resolved to before; None when that is not known.
 
     One chart may ask for the same chart twice, under two aliases and with different versions: then what would be

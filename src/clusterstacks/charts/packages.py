@@ -15,7 +15,7 @@ from clusterstacks.charts.requirements import ChartIdentity, identify, lacking
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.charts.requirements import Requirement
+    from clusterstacks.charts.requirements import ChartRequirement
 
 FILE = "file://"
 
@@ -34,7 +34,7 @@ def check_package(packed: bytes, name: str, version: str, label: str) -> None:
     _check_complete(files, label)
 
 
-def pack_neighbour(requirement: Requirement, chart: str, tree: Mapping[str, bytes]) -> tuple[ChartIdentity, bytes]:
+def pack_neighbour(requirement: ChartRequirement, chart: str, tree: Mapping[str, bytes]) -> tuple[ChartIdentity, bytes]:
     """Pack the chart a ``file://`` repository names; the same files always give the same bytes.
 
     Args:

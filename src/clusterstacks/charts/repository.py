@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from yarl import URL
 
 from clusterstacks.charts.errors import ChartBroken, ChartNotFound, ChartRepositoryRefused
-from clusterstacks.charts.repository_index import MAX_INDEX_BYTES, Entry, read_entries
+from clusterstacks.charts.repository_index import MAX_INDEX_BYTES, IndexEntry, read_entries
 from clusterstacks.http.errors import NotThere
 from clusterstacks.http.redirects import may_follow
 from clusterstacks.http.response import place
@@ -18,7 +18,7 @@ from clusterstacks.oci.registry import Registry
 
 if TYPE_CHECKING:
     from clusterstacks.charts.chart_download import Downloads
-    from clusterstacks.charts.chart_version import Wanted
+    from clusterstacks.charts.chart_version import WantedChart
 
 MAX_CHART_BYTES = 16 * 1024 * 1024
 """Largest archive of a chart (arbitrary; the largest known has 1 MB)."""
@@ -28,7 +28,7 @@ CHART_LAYER = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ChartOffer:
     """One version of a chart that a repository has.
 
     Args:
@@ -45,7 +45,7 @@ class Offer:
 class Repository(Protocol):
     """Where charts are published."""
 
-    async def offer(self, wanted: Wanted) -> Offer:
+    async def offer(self, wanted: WantedChart) -> ChartOffer:
         """Find the version to take.
 
         Raises:
@@ -55,7 +55,7 @@ class Repository(Protocol):
         """
         ...
 
-    async def fetch(self, wanted: Wanted, offer: Offer) -> bytes:
+    async def fetch(self, wanted: WantedChart, offer: ChartOffer) -> bytes:
         """Return the archive of an offer; raises as :meth:`offer`."""
         ...
 
@@ -74,7 +74,7 @@ class IndexRepository:
     _index: bytes | None = None
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def offer(self, wanted: Wanted) -> Offer:
+    async def offer(self, wanted: WantedChart) -> ChartOffer:
         """Find the version to take in the index."""
         url = self._resolve(wanted, "index.yaml")
         async with self._reading:
@@ -85,9 +85,9 @@ class IndexRepository:
         if version is None:
             raise ChartNotFound(wanted, self.repository, _known(entries))
         entry = next(entry for entry in entries if entry.version == version)
-        return Offer(version, entry.digest, entry.url)
+        return ChartOffer(version, entry.digest, entry.url)
 
-    async def fetch(self, wanted: Wanted, offer: Offer) -> bytes:
+    async def fetch(self, wanted: WantedChart, offer: ChartOffer) -> bytes:
         """Download the archive from where the index says; that may be a registry."""
         if offer.url.startswith(SCHEME):
             reference = Reference.parse(offer.url)
@@ -96,7 +96,7 @@ class IndexRepository:
             return await _fetch_layer(await registry_at(self.downloads, wanted, reference), target)
         return await self.downloads.get(wanted, self._resolve(wanted, offer.url), MAX_CHART_BYTES)
 
-    def _resolve(self, wanted: Wanted, path: str) -> URL:
+    def _resolve(self, wanted: WantedChart, path: str) -> URL:
         try:
             base = URL(self.repository)
             target = base.with_path(f"{base.path.rstrip('/')}/").join(URL(path))
@@ -121,7 +121,7 @@ class RegistryRepository:
     downloads: Downloads
     repository: str
 
-    async def offer(self, wanted: Wanted) -> Offer:
+    async def offer(self, wanted: WantedChart) -> ChartOffer:
         """Find the version to take among the tags; one that is known exactly needs no list of them."""
         registry = await self._registry(wanted)
         version = wanted.named or await self._newest(registry, wanted)
@@ -132,18 +132,18 @@ class RegistryRepository:
         if digest is None:
             raise ChartNotFound(wanted, self.repository, f"there is no tag {_tag(version)}")
         # The digest of the manifest, which pins the archive's: the tag may move in between.
-        return Offer(version, "", digest)
+        return ChartOffer(version, "", digest)
 
-    async def fetch(self, wanted: Wanted, offer: Offer) -> bytes:
+    async def fetch(self, wanted: WantedChart, offer: ChartOffer) -> bytes:
         """Download the layer that holds the chart."""
         return await _fetch_layer(await self._registry(wanted), offer.url)
 
-    async def _registry(self, wanted: Wanted) -> Registry:
+    async def _registry(self, wanted: WantedChart) -> Registry:
         return await registry_at(
             self.downloads, wanted, Reference.parse(f"{self.repository.rstrip('/')}/{wanted.name}")
         )
 
-    async def _newest(self, registry: Registry, wanted: Wanted) -> str:
+    async def _newest(self, registry: Registry, wanted: WantedChart) -> str:
         try:
             tags = await registry.tags()
         except NotThere:
@@ -180,5 +180,5 @@ def _tag(version: str) -> str:
     return version.replace("+", "_")
 
 
-def _known(entries: tuple[Entry, ...]) -> str:
+def _known(entries: tuple[IndexEntry, ...]) -> str:
     return f"it has {len(entries)} other versions" if entries else "there is no such chart"

@@ -36,7 +36,7 @@ _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IndexEntry:
     """One version of a chart in an index.
 
     Args:
@@ -50,7 +50,7 @@ class Entry:
     digest: str
 
 
-def read_entries(index: bytes, chart: str, label: str) -> tuple[Entry, ...]:
+def read_entries(index: bytes, chart: str, label: str) -> tuple[IndexEntry, ...]:
     """Return every version of a chart that can be downloaded; empty when the index does not know it.
 
     Takes time for a large index: call it in a thread.
@@ -68,13 +68,13 @@ def read_entries(index: bytes, chart: str, label: str) -> tuple[Entry, ...]:
     return tuple(_usable(Node(listed.get(chart), label, f"entries.{chart}")))
 
 
-def _usable(versions: Node) -> Iterator[Entry]:
+def _usable(versions: Node) -> Iterator[IndexEntry]:
     for node in versions.items():
         fields = node.value if isinstance(node.value, dict) else {}
         version, urls, digest = fields.get("version"), fields.get("urls"), fields.get("digest")
         if isinstance(version, str) and isinstance(urls, list) and urls and isinstance(urls[0], str):
             stated = _DIGEST.fullmatch(digest.lower()) if isinstance(digest, str) else None
-            yield Entry(version, urls[0], f"sha256:{stated[1]}" if stated else "")
+            yield IndexEntry(version, urls[0], f"sha256:{stated[1]}" if stated else "")
 
 
 def _load(index: bytes, chart: str, label: str) -> Any:  # noqa: ANN401 - a document nobody has checked

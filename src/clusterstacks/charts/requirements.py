@@ -55,7 +55,7 @@ class ChartLockOutdated(SpecError):
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class ChartRequirement:
     """One dependency of a chart.
 
     Args:
@@ -95,7 +95,7 @@ class ChartDependenciesMissing(SpecError):
         way_out: What to do.
     """
 
-    def __init__(self, release: object, lacking: Mapping[str, Sequence[Requirement]], way_out: str) -> None:
+    def __init__(self, release: object, lacking: Mapping[str, Sequence[ChartRequirement]], way_out: str) -> None:
         missing = "; ".join(
             f"{chart} needs {requirement} of {requirement.repository or 'its own charts/'}"
             for chart, requirements in sorted(lacking.items())
@@ -126,7 +126,7 @@ def identify(files: Mapping[str, bytes], label: str) -> ChartIdentity:
     return ChartIdentity(_texts(chart, "name").text(), _texts(chart, "version").optional_text())
 
 
-def requirements(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:
+def requirements(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
     """Read the dependencies of a chart; a lock file is not looked at.
 
     Raises:
@@ -140,7 +140,7 @@ def requirements(files: Mapping[str, bytes], label: str) -> tuple[Requirement, .
     return tuple(map(_requirement, declared))
 
 
-def locked(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:
+def locked(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
     """Read the dependencies of a chart together with the versions its lock file names.
 
     Raises:
@@ -164,7 +164,7 @@ def locked(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:
     )
 
 
-def lacking(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:
+def lacking(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
     """Return the dependencies that no chart in ``charts/`` fulfils, with the versions the lock file names.
 
     The lock file is looked at only when there are any: a chart that holds what it needs is rendered without.
@@ -177,7 +177,7 @@ def lacking(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:
     return tuple(requirement for requirement in known if replace(requirement, locked="") in missing)
 
 
-def unmet(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:
+def unmet(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
     """Return what :func:`lacking` does, but nothing for a chart that Helm renders.
 
     Helm compares names alone, so a release that was built with another version than its chart asks for still works.
@@ -196,7 +196,7 @@ def unmet(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:
         return missing
 
 
-def _missing(files: Mapping[str, bytes], label: str) -> tuple[Requirement, ...]:
+def _missing(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
     wanted = requirements(files, label)
     there = list(held(files, label).values()) if wanted else []
     return tuple(dict.fromkeys(one for one in wanted if not any(map(one.fits, there))))
@@ -255,7 +255,7 @@ def _load(files: Mapping[str, bytes], file: str, label: str) -> Node:
     return Node({} if document is None else document, place, error=ChartInvalid)
 
 
-def _requirement(node: Node) -> Requirement:
+def _requirement(node: Node) -> ChartRequirement:
     name = _texts(node, "name")
     # It becomes part of file names and URLs.
     if not _NAME.fullmatch(name.text()):
@@ -271,10 +271,10 @@ def _requirement(node: Node) -> Requirement:
     url = repository.optional_text().strip()
     if len(url) > MAX_URL_CHARACTERS or not url.isprintable():
         raise repository.refuse(f"write a URL of at most {MAX_URL_CHARACTERS} characters")
-    return Requirement(name.text(), constraint, url)
+    return ChartRequirement(name.text(), constraint, url)
 
 
-def _version(entry: Node, requirement: Requirement) -> str:
+def _version(entry: Node, requirement: ChartRequirement) -> str:
     version = _texts(entry, "version")
     try:
         allowed = requirement.constraint.allows(SemVer.parse(version.value))

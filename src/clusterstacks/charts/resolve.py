@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from clusterstacks.charts.chart_version import Wanted
+from clusterstacks.charts.chart_version import WantedChart
 from clusterstacks.charts.errors import ChartDigestMismatch, ChartNotCached, ChartRepositoryRefused
 from clusterstacks.charts.lockfile import Resolved, pin_of
 from clusterstacks.charts.packages import FILE, check_package, pack_neighbour
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.charts.chart_cache import Shelf
     from clusterstacks.charts.chart_download import Downloads
-    from clusterstacks.charts.requirements import Requirement
+    from clusterstacks.charts.requirements import ChartRequirement
 
 _ALIAS = ("alias:", "@")
 _CREDENTIALS = re.compile(r"([a-z0-9+.-]*://)[^/?#]*@")
@@ -35,7 +35,7 @@ class Found:
     packed: bytes
 
 
-class Search:
+class ChartSearch:
     """One look for charts: the index of every repository is read once.
 
     Args:
@@ -62,7 +62,7 @@ class Search:
         self._tree = tree
         self._repositories: dict[str, Repository] = {}
 
-    async def find_all(self, wanted: Iterable[tuple[str, Requirement]]) -> list[Found]:
+    async def find_all(self, wanted: Iterable[tuple[str, ChartRequirement]]) -> list[Found]:
         """Find everything, in the order given; the first failure ends all.
 
         Raises:
@@ -71,13 +71,13 @@ class Search:
         """
         return await side_by_side(lambda one: self._find(*one), wanted)
 
-    async def _find(self, label: str, requirement: Requirement) -> Found:
+    async def _find(self, label: str, requirement: ChartRequirement) -> Found:
         pin = pin_of(label, requirement, self._pinned)
         if requirement.repository.startswith(FILE):
             identity, packed = await asyncio.to_thread(pack_neighbour, requirement, label, self._tree)
             return self._verified(label, requirement, identity.version, packed, pin)
         repository = self._repository(label, requirement)
-        wanted = Wanted(requirement.name, requirement.constraint, pin.version if pin else requirement.locked)
+        wanted = WantedChart(requirement.name, requirement.constraint, pin.version if pin else requirement.locked)
         kept = await asyncio.to_thread(self._kept, requirement, wanted, pin)
         if kept is None and self._offline:
             raise ChartNotCached(f"{label}: {wanted}", requirement.repository)
@@ -89,7 +89,7 @@ class Search:
             await asyncio.to_thread(self._shelf.keep, requirement.repository, requirement.name, version, packed)
         return found
 
-    def _repository(self, label: str, requirement: Requirement) -> Repository:
+    def _repository(self, label: str, requirement: ChartRequirement) -> Repository:
         """Return what knows how to ask a repository; what may not be asked gives nothing from the cache either."""
         name, subject = requirement.repository, f"{label}: {requirement}"
         if not name:
@@ -109,7 +109,9 @@ class Search:
             return self._repositories.setdefault(name, IndexRepository(self._downloads, name))
         raise ChartRepositoryRefused(subject, name, "is of no known kind", "write https://, oci:// or file://")
 
-    def _kept(self, requirement: Requirement, wanted: Wanted, pin: Resolved | None) -> tuple[str, bytes] | None:
+    def _kept(
+        self, requirement: ChartRequirement, wanted: WantedChart, pin: Resolved | None
+    ) -> tuple[str, bytes] | None:
         """Return version and archive from the cache, if they surely are what a repository would give."""
         place = (requirement.repository, requirement.name)
         version = wanted.named
@@ -120,7 +122,7 @@ class Search:
         return None if packed is None else (version, packed)
 
     async def _fetched(
-        self, repository: Repository, wanted: Wanted, requirement: Requirement, pin: Resolved | None
+        self, repository: Repository, wanted: WantedChart, requirement: ChartRequirement, pin: Resolved | None
     ) -> tuple[str, bytes]:
         offer = await repository.offer(wanted)
         if pin and offer.digest and offer.digest != pin.digest:
@@ -135,7 +137,7 @@ class Search:
         return (pin.version if pin else offer.version), packed
 
     def _verified(
-        self, label: str, requirement: Requirement, version: str, packed: bytes, pin: Resolved | None
+        self, label: str, requirement: ChartRequirement, version: str, packed: bytes, pin: Resolved | None
     ) -> Found:
         digest = f"sha256:{sha256(packed).hexdigest()}"
         if pin and digest != pin.digest:

@@ -51,7 +51,7 @@ _REFUSED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TarEntry:
     """A member as its header describes it; the name is not checked yet."""
 
     name: str
@@ -72,7 +72,7 @@ class TarStream:
         self._archive = archive
         self._buffer = bytearray()
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[TarEntry]:
         """Yield every member; the caller takes a file's content with :meth:`content` before it goes on.
 
         Raises:
@@ -97,7 +97,7 @@ class TarStream:
         if before:
             raise UnsafeArchive(self._archive, name, "is announced but missing")
 
-    def content(self, entry: Entry, limit: int) -> bytes:
+    def content(self, entry: TarEntry, limit: int) -> bytes:
         """Read the content of the entry yielded last.
 
         Raises:
@@ -115,19 +115,19 @@ class TarStream:
             raise UnsafeArchive(self._archive, _text(header[:100]), "has an unreadable mode, owner, time or device")
         return header[156:157], size
 
-    def _entry(self, header: bytes, announced: str, kind: bytes, size: int) -> Entry:
+    def _entry(self, header: bytes, announced: str, kind: bytes, size: int) -> TarEntry:
         raw = self._decode(_until_nul(header[:100]))
         name = announced or self._decode(self._prefix(header)) + raw
         if kind == _DIRECTORY or (kind == b"\0" and name.endswith("/") and raw.endswith("/")):
             if size:
                 raise UnsafeArchive(self._archive, name, "is a directory with content")
-            return Entry(name, directory=True, size=0)
+            return TarEntry(name, directory=True, size=0)
         if kind not in _FILE:
             raise UnsafeArchive(self._archive, name, _REFUSED.get(kind, f"has the unknown type {kind!r}"))
         mode = _octal(header[100:108]) or 0
         if name.endswith("/") or (kind == b"\0" and raw.endswith("/")) or mode & ~0o7777 == _DIRECTORY_MODE:
             raise UnsafeArchive(self._archive, name, "is a file to some readers and a directory to others")
-        return Entry(name, directory=False, size=size)
+        return TarEntry(name, directory=False, size=size)
 
     def _prefix(self, header: bytes) -> bytes:
         prefix = _until_nul(header[345:500])

@@ -10,7 +10,7 @@ from clusterstacks.charts.chart_cache import Shelf
 from clusterstacks.charts.chart_download import Downloads
 from clusterstacks.charts.errors import ChartBroken, ChartDigestMismatch, ChartNotFound, ChartsUnavailable
 from clusterstacks.charts.requirements import ChartDependenciesMissing, ChartIdentity, held, lacking, requirements
-from clusterstacks.charts.resolve import Found, Search
+from clusterstacks.charts.resolve import ChartSearch, Found
 from clusterstacks.oci.docker_config import ANONYMOUS
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from clusterstacks.charts.chart_download import FindCredentials
     from clusterstacks.charts.lockfile import Resolved
-    from clusterstacks.charts.requirements import Requirement
+    from clusterstacks.charts.requirements import ChartRequirement
     from clusterstacks.http.allowlist import AllowedHosts
     from clusterstacks.http.client import Web
-    from clusterstacks.oci.docker_config import Credentials
+    from clusterstacks.oci.docker_config import RegistryCredentials
     from clusterstacks.oci.reference import Reference
 
 CHART_ERRORS: Final = (ChartBroken, ChartDependenciesMissing, ChartDigestMismatch, ChartNotFound, ChartsUnavailable)
@@ -44,7 +44,7 @@ class Vendored:
     unlocked: tuple[Resolved, ...] = ()
 
 
-async def nobody(reference: Reference) -> Credentials:  # noqa: ARG001 - one of several ways to find credentials
+async def nobody(reference: Reference) -> RegistryCredentials:  # noqa: ARG001 - one of several ways to find credentials
     """Find no credentials for anything."""
     return ANONYMOUS
 
@@ -107,7 +107,7 @@ class ChartDependencies:
                 gives another content than is pinned; :class:`ChartNotCached` when there is nothing offline.
             DependencyError: A repository lacks the chart or cannot be asked now, or the disk refuses.
         """
-        search = Search(self._downloads, self._shelf, offline=self._offline, pinned=pinned, tree=tree or {})
+        search = ChartSearch(self._downloads, self._shelf, offline=self._offline, pinned=pinned, tree=tree or {})
         missing = {label: await asyncio.to_thread(lacking, files, label) for label, files in charts.items()}
         wanted = [(label, requirement) for label, needs in missing.items() for requirement in needs]
         found = dict(zip(wanted, await search.find_all(wanted), strict=True))
@@ -119,7 +119,7 @@ class ChartDependencies:
         }
 
 
-def _completed(files: Mapping[str, bytes], label: str, found: Mapping[Requirement, Found]) -> Vendored:
+def _completed(files: Mapping[str, bytes], label: str, found: Mapping[ChartRequirement, Found]) -> Vendored:
     if not found:
         return Vendored(files)
     resolved = tuple(sorted({one.resolved for one in found.values()}))
@@ -132,7 +132,7 @@ def _completed(files: Mapping[str, bytes], label: str, found: Mapping[Requiremen
     return Vendored(kept | {one.resolved.path: one.packed for one in found.values()}, resolved, unlocked)
 
 
-def _stale(files: Mapping[str, bytes], label: str, found: Iterable[Requirement]) -> tuple[str, ...]:
+def _stale(files: Mapping[str, bytes], label: str, found: Iterable[ChartRequirement]) -> tuple[str, ...]:
     """Name the charts in ``charts/`` that nothing asks for and that have the name of one that is added."""
     added = {requirement.name for requirement in found}
     wanted = requirements(files, label)

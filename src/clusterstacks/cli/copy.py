@@ -9,7 +9,7 @@ import click
 
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.output_option import JSON, form_option
-from clusterstacks.cli.shared.registry_options import CA_FILE, Trust, opened_registry, trust_options
+from clusterstacks.cli.shared.registry_options import CA_FILE, ServerTrust, opened_registry, trust_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,13 +89,13 @@ def _print_json(name: ReleaseName, place: Reference, copied: Copied, images: Seq
     output.print_json(document if images is None else {**document, "images": images})
 
 
-def _trust(side: str, ca: Path | None, sides: dict[str, Path | bool | None], *, plain_http: bool) -> Trust:
+def _trust(side: str, ca: Path | None, sides: dict[str, Path | bool | None], *, plain_http: bool) -> ServerTrust:
     own = sides[f"{side}_ca"]
-    return Trust(own if isinstance(own, Path) else ca, plain_http=plain_http or bool(sides[f"{side}_plain_http"]))
+    return ServerTrust(own if isinstance(own, Path) else ca, plain_http=plain_http or bool(sides[f"{side}_plain_http"]))
 
 
 async def _copy(
-    source: Reference, target: Reference, trusts: Sequence[Trust], name: ReleaseName | None
+    source: Reference, target: Reference, trusts: Sequence[ServerTrust], name: ReleaseName | None
 ) -> tuple[Copied, Sequence[str]]:
     from clusterstacks.sources import oci_copy
 

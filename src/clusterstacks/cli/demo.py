@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.cli.shared.live_view import LivePicture
     from clusterstacks.devcluster.demo.ranges_scenario import RangesStory
-    from clusterstacks.devcluster.demo.scenario import Changes, Story
+    from clusterstacks.devcluster.demo.scenario import Changes, DemoResult
     from clusterstacks.devcluster.state_directory import StateDirectory
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
@@ -100,7 +100,7 @@ async def _planned(
     return steps
 
 
-def _summarise(story: Story) -> None:
+def _summarise(story: DemoResult) -> None:
     output.say(f"\nAll {story.objects} addon objects were read back from the workload API server.")
     output.say(f"The upgrade from {story.first} to {story.second}:")
     _list_changes(story.changes)

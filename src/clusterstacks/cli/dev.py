@@ -135,7 +135,7 @@ def restart(state: StateDirectory, component: str, *, fresh_cache: bool) -> None
 
     if state.read() is None:
         raise _no_environment(state)
-    restarting.ask(state, restarting.Request(component, fresh_cache))
+    restarting.ask(state, restarting.RestartRequest(component, fresh_cache))
     output.say(f"{component} was restarted{' with an empty cache' if fresh_cache else ''}")
 
 

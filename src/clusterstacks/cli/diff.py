@@ -10,7 +10,7 @@ from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.chart_options import chart_dependencies, dependency_options
 from clusterstacks.cli.shared.output_option import form_option
 from clusterstacks.cli.shared.paths import DIRECTORY, FILE
-from clusterstacks.cli.shared.registry_options import Trust
+from clusterstacks.cli.shared.registry_options import ServerTrust
 from clusterstacks.domain.errors import told_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ async def _difference(
 
     async with AsyncExitStack() as resources:
         roots = read_roots(await asyncio.to_thread(cluster.read_bytes), str(cluster)) if cluster else None
-        web = await resources.enter_async_context(Trust().web())
+        web = await resources.enter_async_context(ServerTrust().web())
         newest = partial(newest_patch, web)
         charts = chart_dependencies(web, dependencies, offline=offline)
         renderer = Renderer()

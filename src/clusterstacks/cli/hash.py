@@ -13,7 +13,7 @@ from clusterstacks.cli.shared.output_option import form_option
 from clusterstacks.domain.errors import told_of
 
 if TYPE_CHECKING:
-    from clusterstacks.building.stack_directories import Stack
+    from clusterstacks.building.stack_directories import StackDirectory
     from clusterstacks.domain.hashes import Hashes
 
 
@@ -47,7 +47,7 @@ def _hashes(directory: Path, kubernetes: str, *, listed: bool) -> dict[str, Hash
     from clusterstacks.building.stack_directories import selected, stacks_of
     from clusterstacks.domain.versions import KubernetesVersion
 
-    found: list[Stack] = []
+    found: list[StackDirectory] = []
     for root in find_stacks(directory):
         with told_of(root):
             tree = read_tree(root)

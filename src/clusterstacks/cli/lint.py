@@ -13,13 +13,13 @@ from clusterstacks.cli.shared.chart_options import chart_dependencies, dependenc
 from clusterstacks.cli.shared.minor_options import minor_options
 from clusterstacks.cli.shared.output_option import form_option
 from clusterstacks.cli.shared.paths import DIRECTORY, FILE
-from clusterstacks.cli.shared.registry_options import Trust
+from clusterstacks.cli.shared.registry_options import ServerTrust
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from clusterstacks.authoring.findings import Finding
+    from clusterstacks.authoring.findings import LintFinding
     from clusterstacks.authoring.linter import Report
     from clusterstacks.kube.client import Client
 
@@ -27,7 +27,7 @@ COLOURS = {"error": "red", "warning": "yellow"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class LintOptions:
     """The command line."""
 
     directories: tuple[Path, ...]
@@ -59,7 +59,7 @@ def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - 
 
     if rules:
         return _print_rules(form)
-    options = Options(**arguments)
+    options = LintOptions(**arguments)
     if not options.directories:
         raise click.UsageError("name a stack directory, e.g. csctl lint .")
     reports = asyncio.run(_reports(options))
@@ -67,7 +67,7 @@ def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - 
     return 0 if all(report.clean for report in reports) else output.MUST_CHANGE
 
 
-async def _reports(options: Options) -> list[Report]:
+async def _reports(options: LintOptions) -> list[Report]:
     import asyncio
     from contextlib import AsyncExitStack
 
@@ -85,7 +85,7 @@ async def _reports(options: Options) -> list[Report]:
         roots = read_roots(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
         renderer = Renderer()
         resources.push_async_callback(renderer.close)
-        web = await resources.enter_async_context(Trust().web())
+        web = await resources.enter_async_context(ServerTrust().web())
         charts = chart_dependencies(web, options.dependencies, offline=options.offline)
         client = None if options.against is None else await resources.enter_async_context(_connected(options.against))
         linter = Linter(Means(renderer, roots, charts), minor, client, options.all_minors)
@@ -128,7 +128,7 @@ def _print(reports: Sequence[Report], form: str) -> None:
         _print_summary(reports)
 
 
-def _print_finding(report: Report, finding: Finding) -> None:
+def _print_finding(report: Report, finding: LintFinding) -> None:
     from clusterstacks.authoring.reports import place
 
     fault = finding.fault
@@ -139,9 +139,11 @@ def _print_finding(report: Report, finding: Finding) -> None:
 
 
 def _print_summary(reports: Sequence[Report]) -> None:
-    from clusterstacks.authoring.findings import Severity
+    from clusterstacks.authoring.findings import LintSeverity
 
-    errors, warnings = (sum(report.count(one) for report in reports) for one in (Severity.ERROR, Severity.WARNING))
+    errors, warnings = (
+        sum(report.count(one) for report in reports) for one in (LintSeverity.ERROR, LintSeverity.WARNING)
+    )
     looked = f"{len(reports)} stacks" if len(reports) > 1 else reports[0].directory
     output.say(f"{looked}: {_counted(errors, 'error')}, {_counted(warnings, 'warning')}")
 

@@ -8,7 +8,7 @@ import click
 
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.output_option import form_option
-from clusterstacks.cli.shared.registry_options import Trust, repository_or_environment, trust_options
+from clusterstacks.cli.shared.registry_options import ServerTrust, repository_or_environment, trust_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ def list(repository: str | None, ca: Path | None, form: str, *, plain_http: bool
     location = parse_location(repository) if repository else RegistryLocation(repository_or_environment(None))
     place = repository or "the repository of OCI_REPOSITORY"
     try:
-        names = asyncio.run(_list(location, Trust(ca, plain_http=plain_http)))
+        names = asyncio.run(_list(location, ServerTrust(ca, plain_http=plain_http)))
     except NotThere:
         if not isinstance(location, RegistryLocation):
             raise
@@ -56,7 +56,7 @@ def list(repository: str | None, ca: Path | None, form: str, *, plain_http: bool
         output.print_table(header, [tuple(_document(release).values()) for release in releases])
 
 
-async def _list(location: Location, trust: Trust) -> tuple[str, ...]:
+async def _list(location: Location, trust: ServerTrust) -> tuple[str, ...]:
     import os
 
     from clusterstacks.sources.locations import open_source

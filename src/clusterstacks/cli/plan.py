@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.clusters.context import Outlook
-    from clusterstacks.compat.world import State
+    from clusterstacks.compat.world import ClusterState
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.planner.compiling import Target
 
@@ -103,7 +103,7 @@ def _offline_commands(step: dict[str, Any]) -> list[str]:
     return step_commands(step, "NAME", lambda *arguments: shlex.join(["kubectl", *arguments]))
 
 
-def _read_state(path: Path) -> State:
+def _read_state(path: Path) -> ClusterState:
     from clusterstacks.api import yaml
     from clusterstacks.planner.statefile import parse_state
 

@@ -9,7 +9,12 @@ import click
 
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.output_option import JSON, form_option
-from clusterstacks.cli.shared.registry_options import Trust, opened_registry, repository_or_environment, trust_options
+from clusterstacks.cli.shared.registry_options import (
+    ServerTrust,
+    opened_registry,
+    repository_or_environment,
+    trust_options,
+)
 from clusterstacks.cli.shared.release_ref import release_of
 
 if TYPE_CHECKING:
@@ -36,7 +41,7 @@ def push(directory: Path, reference: str | None, ca: Path | None, form: str, *, 
     import asyncio
 
     published, signatures = asyncio.run(
-        _push(directory, repository_or_environment(reference), Trust(ca, plain_http=plain_http))
+        _push(directory, repository_or_environment(reference), ServerTrust(ca, plain_http=plain_http))
     )
     if form == JSON:
         place = published.reference
@@ -73,7 +78,7 @@ def _refuse_leftovers(directory: Path) -> None:
         raise SpecError("LeftoverInRelease", f"{problem} and would be published: delete it")
 
 
-async def _push(directory: Path, reference: Reference, trust: Trust) -> tuple[Publication, int]:
+async def _push(directory: Path, reference: Reference, trust: ServerTrust) -> tuple[Publication, int]:
     import os
 
     from clusterstacks.sources.directory import DirectorySource

@@ -12,7 +12,7 @@ import click
 
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.output_option import JSON, form_option
-from clusterstacks.cli.shared.registry_options import Trust, opened_registry, trust_options
+from clusterstacks.cli.shared.registry_options import ServerTrust, opened_registry, trust_options
 from clusterstacks.cli.shared.release_ref import KEY_FILE, fetched, located, on_disk
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def sign(
     if new_key and not (release or key):
         _make_key(new_key, form)
     elif release and key and not new_key:
-        _sign(release, _read_key(key), Trust(ca, plain_http=plain_http), form)
+        _sign(release, _read_key(key), ServerTrust(ca, plain_http=plain_http), form)
     else:
         raise click.UsageError("give RELEASE_DIR or REF and --key, or --new-key alone")
 
@@ -83,7 +83,7 @@ def _password() -> bytes:
     return os.environb.get(PASSWORD_VARIABLE.encode(), b"")
 
 
-def _sign(release: str, key: PrivateKey, trust: Trust, form: str) -> None:
+def _sign(release: str, key: PrivateKey, trust: ServerTrust, form: str) -> None:
     import asyncio
 
     from clusterstacks.sources.locations import DirectoryLocation, RegistryLocation
@@ -114,7 +114,7 @@ async def _sign_directory(location: DirectoryLocation, name: ReleaseName, key: P
 
 
 async def _sign_in_registry(
-    location: RegistryLocation, name: ReleaseName, key: PrivateKey, trust: Trust
+    location: RegistryLocation, name: ReleaseName, key: PrivateKey, trust: ServerTrust
 ) -> tuple[str, bool]:
     from clusterstacks.oci.descriptor import digest_of
     from clusterstacks.releases.signature_files import Evidence

@@ -11,7 +11,7 @@ from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.chart_options import chart_dependencies, dependency_options
 from clusterstacks.cli.shared.output_option import JSON, form_option
 from clusterstacks.cli.shared.paths import DIRECTORY, FILE
-from clusterstacks.cli.shared.registry_options import Trust
+from clusterstacks.cli.shared.registry_options import ServerTrust
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from clusterstacks.render.renderer import Renderer
 
 
-def _charts(options: Options) -> tuple[str, ...] | None:
+def _charts(options: TemplateOptions) -> tuple[str, ...] | None:
     """Return the directories of the charts that are rendered; None for all."""
     if options.class_only or options.sample:
         return ("cluster-class",)
@@ -33,7 +33,7 @@ def _charts(options: Options) -> tuple[str, ...] | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class TemplateOptions:
     """The command line."""
 
     directory: Path
@@ -124,7 +124,7 @@ def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the 
     """
     import asyncio
 
-    options = Options(**arguments)
+    options = TemplateOptions(**arguments)
     if options.class_only + options.values + options.images + options.sample > 1:
         raise click.UsageError("--class, --values, --images and --sample exclude each other")
     if options.addons and (options.class_only or options.sample):
@@ -136,7 +136,7 @@ def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the 
         output.print_text(result.text())
 
 
-async def _result(options: Options) -> Objects | Values | Images:
+async def _result(options: TemplateOptions) -> Objects | Values | Images:
     import asyncio
     from contextlib import AsyncExitStack
     from functools import partial
@@ -149,7 +149,7 @@ async def _result(options: Options) -> Objects | Values | Images:
     async with AsyncExitStack() as resources:
         file = options.cluster
         roots = read_roots(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
-        web = await resources.enter_async_context(Trust().web())
+        web = await resources.enter_async_context(ServerTrust().web())
         newest = partial(newest_patch, web)
         dependencies = chart_dependencies(web, options.dependencies, offline=options.offline)
         source = opened(
@@ -162,7 +162,7 @@ async def _result(options: Options) -> Objects | Values | Images:
 
 
 async def _rendered(
-    options: Options, release: Release, renderer: Renderer, roots: Roots | None
+    options: TemplateOptions, release: Release, renderer: Renderer, roots: Roots | None
 ) -> Objects | Values | Images:
     from clusterstacks.api import yaml
     from clusterstacks.authoring.example_objects import sample_roots

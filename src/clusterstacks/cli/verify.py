@@ -8,7 +8,7 @@ import click
 
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.output_option import JSON, TEXT, form_option
-from clusterstacks.cli.shared.registry_options import Trust, trust_options
+from clusterstacks.cli.shared.registry_options import ServerTrust, trust_options
 from clusterstacks.cli.shared.release_ref import KEY_FILE, found, located
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, 
     from clusterstacks.signing.verifier import require
 
     trusted = [key for path in keys for key in _public_keys(path)]
-    contents, manifest, verification = asyncio.run(_verified(release, trusted, Trust(ca, plain_http=plain_http)))
+    contents, manifest, verification = asyncio.run(_verified(release, trusted, ServerTrust(ca, plain_http=plain_http)))
     if form == JSON:
         _print_json(contents, manifest, verification)
     try:
@@ -54,7 +54,7 @@ def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, 
     return 0
 
 
-async def _verified(release: str, keys: list[PublicKey], trust: Trust) -> tuple[Contents, str, Verification]:
+async def _verified(release: str, keys: list[PublicKey], trust: ServerTrust) -> tuple[Contents, str, Verification]:
     from clusterstacks.signing import verifier
 
     async with found(*located(release), trust) as held:

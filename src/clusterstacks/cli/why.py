@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.planner.compiling import Target
-    from clusterstacks.webhooks.known_releases import Offer
+    from clusterstacks.webhooks.known_releases import ClassOffer
     from clusterstacks.webhooks.rules.cluster_versions import Decision
 
 SHOWN_STEPS = 3
@@ -80,13 +80,13 @@ class _LiveOffers:
 
     outlook: Outlook
 
-    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> Offer | None:  # noqa: ARG002 - all of the stack is known
-        from clusterstacks.webhooks.known_releases import Offer
+    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> ClassOffer | None:  # noqa: ARG002 - all of the stack is known
+        from clusterstacks.webhooks.known_releases import ClassOffer
 
         known = {one.name: one for one in self.outlook.world.candidates}
         if release not in known:
             return None
-        return Offer(known[release].kubernetes.text, self.outlook.offered.policy(release), known)
+        return ClassOffer(known[release].kubernetes.text, self.outlook.offered.policy(release), known)
 
     async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:  # noqa: ARG002 - see below
         """Leave namespaces to admission: users of csctl may lack the right to read the labels that decide."""

@@ -12,7 +12,7 @@ from clusterstacks.clusters.offered_stacks import Offered, read_offered, read_ru
 from clusterstacks.clusters.state import state_of
 from clusterstacks.compat.constraints import Judges
 from clusterstacks.compat.rules.upgrades import other_stack
-from clusterstacks.compat.world import State, World
+from clusterstacks.compat.world import ClusterState, World
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.planner.patches import taken_from
@@ -54,7 +54,7 @@ class Outlook:
     cluster: LiveCluster
     offered: Offered
     world: World
-    state: State
+    state: ClusterState
     notices: tuple[str, ...]
 
     def candidate(self, release: ReleaseName) -> Candidate:

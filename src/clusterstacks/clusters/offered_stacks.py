@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.api.compatibility_policy import Policy
+from clusterstacks.api.compatibility_policy import CompatibilityPolicy
 from clusterstacks.api.compatibilityrule import CompatibilityRule
 from clusterstacks.api.names import GROUP, Kind
 from clusterstacks.api.untyped import at, mappings, text
@@ -42,14 +42,14 @@ class Offered:
     ready: Mapping[ReleaseName, str]
     facts: Mapping[ReleaseName, Candidate] = field(default_factory=dict)
 
-    def policy(self, release: ReleaseName) -> Policy:
+    def policy(self, release: ReleaseName) -> CompatibilityPolicy:
         """Return how strict the ClusterStack of a release is; as by default where there is none yet."""
         leading = self.ready.get(release)
         for stack in self.stacks:
             if stack.metadata.name == leading:
                 return stack.spec.compatibility
         own = self.of_series(release.kubernetes)
-        return own[0].spec.compatibility if own else Policy.RANGE
+        return own[0].spec.compatibility if own else CompatibilityPolicy.RANGE
 
     def of_series(self, series: KubernetesMinor) -> tuple[ClusterStack, ...]:
         """Return the ClusterStacks of a Kubernetes minor."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.addon_annotations import read_wishes
-from clusterstacks.compat.world import State
+from clusterstacks.compat.world import ClusterState
 from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.errors import SpecError, told_of
 from clusterstacks.domain.semver import SemVer
@@ -29,7 +29,7 @@ class ReleasesUnknown(SpecError):
         )
 
 
-def state_of(cluster: LiveCluster, candidates: Mapping[ReleaseName, Candidate], notices: list[str]) -> State:
+def state_of(cluster: LiveCluster, candidates: Mapping[ReleaseName, Candidate], notices: list[str]) -> ClusterState:
     """Return where a plan begins.
 
     An addon that is asked for and not delivered yet counts as it is asked for; one that is being removed, not at all.
@@ -47,7 +47,7 @@ def state_of(cluster: LiveCluster, candidates: Mapping[ReleaseName, Candidate], 
     if own is None:
         raise ReleasesUnknown(cluster.view.key, cluster.release, "whose class it has", notices)
     addons = None if own.is_bundle else _addons(cluster, candidates, notices)
-    return State(
+    return ClusterState(
         kubernetes=cluster.kubernetes,
         workers=cluster.oldest,
         release=cluster.release,

@@ -22,7 +22,7 @@ WORST_FIRST: Final = (Verdict.INCOMPATIBLE, Verdict.UNKNOWN, Verdict.UNTESTED, V
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ReleasePart:
     """One part of a release and what holds of it.
 
     Args:
@@ -45,7 +45,7 @@ def worst(judgements: Iterable[Judgement]) -> Verdict:
     return min((one.verdict for one in judgements), key=WORST_FIRST.index, default=Verdict.OK)
 
 
-def parts(candidate: Candidate, kubernetes: KubernetesVersion, judges: Judges) -> tuple[Part, ...]:
+def parts(candidate: Candidate, kubernetes: KubernetesVersion, judges: Judges) -> tuple[ReleasePart, ...]:
     """Judge every part of a release with a Kubernetes version: class, components, what they require, rules.
 
     Args:
@@ -99,34 +99,34 @@ def _different(one: Component, other: Component) -> list[str]:
     return [name for name, differs in pairs.items() if differs]
 
 
-def _bundle(candidate: Candidate, kubernetes: KubernetesVersion) -> Part:
+def _bundle(candidate: Candidate, kubernetes: KubernetesVersion) -> ReleasePart:
     fine = kubernetes == candidate.kubernetes
     text = f"the release is a bundle: its class, addons and Kubernetes {candidate.kubernetes} belong together"
     judgement = Judgement(Verdict.OK if fine else Verdict.INCOMPATIBLE, text)
     return _part(class_fact(candidate.name), None, judgement)
 
 
-def _class(candidate: Candidate, stated: Compatibility, kubernetes: KubernetesVersion) -> Part:
+def _class(candidate: Candidate, stated: Compatibility, kubernetes: KubernetesVersion) -> ReleasePart:
     fine = contains(stated.kubernetes, kubernetes)
     text = f"the class is for Kubernetes {stated.kubernetes}"
     judgement = Judgement(Verdict.OK if fine else Verdict.INCOMPATIBLE, text, FILE)
     return _part(class_fact(candidate.name), None, judgement)
 
 
-def _component(component: Component, kubernetes: KubernetesVersion, upstream: Upstream) -> Part:
+def _component(component: Component, kubernetes: KubernetesVersion, upstream: Upstream) -> ReleasePart:
     judgement = judge_kubernetes(component, kubernetes, upstream)
     if component.kubernetes is not None and not judgement.source:
         judgement = replace(judgement, source=FILE)
     return _part(kubernetes_fact(component), component, judgement)
 
 
-def _part(fact: str, component: Component | None, judgement: Judgement) -> Part:
+def _part(fact: str, component: Component | None, judgement: Judgement) -> ReleasePart:
     if component is None:
-        return Part(fact, "", "", "", judgement)
-    return Part(fact, component.name, component.text, component.addon, judgement)
+        return ReleasePart(fact, "", "", "", judgement)
+    return ReleasePart(fact, component.name, component.text, component.addon, judgement)
 
 
-def _allowed(part: Part, broken: Collection[str]) -> Part:
+def _allowed(part: ReleasePart, broken: Collection[str]) -> ReleasePart:
     """A fact that is not among the broken ones although it is violated lost its force to an Allow rule."""
     judgement = part.judgement
     if judgement.verdict is not Verdict.INCOMPATIBLE or part.fact in broken:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clusterstacks.compat.verdicts import NOTHING_KNOWN, OK, Upstream, Verdict, contains, judge_kubernetes
-from clusterstacks.domain.compatibility import Severity
+from clusterstacks.domain.compatibility import RuleSeverity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -126,7 +126,7 @@ def cautions(
 ) -> Iterator[str]:
     """Yield what matching rules say that only warn; the parameters are those of :func:`violations`."""
     for rule in _rules(candidate, judges):
-        if rule.severity is Severity.WARN and _matches(rule.when, candidate, kubernetes, components, judges):
+        if rule.severity is RuleSeverity.WARN and _matches(rule.when, candidate, kubernetes, components, judges):
             yield f"{rule.message}; {rule.way}" if rule.way else rule.message
 
 
@@ -168,7 +168,7 @@ def _components(
 
 def _denied(matching: Iterable[Rule]) -> Iterator[Violation]:
     for rule in matching:
-        if rule.severity is Severity.DENY:
+        if rule.severity is RuleSeverity.DENY:
             text = f"{rule.message}; {rule.way}" if rule.way else rule.message
             yield Violation(rule.fact, rule.fact, "", tuple(rule.when.components), text, rule.source)
 
@@ -183,7 +183,7 @@ def _excused(matching: Iterable[Rule], judges: Judges) -> set[str]:
     provider = {rule.fact for rule in judges.rules}
     excused: set[str] = set()
     for rule in matching:
-        if rule.severity is Severity.ALLOW:
+        if rule.severity is RuleSeverity.ALLOW:
             excused |= set(rule.overrides) if rule in judges.rules else set(rule.overrides) - provider
     return excused
 

@@ -7,7 +7,14 @@ from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.compat.statements import OUTSIDE, ChartStatement, ComponentFacts, Source, Statement, UpgradeStatement
+from clusterstacks.compat.statements import (
+    OUTSIDE,
+    ChartStatement,
+    ComponentFacts,
+    FactSource,
+    UpgradeStatement,
+    UpstreamStatement,
+)
 from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.domain.compatibility import UpgradeRule
 from clusterstacks.domain.documents import Node
@@ -92,9 +99,9 @@ def _name(node: Node) -> str:
     return name
 
 
-def read_sources(node: Node) -> dict[str, Source]:
+def read_sources(node: Node) -> dict[str, FactSource]:
     """Read the sources of a facts file by their ids; raises as :func:`parse_facts`."""
-    sources: dict[str, Source] = {}
+    sources: dict[str, FactSource] = {}
     for one in node.items():
         one.only(_SOURCE)
         key = one.child("id").text()
@@ -106,17 +113,17 @@ def read_sources(node: Node) -> dict[str, Source]:
         published = read_day(one.child("published"))
         authority = _one_of(one.child("authority"), AUTHORITIES)
         url = one.child("url").text()
-        sources[key] = Source(url, str(retrieved), str(published or ""), authority)
+        sources[key] = FactSource(url, str(retrieved), str(published or ""), authority)
     if not sources:
         raise node.refuse("name at least one source: a fact without a source is none")
     return sources
 
 
-def _statement(node: Node, sources: Mapping[str, Source], supported: Callable[[], Range]) -> Statement:
+def _statement(node: Node, sources: Mapping[str, FactSource], supported: Callable[[], Range]) -> UpstreamStatement:
     node.only(_ENTRY)
     role, confidence = node.child("role"), node.child("confidence")
     limit = _optional_range(node.child("kubernetesHard"))
-    return Statement(
+    return UpstreamStatement(
         versions=_versions(node.child("version")),
         text=node.child("version").text(),
         kind=_one_of(node.child("kind"), tuple(OUTSIDE)),
@@ -147,7 +154,7 @@ def _versions(node: Node) -> Range:
     return Range.at(replace(node, value=text))
 
 
-def _upgrade(node: Node, sources: Mapping[str, Source]) -> UpgradeStatement | None:
+def _upgrade(node: Node, sources: Mapping[str, FactSource]) -> UpgradeStatement | None:
     """Read what forbids; a step that is only recommended, or of any size, forbids nothing."""
     node.only(_UPGRADE)
     source = _source(node.child("source"), sources)
@@ -186,7 +193,7 @@ def _optional_range(node: Node) -> Range | None:
     return None if node.value is None else Range.at(node)
 
 
-def _source(node: Node, sources: Mapping[str, Source]) -> Source:
+def _source(node: Node, sources: Mapping[str, FactSource]) -> FactSource:
     if not isinstance(node.value, str) or node.value not in sources:
         raise node.refuse(f"write the id of a source: {', '.join(sorted(sources))}")
     return sources[node.value]

@@ -60,7 +60,7 @@ class Concern:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveCluster:
+class CheckedCluster:
     """A cluster as it is.
 
     Args:
@@ -94,7 +94,7 @@ class LiveFacts:
     api: Callable[[str, str, KubernetesMinor], Judgement]
 
 
-def concerns(cluster: LiveCluster, facts: LiveFacts) -> tuple[Concern, ...]:
+def concerns(cluster: CheckedCluster, facts: LiveFacts) -> tuple[Concern, ...]:
     """Find what speaks against a cluster, the worst first."""
     found = [*_of_ranges(cluster, facts.judges), *_of_workers(cluster, facts.skew), *_of_apis(cluster, facts)]
     order = list(ConcernReason)
@@ -107,7 +107,7 @@ def told_together(found: Sequence[Concern]) -> str:
     return "; ".join(one.text for one in found[:SHOWN_CONCERNS]) + more
 
 
-def _of_ranges(cluster: LiveCluster, judges: Judges) -> Iterator[Concern]:
+def _of_ranges(cluster: CheckedCluster, judges: Judges) -> Iterator[Concern]:
     """Judge the combination as if it were asked for now; what nobody tried or knows is no news and not told."""
     if cluster.setup is None:
         return
@@ -122,7 +122,7 @@ def _of_ranges(cluster: LiveCluster, judges: Judges) -> Iterator[Concern]:
         yield Concern(ConcernReason.RULE_WARNS, warning, Severity.INFO)
 
 
-def _of_workers(cluster: LiveCluster, rules: tuple[SkewRule, ...]) -> Iterator[Concern]:
+def _of_workers(cluster: CheckedCluster, rules: tuple[SkewRule, ...]) -> Iterator[Concern]:
     if not cluster.workers:
         return
     oldest, present = min(cluster.workers), cluster.control_plane.series
@@ -135,7 +135,7 @@ def _of_workers(cluster: LiveCluster, rules: tuple[SkewRule, ...]) -> Iterator[C
             return
 
 
-def _of_apis(cluster: LiveCluster, facts: LiveFacts) -> Iterator[Concern]:
+def _of_apis(cluster: CheckedCluster, facts: LiveFacts) -> Iterator[Concern]:
     present = cluster.control_plane.series
     for (api_version, kind), names in sorted(cluster.apis.items()):
         for minor, severity in ((present, Severity.WARNING), (_next(present), Severity.INFO)):

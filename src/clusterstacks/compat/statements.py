@@ -69,7 +69,7 @@ MANAGEMENT: Final = "management"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FactSource:
     """Where a fact is from.
 
     Args:
@@ -86,7 +86,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class UpstreamStatement:
     """One statement about some versions of a component.
 
     Args:
@@ -105,10 +105,10 @@ class Statement:
     text: str
     versions: Range
     kind: str
-    source: Source
+    source: FactSource
     kubernetes: Range | None = None
     limit: Range | None = None
-    limit_source: Source | None = None
+    limit_source: FactSource | None = None
     role: str = ""
     confidence: str = ""
     notes: str = ""
@@ -125,7 +125,7 @@ class UpgradeStatement:
     """
 
     rule: UpgradeRule
-    source: Source
+    source: FactSource
     since: SemVer | None = None
 
 
@@ -164,7 +164,7 @@ class ComponentFacts:
     title: str
     read: str
     semantics: str = ""
-    statements: tuple[Statement, ...] = ()
+    statements: tuple[UpstreamStatement, ...] = ()
     outside: Verdict | None = None
     upgrade: UpgradeStatement | None = None
     charts: tuple[ChartStatement, ...] = ()
@@ -176,7 +176,7 @@ class ComponentFacts:
         ranged = [one for one in self.statements if one.kubernetes is not None]
         return (self.outside or _strictest(ranged)) if ranged else None
 
-    def about(self, version: SemVer) -> tuple[Statement, ...]:
+    def about(self, version: SemVer) -> tuple[UpstreamStatement, ...]:
         """Return the statements about a version in a workload cluster."""
         return tuple(
             one
@@ -204,7 +204,7 @@ class ComponentFacts:
             self.outside or _strictest(ranged), f"{_told(title, ranged)}{pre}", ranged[0].source, _doubt(ranged)
         )
 
-    def _said(self, verdict: Verdict, text: str, source: Source | None = None, doubt: str = "") -> Judgement:
+    def _said(self, verdict: Verdict, text: str, source: FactSource | None = None, doubt: str = "") -> Judgement:
         return Judgement(verdict, f"{text} ({doubt}facts of {self.read})", source.url if source is not None else "")
 
     def upgrade_rule(self, version: SemVer) -> UpgradeRule | None:
@@ -245,15 +245,15 @@ class UpstreamFacts:
         return self.components[name].upgrade_rule(version) if name in self.components else None
 
 
-def _strictest(statements: Iterable[Statement]) -> Verdict:
+def _strictest(statements: Iterable[UpstreamStatement]) -> Verdict:
     return min((OUTSIDE[one.kind] for one in statements), key=_STRICTNESS.index)
 
 
-def _strength(statement: Statement) -> int:
+def _strength(statement: UpstreamStatement) -> int:
     return _STRENGTH.index(statement.kind)
 
 
-def _told(title: str, statements: Sequence[Statement]) -> str:
+def _told(title: str, statements: Sequence[UpstreamStatement]) -> str:
     """Say what is stated, kind by kind."""
     parts = [
         f"{_VERBS[kind]} Kubernetes {merged(ranges)}"
@@ -263,7 +263,7 @@ def _told(title: str, statements: Sequence[Statement]) -> str:
     return f"{title} {' and '.join(parts)}"
 
 
-def _doubt(statements: Iterable[Statement]) -> str:
+def _doubt(statements: Iterable[UpstreamStatement]) -> str:
     return next((f"{one.confidence} confidence, " for one in statements if one.confidence), "")
 
 

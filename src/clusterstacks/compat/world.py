@@ -42,7 +42,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ClusterState:
     """Where a cluster is.
 
     Args:

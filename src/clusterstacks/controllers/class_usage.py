@@ -15,7 +15,7 @@ from clusterstacks.domain.objects import Manifest, ObjectKey
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.runtime.cache import Change, Store
+    from clusterstacks.runtime.cache import CacheChange, Store
 
 CLASS_INDEX = "class"
 """Index of Clusters by ``namespace/name`` of their class."""
@@ -62,7 +62,7 @@ CLUSTERS = CachedKind(
 )
 
 
-def releases_taken_or_left(change: Change, watch_filter: str) -> Iterator[ObjectKey]:
+def releases_taken_or_left(change: CacheChange, watch_filter: str) -> Iterator[ObjectKey]:
     """Yield the ClusterStackReleases of a Cluster that changed its class or the releases of its addons.
 
     They may now be deleted, kept or created again. (A write of the spec always changes ``metadata.generation``.)
@@ -74,7 +74,7 @@ def releases_taken_or_left(change: Change, watch_filter: str) -> Iterator[Object
         yield from (*before, *after)
 
 
-def releases_of_new_delivery(change: Change, clusters: Store, watch_filter: str) -> Iterator[ObjectKey]:
+def releases_of_new_delivery(change: CacheChange, clusters: Store, watch_filter: str) -> Iterator[ObjectKey]:
     """Yield the ClusterStackReleases of a Cluster whose ClusterAddon now records other releases than before."""
     if not is_news(change) or not of_watched(change, watch_filter):
         return
@@ -84,7 +84,7 @@ def releases_of_new_delivery(change: Change, clusters: Store, watch_filter: str)
         yield from releases_used(cluster_view(using))
 
 
-def cluster_of(change: Change) -> ObjectKey:
+def cluster_of(change: CacheChange) -> ObjectKey:
     """Return the Cluster of a ClusterAddon; its name is empty where the ClusterAddon names none."""
     return ObjectKey(change.key.namespace, text(change.new or change.old or {}, "spec", "clusterRef", "name"))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from clusterstacks.api.provider_refs import KindPattern
     from clusterstacks.kube.client import Client
     from clusterstacks.kube.resources import Resource
-    from clusterstacks.runtime.informer import Change, Informer
+    from clusterstacks.runtime.informer import CacheChange, Informer
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class ProviderObjects:
         informer.subscribe(self._changed)
         self.start(informer)
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: CacheChange) -> None:
         # A provider object has the name of its ClusterStackRelease (INCUMBENT 1.1, step 7).
         self.enqueue(change.key)
 

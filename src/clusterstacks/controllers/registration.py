@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from clusterstacks.api.clusterapi import is_watched
 from clusterstacks.api.names import GROUP, READY_CONDITION, Kind
 from clusterstacks.api.untyped import at, mapping, mappings, text
-from clusterstacks.controllers.status_reconciler import Draft, StatusReconciler
+from clusterstacks.controllers.status_reconciler import StatusPatch, StatusReconciler
 from clusterstacks.domain.objects import Manifest, ObjectKey
-from clusterstacks.runtime.cache import Change, Index, Store
+from clusterstacks.runtime.cache import CacheChange, Index, Store
 from clusterstacks.runtime.informer import Informer, Trim, drop_managed_fields
 from clusterstacks.runtime.metrics import Unready
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from clusterstacks.sources.periodic_listing import Listings
     from clusterstacks.sources.stack_source import SourceChoice
 
-ToKeys: TypeAlias = Callable[[Change], Iterable[ObjectKey]]
+ToKeys: TypeAlias = Callable[[CacheChange], Iterable[ObjectKey]]
 """Maps a change of an object to the keys to enqueue; controller-runtime calls it MapFunc."""
 
 Enqueue: TypeAlias = Callable[[ObjectKey], None]
@@ -132,7 +132,7 @@ class Environment:
     def status_reconciler(
         self,
         kind: Kind,
-        work: Callable[[Draft], Awaitable[Outcome | None]],
+        work: Callable[[StatusPatch], Awaitable[Outcome | None]],
         advisory: frozenset[str] = frozenset(),
     ) -> StatusReconciler:
         """Return the reconciler that reads an object, does the work, and writes its status."""
@@ -172,7 +172,7 @@ class Registration:
     reports_ready: bool = True
 
 
-def is_news(change: Change) -> bool:
+def is_news(change: CacheChange) -> bool:
     """Whether more than the status changed, which for our kinds only we write."""
     if change.old is None or change.new is None:
         return True
@@ -180,7 +180,7 @@ def is_news(change: Change) -> bool:
     return any(old.get(key) != new.get(key) for key in _WATCHED_METADATA)
 
 
-def of_watched(change: Change, watch_filter: str) -> bool:
+def of_watched(change: CacheChange, watch_filter: str) -> bool:
     """Whether the changed object is for the operator with this ``--watch-filter``."""
     return is_watched(change.new or change.old or {}, watch_filter)
 
@@ -188,7 +188,7 @@ def of_watched(change: Change, watch_filter: str) -> bool:
 def self_key(watch_filter: str) -> ToKeys:
     """Return what enqueues the changed object itself."""
 
-    def to_keys(change: Change) -> Iterator[ObjectKey]:
+    def to_keys(change: CacheChange) -> Iterator[ObjectKey]:
         if is_news(change) and of_watched(change, watch_filter):
             yield change.key
 

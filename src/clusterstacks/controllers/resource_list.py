@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.api.meta import Resource
+from clusterstacks.api.meta import ResourceEntry
 from clusterstacks.api.names import ResourceStatus
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def bounded(error: str) -> str:
 
 def listed(identity: ObjectId, version: str, status: ResourceStatus) -> Manifest:
     """Give the entry of an object that nothing went wrong with."""
-    return Resource(
+    return ResourceEntry(
         group=identity.group,
         version=version,
         kind=identity.kind,

@@ -30,14 +30,14 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Draft:
+class StatusPatch:
     """An object as it was read, and the status it is going to have."""
 
     manifest: Manifest
     status: dict[str, Any] = field(init=False)
     released: bool = False
     """Our finalizer was removed, or the object is gone: there may be none left to write a status to."""
-    writer: Callable[[Draft, Outcome], Awaitable[None]] | None = None
+    writer: Callable[[StatusPatch, Outcome], Awaitable[None]] | None = None
     """Writes the status; set by whoever runs the reconcile."""
     news: list[tuple[Manifest, Announcement]] = field(init=False, default_factory=list)
     """Events to record about other objects."""
@@ -96,7 +96,7 @@ class Draft:
         return found is not None and found.status == "True"
 
     @contextmanager
-    def blaming(self, condition: str, reason: str = "") -> Iterator[None]:
+    def failing_condition(self, condition: str, reason: str = "") -> Iterator[None]:
         """Set ``condition`` to False with the error's message when the block raises one of our errors."""
         try:
             yield
@@ -143,7 +143,7 @@ class StatusReconciler:
     client: Client
     clock: Clock
     events: EventRecorder
-    work: Callable[[Draft], Awaitable[Outcome | None]]
+    work: Callable[[StatusPatch], Awaitable[Outcome | None]]
     advisory: frozenset[str] = frozenset()
     _pruned: dict[ObjectKey, Manifest] = field(default_factory=dict, init=False)
     """By object, the last patch of its status that changed nothing."""
@@ -165,7 +165,7 @@ class StatusReconciler:
             self._pruned.pop(key, None)
         if manifest is None or PAUSED_ANNOTATION in (manifest["metadata"].get("annotations") or {}):
             return None
-        draft = Draft(manifest, writer=self.write_status)
+        draft = StatusPatch(manifest, writer=self.write_status)
         failure: ClusterStacksError | None = None
         try:
             outcome = await self.work(draft)
@@ -180,7 +180,7 @@ class StatusReconciler:
             raise failure
         return requeue_of(outcome)
 
-    async def write_status(self, draft: Draft, outcome: Outcome) -> None:
+    async def write_status(self, draft: StatusPatch, outcome: Outcome) -> None:
         """Write what changed in the draft's status, and go on from there."""
         patch = draft.status_patch(outcome, self.clock.now(), self.advisory)
         if not patch or draft.released or self._pruned.get(draft.key) == patch:

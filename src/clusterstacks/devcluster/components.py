@@ -32,7 +32,7 @@ CONTROLLERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Workbench:
+class Components:
     """What every component is made with."""
 
     state: StateDirectory
@@ -44,7 +44,7 @@ class Workbench:
         return {MARKER_VARIABLE: str(self.state.root)}
 
 
-def controller_manager(bench: Workbench, server: ApiServer, port: int) -> Process:
+def controller_manager(bench: Components, server: ApiServer, port: int) -> Process:
     """Make the kube-controller-manager: garbage collection, namespaces, service accounts."""
     kubeconfig = server.kubeconfig_path
     keys = server.keys
@@ -76,7 +76,7 @@ def controller_manager(bench: Workbench, server: ApiServer, port: int) -> Proces
 
 
 def cluster_api_manager(
-    bench: Workbench, server: ApiServer, manager: Manager, webhook_port: int, *, rate_limits: bool
+    bench: Components, server: ApiServer, manager: Manager, webhook_port: int, *, rate_limits: bool
 ) -> Process:
     """Make one of Cluster API's managers; they share their flags.
 
@@ -114,7 +114,7 @@ def cluster_api_manager(
     )
 
 
-def provider(bench: Workbench, server: ApiServer, etcd_port: int) -> Process:
+def provider(bench: Components, server: ApiServer, etcd_port: int) -> Process:
     """Make the local Cluster API provider, which starts the workload API servers."""
     state = bench.state
     binary = bench.binaries["kube-apiserver"]
@@ -143,7 +143,7 @@ def provider(bench: Workbench, server: ApiServer, etcd_port: int) -> Process:
     )
 
 
-def operator(bench: Workbench, server: ApiServer, port: int, releases: Path) -> Process:
+def operator(bench: Components, server: ApiServer, port: int, releases: Path) -> Process:
     """Make our operator, with releases from a directory."""
     kinds = ",".join(f"{kind}Template.{GROUP}" for kind in (CLUSTER, CONTROL_PLANE))
     webhooks = free_port()

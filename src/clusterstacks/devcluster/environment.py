@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.devcluster.state_directory import StateDirectory
-    from clusterstacks.devcluster.third_party_crds.definition import Definition
+    from clusterstacks.devcluster.third_party_crds.definition import ThirdPartyCRD
 
 WATCH_SECONDS = 0.3
 """How often it looks whether a process ended."""
@@ -92,7 +92,7 @@ class Environment:
         """Say when a process ends by itself, until ``stop`` is set; it is started again only on request."""
         told: set[str] = set()
 
-        def restart(request: restarting.Request) -> None:
+        def restart(request: restarting.RestartRequest) -> None:
             told.discard(request.component)
             self._restart(request)
 
@@ -108,7 +108,7 @@ class Environment:
                         f"'csctl dev restart{self._state.options} {process.name}' starts it again"
                     )
 
-    def _restart(self, request: restarting.Request) -> None:
+    def _restart(self, request: restarting.RestartRequest) -> None:
         """End a component where it still runs, and start it with the same arguments.
 
         Raises:
@@ -134,9 +134,9 @@ class Environment:
             process_records.remove(self._state.records, process.name)
         self._processes.clear()
 
-    def _start(self, further: list[Definition]) -> None:
+    def _start(self, further: list[ThirdPartyCRD]) -> None:
         found = binaries.resolve(capi_managers.programs_of(self._managers), report=self._report)
-        bench = components.Workbench(self._state, found)
+        bench = components.Components(self._state, found)
         manifests = [capi_managers.manifests(manager, report=self._report) for manager in self._managers]
         etcd = start_on_free_port(
             lambda port: Etcd(
@@ -160,7 +160,7 @@ class Environment:
             releases = self.settings.releases or private_directory(self._state.releases)
             self._launch(lambda port: components.operator(bench, server, port, releases.absolute()), "")
 
-    def _management(self, bench: components.Workbench, etcd: Etcd, port: int) -> ApiServerSettings:
+    def _management(self, bench: components.Components, etcd: Etcd, port: int) -> ApiServerSettings:
         return ApiServerSettings(
             name="management",
             binary=bench.binaries["kube-apiserver"].path,
@@ -172,7 +172,7 @@ class Environment:
             environment=bench.environment,
         )
 
-    def _install_definitions(self, server: ApiServer, further: list[Definition], manifests: list[Path]) -> None:
+    def _install_definitions(self, server: ApiServer, further: list[ThirdPartyCRD], manifests: list[Path]) -> None:
         ours = [*all_crds(), *definitions()]
         chosen = []
         if further:
@@ -186,7 +186,7 @@ class Environment:
         if chosen:
             self._report(f"{len(chosen)} definitions of other providers are served")
 
-    def _start_cluster_api(self, bench: components.Workbench, server: ApiServer, manifests: list[Path]) -> None:
+    def _start_cluster_api(self, bench: components.Components, server: ApiServer, manifests: list[Path]) -> None:
         for manager, directory in zip(self._managers, manifests, strict=True):
             started = start_manager(bench, server, manager, directory, rate_limits=self.settings.rate_limits)
             self._started(started.process, bench.binaries[manager.program].version, started.port)
@@ -212,7 +212,7 @@ class Environment:
         self._report(f"{process.name} {version}".rstrip() + f" is ready{where}")
 
     def _record(self, process: Process, version: str, port: int) -> None:
-        record = process_records.Record(
+        record = process_records.ProcessRecord(
             name=process.name,
             pid=process.pid,
             identity=process_records.identity_of(process.pid),

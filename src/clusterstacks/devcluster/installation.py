@@ -12,7 +12,7 @@ from clusterstacks.api.yaml import load_all
 from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.objects import object_id, split_api_version
 from clusterstacks.kube.client import Client
-from clusterstacks.kube.errors import Invalid
+from clusterstacks.kube.errors import Invalid, KindNotServed
 from clusterstacks.kube.kubeconfig import load_kubeconfig
 from clusterstacks.kube.transport import Pool
 
@@ -65,7 +65,7 @@ def read_manifests(path: Path) -> list[Manifest]:
 async def _install(kubeconfig: Path, manifests: list[Manifest]) -> None:
     async with _client(kubeconfig) as client:
         await asyncio.gather(*(_apply(client, manifest) for manifest in manifests))
-        client.forget_discovery()
+        await until_served(client, [one for one in manifests if one["kind"] == "CustomResourceDefinition"])
 
 
 async def _install_in_order(kubeconfig: Path, manifests: list[Manifest]) -> None:
@@ -99,6 +99,39 @@ async def _apply(client: Client, manifest: Manifest) -> None:
             await asyncio.sleep(RETRY_SECONDS)
         else:
             return
+
+
+async def until_served(client: Client, definitions: Iterable[Manifest]) -> None:
+    """Wait until discovery names every version of the definitions, which it does some time after they are established.
+
+    A manager that starts earlier ends with "no matches for kind".
+
+    Raises:
+        KindNotServed: One is missing after ``PATIENCE``.
+    """
+    until = time.monotonic() + PATIENCE.total_seconds()
+    wanted = [
+        (one["spec"]["group"], one["spec"]["names"]["kind"], version["name"])
+        for one in definitions
+        for version in one["spec"]["versions"]
+        if version["served"]
+    ]
+    while True:
+        client.forget_discovery()
+        wanted = [one for one in wanted if not await _is_served(client, *one)]
+        if not wanted:
+            return
+        if time.monotonic() > until:
+            missing = ", ".join(f"{kind}.{group}/{version}" for group, kind, version in wanted)
+            raise KindNotServed(f"the server does not serve {missing}, although their CRDs are established")
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _is_served(client: Client, group: str, kind: str, version: str) -> bool:
+    try:
+        return (await client.resource(group, kind, version)).version == version
+    except KindNotServed:
+        return False
 
 
 @asynccontextmanager

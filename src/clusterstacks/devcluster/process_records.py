@@ -29,7 +29,7 @@ POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class ProcessRecord:
     """One process of the environment.
 
     Args:
@@ -82,12 +82,12 @@ def usage_of(pid: int) -> Usage | None:
     )
 
 
-def write(directory: Path, record: Record) -> None:
+def write(directory: Path, record: ProcessRecord) -> None:
     """Write a record down, in place of an older one of that name."""
     write_private(_path(directory, record.name), json.dumps(dataclasses.asdict(record)).encode())
 
 
-def ended(record: Record, how: str) -> Record:
+def ended(record: ProcessRecord, how: str) -> ProcessRecord:
     """Return the record of a process that was seen to end."""
     return dataclasses.replace(record, ended=how)
 
@@ -97,18 +97,18 @@ def remove(directory: Path, name: str) -> None:
     _path(directory, name).unlink(missing_ok=True)
 
 
-def read(directory: Path, name: str) -> Record | None:
+def read(directory: Path, name: str) -> ProcessRecord | None:
     """Read one record; None when there is none."""
     return _read(_path(directory, name))
 
 
-def read_all(directory: Path) -> list[Record]:
+def read_all(directory: Path) -> list[ProcessRecord]:
     """Read all records, oldest process first."""
     found = [record for path in directory.glob("*.json") if (record := _read(path))]
     return sorted(found, key=lambda record: (int(record.identity.rpartition(":")[2] or 0), record.pid))
 
 
-def end(processes: Iterable[Record], grace: timedelta = timedelta(0)) -> None:
+def end(processes: Iterable[ProcessRecord], grace: timedelta = timedelta(0)) -> None:
     """End these processes, all at once: SIGTERM, then SIGKILL for those that still run after ``grace``."""
     alive = [record for record in processes if record.alive]
     if grace and alive:
@@ -121,7 +121,7 @@ def end(processes: Iterable[Record], grace: timedelta = timedelta(0)) -> None:
     _wait(alive, timedelta(seconds=10))
 
 
-def _send(record: Record, number: signal.Signals) -> None:
+def _send(record: ProcessRecord, number: signal.Signals) -> None:
     # A pidfd stands for one process for good: nothing can slip in between the check and the signal.
     try:
         descriptor = os.pidfd_open(record.pid)
@@ -135,7 +135,7 @@ def _send(record: Record, number: signal.Signals) -> None:
         os.close(descriptor)
 
 
-def _wait(processes: list[Record], at_most: timedelta) -> None:
+def _wait(processes: list[ProcessRecord], at_most: timedelta) -> None:
     until = time.monotonic() + at_most.total_seconds()
     while any(record.alive for record in processes) and time.monotonic() < until:
         time.sleep(POLL_SECONDS)
@@ -145,9 +145,9 @@ def _path(directory: Path, name: str) -> Path:
     return directory / f"{name.replace('/', '.')}.json"
 
 
-def _read(path: Path) -> Record | None:
+def _read(path: Path) -> ProcessRecord | None:
     try:
-        return Record(**json.loads(path.read_bytes()))
+        return ProcessRecord(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError):
         return None
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster import process_records
 from clusterstacks.devcluster.private_files import write_private
-from clusterstacks.devcluster.state_directory import Phase
+from clusterstacks.devcluster.state_directory import EnvironmentPhase
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ PATIENCE_SECONDS = 90.0
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RestartRequest:
     """What somebody asks of the supervisor.
 
     Args:
@@ -42,7 +42,7 @@ class Request:
     fresh_cache: bool = False
 
 
-def ask(state: StateDirectory, request: Request) -> None:
+def ask(state: StateDirectory, request: RestartRequest) -> None:
     """Have a component restarted; returns once it is ready again.
 
     Raises:
@@ -68,10 +68,10 @@ def ask(state: StateDirectory, request: Request) -> None:
         raise DependencyError("RestartFailed", message)
 
 
-def serve(state: StateDirectory, restart: Callable[[Request], None]) -> None:
+def serve(state: StateDirectory, restart: Callable[[RestartRequest], None]) -> None:
     """Do what is asked, if anything is, and answer it."""
     try:
-        request = Request(**json.loads(state.restart_request.read_bytes()))
+        request = RestartRequest(**json.loads(state.restart_request.read_bytes()))
     except FileNotFoundError:
         return
     except (ValueError, TypeError):
@@ -95,11 +95,11 @@ def emptied(directory: Path) -> None:
             path.unlink()
 
 
-def _check(state: StateDirectory, request: Request) -> None:
+def _check(state: StateDirectory, request: RestartRequest) -> None:
     summary = state.read()
     if (
         summary is None
-        or summary.phase is not Phase.RUNNING
+        or summary.phase is not EnvironmentPhase.RUNNING
         or process_records.identity_of(summary.pid) != summary.identity
     ):
         raise SpecError(

@@ -55,7 +55,7 @@ class ManagerServer:
 
 
 def start_manager(
-    bench: components.Workbench, server: ApiServer, manager: Manager, manifests: Path, *, rate_limits: bool
+    bench: components.Components, server: ApiServer, manager: Manager, manifests: Path, *, rate_limits: bool
 ) -> ManagerServer:
     """Start one manager on a free port; its webhooks are still to be installed.
 

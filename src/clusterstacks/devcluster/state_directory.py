@@ -21,7 +21,7 @@ MARKER_VARIABLE = "CLUSTERSTACKS_ENVIRONMENT"
 """Set to the state directory in every process of the environment, so that ``down`` finds even those nobody recorded."""
 
 
-class Phase(StrEnum):
+class EnvironmentPhase(StrEnum):
     """Where an environment is in its life."""
 
     STARTING = "Starting"
@@ -34,7 +34,7 @@ class Phase(StrEnum):
 class Summary:
     """What the supervisor says about the environment; ``pid`` and ``identity`` are the supervisor's own."""
 
-    phase: Phase
+    phase: EnvironmentPhase
     message: str = ""
     pid: int = 0
     identity: str = ""
@@ -122,7 +122,7 @@ class StateDirectory:
         """Read the summary; None when there is no environment."""
         try:
             document = json.loads(self.marker.read_bytes())
-            return Summary(**{**document, "phase": Phase(document["phase"])})
+            return Summary(**{**document, "phase": EnvironmentPhase(document["phase"])})
         except (OSError, ValueError, TypeError, KeyError):
             return None
 

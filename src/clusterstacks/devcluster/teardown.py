@@ -32,7 +32,7 @@ def down(state: StateDirectory, report: Callable[[str], None]) -> bool:
     """
     summary = state.read()
     if summary:
-        supervisor = process_records.Record(name="supervisor", pid=summary.pid, identity=summary.identity)
+        supervisor = process_records.ProcessRecord(name="supervisor", pid=summary.pid, identity=summary.identity)
         if supervisor.alive:
             report("stopping the environment")
             process_records.end([supervisor], SUPERVISOR_GRACE)
@@ -50,7 +50,7 @@ def down(state: StateDirectory, report: Callable[[str], None]) -> bool:
     return found
 
 
-def marked(root: Path) -> list[process_records.Record]:
+def marked(root: Path) -> list[process_records.ProcessRecord]:
     """Find processes of ours that carry the mark of this environment in their environment variables."""
     mark = f"{MARKER_VARIABLE}={root}".encode()
     found = []
@@ -60,7 +60,9 @@ def marked(root: Path) -> list[process_records.Record]:
                 if mark in (entry / "environ").read_bytes().split(b"\0"):
                     pid = int(entry.name)
                     found.append(
-                        process_records.Record(name=_command(entry), pid=pid, identity=process_records.identity_of(pid))
+                        process_records.ProcessRecord(
+                            name=_command(entry), pid=pid, identity=process_records.identity_of(pid)
+                        )
                     )
     return found
 

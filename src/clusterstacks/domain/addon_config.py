@@ -22,7 +22,7 @@ class InvalidAddonConfig(DocumentError):
     CODE = "InvalidAddonConfig"
 
 
-class Hook(StrEnum):
+class LifecycleHook(StrEnum):
     """The moments in a cluster's life at which stages run; the values are the keys of ``addonStages``."""
 
     AFTER_CONTROL_PLANE_INITIALIZED = "AfterControlPlaneInitialized"
@@ -30,7 +30,7 @@ class Hook(StrEnum):
     AFTER_CLUSTER_UPGRADE = "AfterClusterUpgrade"
 
 
-class Action(StrEnum):
+class StageAction(StrEnum):
     """What a stage does with its addon."""
 
     APPLY = "apply"
@@ -57,7 +57,7 @@ class WatchedObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class StageCondition:
     """A CEL expression that must hold before a stage goes on, and the objects it reads."""
 
     expression: str
@@ -72,9 +72,9 @@ class Stage:
     """
 
     addon: str
-    action: Action
-    pre: Check | None = None
-    post: Check | None = None
+    action: StageAction
+    pre: StageCondition | None = None
+    post: StageCondition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +82,17 @@ class AddonConfig:
     """The stages of a release by hook, each hook's in the order they run.
 
     Args:
-        stages: Every hook of :class:`Hook` is a key; its stages may be none.
+        stages: Every hook of :class:`LifecycleHook` is a key; its stages may be none.
         ignored_hooks: Keys of ``addonStages`` that name no hook; their stages never run, which is worth a word to
             the author.
     """
 
-    stages: Mapping[Hook, tuple[Stage, ...]]
+    stages: Mapping[LifecycleHook, tuple[Stage, ...]]
     ignored_hooks: tuple[str, ...] = ()
 
     def addons(self) -> tuple[str, ...]:
         """Name every addon that some stage of a known hook names, once, in the order of first appearance."""
-        return tuple(dict.fromkeys(stage.addon for hook in Hook for stage in self.stages[hook]))
+        return tuple(dict.fromkeys(stage.addon for hook in LifecycleHook for stage in self.stages[hook]))
 
 
 def parse_addon_config(document: object, *, file: str = "clusteraddon.yaml") -> AddonConfig:
@@ -106,9 +106,9 @@ def parse_addon_config(document: object, *, file: str = "clusteraddon.yaml") -> 
         InvalidAddonConfig: A stage has no usable name or action, or a condition that cannot be evaluated.
     """
     hooks = Node(document, file, error=InvalidAddonConfig).child("addonStages")
-    known = {hook.value for hook in Hook}
+    known = {hook.value for hook in LifecycleHook}
     return AddonConfig(
-        stages={hook: tuple(_stage(node) for node in hooks.child(hook).items()) for hook in Hook},
+        stages={hook: tuple(_stage(node) for node in hooks.child(hook).items()) for hook in LifecycleHook},
         ignored_hooks=tuple(key if isinstance(key, str) else shown(key) for key in hooks.mapping() if key not in known),
     )
 
@@ -126,14 +126,14 @@ def _stage(node: Node) -> Stage:
     )
 
 
-def _action(node: Node, addon: str) -> Action:
+def _action(node: Node, addon: str) -> StageAction:
     # The Go operator deletes the addon for every word but "apply", a slip of the pen included.
-    if node.value not in tuple(Action):
+    if node.value not in tuple(StageAction):
         raise node.refuse(f"the action of stage {addon} must be apply or delete")
-    return Action(node.text())
+    return StageAction(node.text())
 
 
-def _check(node: Node) -> Check | None:
+def _check(node: Node) -> StageCondition | None:
     if node.value in (None, {}):
         return None
     expression = node.child("conditions").text("write a CEL expression that gives true or false")
@@ -143,7 +143,7 @@ def _check(node: Node) -> Check | None:
         if watched.key in objects:
             raise item.child("key").refuse("give every object of a condition a key of its own")
         objects[watched.key] = watched
-    return Check(expression, tuple(objects.values()))
+    return StageCondition(expression, tuple(objects.values()))
 
 
 def _watched(node: Node) -> WatchedObject:

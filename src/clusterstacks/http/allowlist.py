@@ -52,7 +52,7 @@ class _Pattern:
             raise InvalidPattern(text)
         return cls(found["host"], found["port"] or "", tuple(found["path"].split("/")[1:]))
 
-    def allows(self, place: _Place) -> bool:
+    def allows(self, place: _AllowedPlace) -> bool:
         return self._allows_host(place.host) and self._allows_port(place) and self._allows_path(place.path)
 
     def _allows_host(self, host: str) -> bool:
@@ -60,7 +60,7 @@ class _Pattern:
             return host.endswith(self.host[1:]) and host != self.host[1:]
         return self.host in ("*", host)
 
-    def _allows_port(self, place: _Place) -> bool:
+    def _allows_port(self, place: _AllowedPlace) -> bool:
         return self.port == "*" or place.port == (int(self.port) if self.port else place.usual_port)
 
     def _allows_path(self, path: tuple[str, ...]) -> bool:
@@ -72,14 +72,14 @@ class _Pattern:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _AllowedPlace:
     host: str
     port: int
     usual_port: int
     path: tuple[str, ...]
 
     @classmethod
-    def of(cls, url: str) -> _Place | None:
+    def of(cls, url: str) -> _AllowedPlace | None:
         """Take a URL apart; None for one that different programs could read differently."""
         try:
             parts = urlsplit(url)
@@ -124,13 +124,13 @@ class AllowedHosts:
 
     def allows(self, url: str) -> bool:
         """Tell whether ``http://``, ``https://`` or ``oci://`` URL may be asked; any other may not."""
-        place = _Place.of(url)
+        place = _AllowedPlace.of(url)
         return place is not None and any(pattern.allows(place) for pattern in self.patterns)
 
 
 def host_of(url: str) -> str:
     """Return host and port of a URL as a pattern would name them, for messages; empty when there is none."""
-    place = _Place.of(url)
+    place = _AllowedPlace.of(url)
     if place is None:
         return ""
     return place.host if place.port == place.usual_port else f"{place.host}:{place.port}"

@@ -14,8 +14,17 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.errors import ServerUnavailable
 from clusterstacks.http.proxies import is_loopback, proxy_for
 from clusterstacks.http.redirects import may_follow, read_url, resolve
-from clusterstacks.http.request import Body, Request, checked_headers
-from clusterstacks.http.response import TOO_MANY, Answer, Broken, Document, asked_pause, failure, place, refusal
+from clusterstacks.http.request import Body, HTTPRequest, checked_headers
+from clusterstacks.http.response import (
+    TOO_MANY,
+    HTTPDocument,
+    HTTPResponse,
+    RequestBroken,
+    asked_pause,
+    failure,
+    place,
+    refusal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping
@@ -26,7 +35,7 @@ if TYPE_CHECKING:
     from clusterstacks.http.pool import Connections
     from clusterstacks.http.response import Response
 
-SILENCE = timedelta(seconds=60)
+IDLE_TIMEOUT = timedelta(seconds=60)
 """How long a server may send and take nothing. Arbitrary, as long as proxies allow."""
 
 DOCUMENT_DEADLINE = timedelta(minutes=3)
@@ -43,7 +52,7 @@ _PASSING = {500, 502, 503, 504}
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How often and how long a request is tried again; all arbitrary.
 
     Args:
@@ -77,14 +86,14 @@ class Web:
         *,
         ca: str = "",
         plain_http: bool = False,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
         environ: Mapping[str, str] = os.environ,
         report: Callable[[str], None] | None = None,
         trace: Callable[[str], None] | None = None,
     ) -> None:
         self._context = _trust(ca) if ca else None
         self._plain_http = plain_http
-        self._patience = patience or Patience()
+        self._patience = patience or RetryPolicy()
         self._environ = environ
         self._report = report
         self._trace = trace
@@ -106,7 +115,7 @@ class Web:
 
     async def read(
         self, url: str, *, limit: int, headers: Mapping[str, str] | None = None, also: Collection[int] = ()
-    ) -> Document:
+    ) -> HTTPDocument:
         """Read a small document.
 
         Args:
@@ -124,7 +133,7 @@ class Web:
         async with self._within_deadline(url), self.open("GET", url, headers=headers) as answer:
             if answer.status != 200 and answer.status not in also:
                 raise refusal(answer)
-            return Document(answer.status, answer.headers, await answer.read(limit))
+            return HTTPDocument(answer.status, answer.headers, await answer.read(limit))
 
     @asynccontextmanager
     async def _within_deadline(self, url: str) -> AsyncIterator[None]:
@@ -145,7 +154,7 @@ class Web:
         body: Body | None = None,
         length: int | None = None,
         check: Callable[[str], None] | None = None,
-    ) -> AsyncIterator[Answer]:
+    ) -> AsyncIterator[HTTPResponse]:
         """Send a request; any status but 429 and 5xx is the caller's to judge.
 
         A GET or HEAD is tried again when the connection fails or the server is overloaded, anything else only while it
@@ -164,20 +173,20 @@ class Web:
             RateLimited: It asks to wait for longer than the patience.
             SpecError: The URL is none of this kind, or plain HTTP to another machine.
         """
-        request = Request(method, self._checked(url), checked_headers(headers or {}), body, length, check)
+        request = HTTPRequest(method, self._checked(url), checked_headers(headers or {}), body, length, check)
         pause = self._patience.pause
         for attempt in range(1, self._patience.attempts + 1):
             last = attempt == self._patience.attempts
             try:
                 response = await self._follow(request)
-            except Broken as error:
+            except RequestBroken as error:
                 if last or not _may_repeat(request, error):
                     raise ServerUnavailable(place(request.url), str(error)) from None
                 cause = str(error)
             else:
                 if not self._passes(request, response):
                     try:
-                        yield Answer(response)
+                        yield HTTPResponse(response)
                     finally:
                         response.release()
                     return
@@ -191,11 +200,11 @@ class Web:
             await asyncio.sleep(pause.total_seconds())
             pause *= 2
 
-    def _passes(self, request: Request, response: Response) -> bool:
+    def _passes(self, request: HTTPRequest, response: Response) -> bool:
         """Whether an answer says that it may be another one soon."""
         return response.status == TOO_MANY or (request.is_safe and response.status in _PASSING)
 
-    async def _follow(self, request: Request) -> Response:
+    async def _follow(self, request: HTTPRequest) -> Response:
         url, headers = request.url, request.headers
         for _ in range(MAX_REDIRECTS + 1):
             response = await self._send(request, url, headers)
@@ -212,21 +221,21 @@ class Web:
             url = target
         raise ServerUnavailable(place(request.url), f"it redirects more than {MAX_REDIRECTS} times")
 
-    async def _send(self, request: Request, url: URL, headers: Mapping[str, str]) -> Response:
+    async def _send(self, request: HTTPRequest, url: URL, headers: Mapping[str, str]) -> Response:
         proxy = proxy_for(url, self._environ)
         try:
             # aiohttp has no deadline for a body that the server does not take.
-            async with asyncio.timeout(SILENCE.total_seconds()) as deadline:
+            async with asyncio.timeout(IDLE_TIMEOUT.total_seconds()) as deadline:
                 return await self._open_connections().send(
                     request.method,
                     url,
                     headers=request.headers_for(headers),
-                    body=request.pieces(deadline, SILENCE),
+                    body=request.pieces(deadline, IDLE_TIMEOUT),
                     proxy=proxy,
                     trusted=self._trusted(url, proxy),
                 )
         except TimeoutError:
-            raise Broken("it did not answer in time") from None
+            raise RequestBroken("it did not answer in time") from None
 
     def _trusted(self, url: URL, proxy: URL | None) -> ssl.SSLContext | None:
         """Return whom to trust; the system's CAs take 20 ms and more to load, and wait for the first who needs them."""
@@ -238,7 +247,7 @@ class Web:
         if self._connections is None:
             from clusterstacks.http.pool import Connections  # noqa: PLC0415 - takes 0.1 s
 
-            self._connections = Connections(connect=CONNECT, silence=SILENCE)
+            self._connections = Connections(connect=CONNECT, idle_timeout=IDLE_TIMEOUT)
         return self._connections
 
     def _checked(self, text: str) -> URL:
@@ -269,7 +278,7 @@ class Web:
         return target
 
 
-def _may_repeat(request: Request, error: Broken) -> bool:
+def _may_repeat(request: HTTPRequest, error: RequestBroken) -> bool:
     """Whether another attempt could fare better, and could not do twice what is to be done once."""
     return not error.hopeless and (request.is_safe or error.unsent)
 

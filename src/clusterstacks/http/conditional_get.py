@@ -11,9 +11,9 @@ from clusterstacks.http.errors import AnswerRefused
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from clusterstacks.http.response import Document
+    from clusterstacks.http.response import HTTPDocument
 
-    Read = Callable[[str, Mapping[str, str]], Awaitable[Document]]
+    Read = Callable[[str, Mapping[str, str]], Awaitable[HTTPDocument]]
 
 T = TypeVar("T")
 UNCHANGED = 304
@@ -34,7 +34,7 @@ class Revalidated(Generic[T]):
         most: How many documents are remembered; the one not asked for the longest is forgotten first.
     """
 
-    def __init__(self, read: Read, parse: Callable[[Document], T], *, most: int) -> None:
+    def __init__(self, read: Read, parse: Callable[[HTTPDocument], T], *, most: int) -> None:
         self._read = read
         self._parse = parse
         self._most = most

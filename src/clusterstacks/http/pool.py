@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from clusterstacks.http.response import Broken
+from clusterstacks.http.response import RequestBroken
+from clusterstacks.kube.responses import AbortingResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -35,18 +36,19 @@ class Connections:
 
     Args:
         connect: How long a connection may take.
-        silence: How long a server may send nothing.
+        idle_timeout: How long a server may send nothing.
     """
 
-    def __init__(self, *, connect: timedelta, silence: timedelta) -> None:
+    def __init__(self, *, connect: timedelta, idle_timeout: timedelta) -> None:
         self._session = aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(
-                total=None, sock_connect=connect.total_seconds(), sock_read=silence.total_seconds()
+                total=None, sock_connect=connect.total_seconds(), sock_read=idle_timeout.total_seconds()
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             # Digests are those of the bytes that lie on the server.
             auto_decompress=False,
             headers={"User-Agent": "cluster-stacks"},
+            response_class=AbortingResponse,
         )
         # What may be repeated is decided by the caller, request by request.
         self._session._retry_connection = False  # noqa: SLF001  # it has no public switch
@@ -68,7 +70,7 @@ class Connections:
         """Send one request and wait for the head of its answer.
 
         Raises:
-            Broken: There is none.
+            RequestBroken: There is none.
         """
         try:
             response = await self._session.request(
@@ -100,8 +102,8 @@ class _Received:
             self._response.close()
 
 
-def _broken(error: BaseException) -> Broken:
-    return Broken(
+def _broken(error: BaseException) -> RequestBroken:
+    return RequestBroken(
         _cause(error),
         hopeless=isinstance(error, (aiohttp.ClientConnectorCertificateError, UnicodeError)),
         unsent=isinstance(error, aiohttp.ClientConnectorError),

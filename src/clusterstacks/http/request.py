@@ -23,7 +23,7 @@ _SAFE = {"GET", "HEAD"}
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HTTPRequest:
     """One request, before it is known where redirects lead.
 
     Args:
@@ -55,15 +55,15 @@ class Request:
             merged["Content-Length"] = str(length)
         return merged
 
-    def pieces(self, deadline: asyncio.Timeout, silence: timedelta) -> AsyncIterator[bytes] | bytes | None:
-        """Return the body; every piece the server takes puts the deadline off by ``silence``."""
+    def pieces(self, deadline: asyncio.Timeout, idle_timeout: timedelta) -> AsyncIterator[bytes] | bytes | None:
+        """Return the body; every piece the server takes puts the deadline off by ``idle_timeout``."""
         if self.body is None:
             return None
         if isinstance(self.body, bytes):
             if len(self.body) <= PIECE_BYTES:
                 return self.body
-            return _watched(_cut(self.body), deadline, silence)
-        return _watched(self.body(), deadline, silence)
+            return _watched(_cut(self.body), deadline, idle_timeout)
+        return _watched(self.body(), deadline, idle_timeout)
 
 
 async def _cut(body: bytes) -> AsyncIterator[bytes]:
@@ -71,10 +71,12 @@ async def _cut(body: bytes) -> AsyncIterator[bytes]:
         yield body[start : start + PIECE_BYTES]
 
 
-async def _watched(pieces: AsyncIterator[bytes], deadline: asyncio.Timeout, silence: timedelta) -> AsyncIterator[bytes]:
+async def _watched(
+    pieces: AsyncIterator[bytes], deadline: asyncio.Timeout, idle_timeout: timedelta
+) -> AsyncIterator[bytes]:
     async for piece in pieces:
         yield piece
-        deadline.reschedule(asyncio.get_running_loop().time() + silence.total_seconds())
+        deadline.reschedule(asyncio.get_running_loop().time() + idle_timeout.total_seconds())
 
 
 def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -27,7 +27,7 @@ _UNAUTHORIZED = {401, 403}
 _NOT_FOUND = 404
 
 
-class Broken(Exception):
+class RequestBroken(Exception):
     """A request without an answer, or with a part of one.
 
     Args:
@@ -53,7 +53,7 @@ class Response(Protocol):
         """Read the body in pieces of at most :data:`PIECE_BYTES`.
 
         Raises:
-            Broken: The connection broke; what came so far was given out.
+            RequestBroken: The connection broke; what came so far was given out.
         """
         ...
 
@@ -63,7 +63,7 @@ class Response(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class HTTPDocument:
     """A small answer, read whole.
 
     Args:
@@ -77,7 +77,7 @@ class Document:
     body: bytes
 
 
-class Answer:
+class HTTPResponse:
     """An answer whose body is still to be read."""
 
     def __init__(self, response: Response) -> None:
@@ -112,7 +112,7 @@ class Answer:
         try:
             async for piece in self._response.pieces(PIECE_BYTES):
                 yield piece
-        except Broken as error:
+        except RequestBroken as error:
             raise ServerUnavailable(self.place, f"the answer broke off: {error}") from None
 
 
@@ -122,7 +122,7 @@ def place(url: URL | str) -> str:
     return str(bare.with_user(None) if bare.host else bare)
 
 
-def refusal(answer: Answer) -> NotThere | CredentialsRefused | AnswerRefused:
+def refusal(answer: HTTPResponse) -> NotThere | CredentialsRefused | AnswerRefused:
     """Return the error for an answer that is none."""
     if answer.status == _NOT_FOUND:
         return NotThere(answer.place)

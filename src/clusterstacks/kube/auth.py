@@ -43,7 +43,7 @@ class Identity:
     context: TlsContext
 
 
-class Credentials:
+class ConnectionCredentials:
     """The present credentials of a connection; ``present`` is called per request and cheap while nothing changes."""
 
     def __init__(self, connection: Connection, clocks: Clocks | None = None) -> None:

@@ -10,14 +10,14 @@ from clusterstacks.api.bounded_json import Undecodable, decode, estimate_values
 from clusterstacks.kube.errors import AnswerTooLarge, Unreachable
 from clusterstacks.kube.partial_json import read_page, salvage
 from clusterstacks.kube.requests import query
-from clusterstacks.kube.resources import Listing, Remnant
+from clusterstacks.kube.resources import ObjectList, Remnant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.limits import Bounds
-    from clusterstacks.kube.requests import Target
+    from clusterstacks.kube.requests import RequestTarget
     from clusterstacks.kube.transport import Call, Transport
 
 PAGE = 200
@@ -42,13 +42,13 @@ class ListReader:
 
     transport: Transport
     bounds: Bounds
-    target: Target
+    target: RequestTarget
     accept: str
     selectors: Mapping[str, str]
     _items: list[Manifest] = field(default_factory=list)
     _remnants: list[Remnant] = field(default_factory=list)
 
-    async def read(self) -> Listing:
+    async def read(self) -> ObjectList:
         """Read all pages; call it once.
 
         Raises:
@@ -60,7 +60,7 @@ class ListReader:
         except TimeoutError:
             raise self._endless(f"takes longer than {self.bounds.list_time}") from None
 
-    async def _pages(self) -> Listing:
+    async def _pages(self) -> ObjectList:
         token, limit = "", PAGE
         size = values = 0
         for _ in range(self.bounds.list_pages):
@@ -83,7 +83,7 @@ class ListReader:
             metadata = await self._take(call, answer)
             token = metadata.get("continue") or ""
             if not token:
-                return Listing(self._items, metadata.get("resourceVersion") or "", tuple(self._remnants))
+                return ObjectList(self._items, metadata.get("resourceVersion") or "", tuple(self._remnants))
         raise self._endless(f"does not end after {self.bounds.list_pages} pages")
 
     async def _take(self, call: Call, answer: bytes) -> Mapping[str, Any]:

@@ -32,14 +32,14 @@ _CLOSING: Final = b"]}"
 _QUOTE: Final = ord('"')
 
 
-class Page(NamedTuple):
+class ListPage(NamedTuple):
     """One page of a list: the document with null for each item, and the items, still undecoded."""
 
     envelope: dict[str, Any]
     items: list[bytes]
 
 
-async def read_page(document: bytes) -> Page:
+async def read_page(document: bytes) -> ListPage:
     """Take a list apart without decoding its items, at the price of a walk over all of it.
 
     Raises:
@@ -50,7 +50,7 @@ async def read_page(document: bytes) -> Page:
     listed = envelope.get("items") if isinstance(envelope, dict) else None
     if not isinstance(listed, list) or len(listed) != len(items) or any(one is not None for one in listed):
         raise Undecodable("is no list of objects")
-    return Page(envelope, items)
+    return ListPage(envelope, items)
 
 
 async def salvage(document: bytes, *, outer: int = 0) -> Any:  # noqa: ANN401  # as ``decode``

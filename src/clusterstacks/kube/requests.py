@@ -35,7 +35,7 @@ class Body(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestTarget:
     """What a call is about: an object, or without a name all objects of a kind."""
 
     resource: Resource
@@ -44,7 +44,7 @@ class Target:
     subresource: str = ""
 
     @classmethod
-    def of(cls, resource: Resource, manifest: Manifest, namespace: str = "", subresource: str = "") -> Target:
+    def of(cls, resource: Resource, manifest: Manifest, namespace: str = "", subresource: str = "") -> RequestTarget:
         """Read name and namespace off a manifest; ``namespace`` goes first.
 
         Raises:
@@ -55,7 +55,7 @@ class Target:
             resource, namespace or metadata.get("namespace") or "", metadata.get("name") or "", subresource
         ).named()
 
-    def named(self) -> Target:
+    def named(self) -> RequestTarget:
         """Insist on a name: without one, a call on an object would be a call on all of them."""
         if not self.name:
             raise SpecError("NameMissing", f"{self.resource.describe(self.namespace)}: an object has no metadata.name")

@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
 
-class Broken(Exception):  # never leaves the package
+class WatchBroken(Exception):  # never leaves the package
     """A stream that ended otherwise than between two lines; the text says how."""
 
 
 async def lines(
-    content: aiohttp.StreamReader, silence: timedelta, max_bytes: int
+    content: aiohttp.StreamReader, idle_timeout: timedelta, max_bytes: int
 ) -> AsyncGenerator[bytes | None, None]:
     """Yield the lines of a stream without their ends; None for one that is longer than ``max_bytes``.
 
     Raises:
-        Broken: Silent for ``silence``, or an end in the middle of a line.
+        WatchBroken: Silent for ``idle_timeout``, or an end in the middle of a line.
     """
     begun = bytearray()
     size = 0
-    while piece := await _next_piece(content, silence):
+    while piece := await _next_piece(content, idle_timeout):
         first, *rest = piece.split(b"\n")
         size += len(first)
         if size <= max_bytes:
@@ -53,17 +53,17 @@ async def lines(
         begun = bytearray(rest[-1])
         size = len(begun)
     if size:
-        raise Broken("the stream ended in the middle of an event")
+        raise WatchBroken("the stream ended in the middle of an event")
 
 
-async def _next_piece(content: aiohttp.StreamReader, silence: timedelta) -> bytes:
+async def _next_piece(content: aiohttp.StreamReader, idle_timeout: timedelta) -> bytes:
     try:
-        async with asyncio.timeout(silence.total_seconds()):
+        async with asyncio.timeout(idle_timeout.total_seconds()):
             return await content.readany()
     except TimeoutError:
-        raise Broken(f"silent for {silence.total_seconds():g} s") from None
+        raise WatchBroken(f"silent for {idle_timeout.total_seconds():g} s") from None
     except (aiohttp.ClientError, OSError) as error:
-        raise Broken(f"the connection broke: {str(error) or type(error).__name__}") from None
+        raise WatchBroken(f"the connection broke: {str(error) or type(error).__name__}") from None
 
 
 async def event(line: bytes, resource: Resource, about: str, *, metadata_only: bool) -> WatchEvent:

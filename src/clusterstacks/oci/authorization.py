@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.http.client import Web
     from clusterstacks.oci.challenge import Challenge
-    from clusterstacks.oci.docker_config import Credentials
+    from clusterstacks.oci.docker_config import RegistryCredentials
 
 MAX_ANSWER_BYTES = 256 * 1024
 """Largest answer of a token server read (arbitrary; a token has a few KB)."""
@@ -55,7 +55,7 @@ class Authorization:
     """
 
     def __init__(
-        self, web: Web, registry: URL, credentials: Credentials, now: Callable[[], float] = time.monotonic
+        self, web: Web, registry: URL, credentials: RegistryCredentials, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._web = web
         self._registry = registry

@@ -12,23 +12,23 @@ from clusterstacks.http.errors import AnswerRefused, ServerUnavailable, StoreUna
 from clusterstacks.http.response import PIECE_BYTES
 from clusterstacks.oci.errors import ContentCorrupt
 from clusterstacks.oci.session import refused
-from clusterstacks.oci.transfers import Persistence
+from clusterstacks.oci.transfers import RetryState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
     from typing import BinaryIO
 
-    from clusterstacks.http.response import Answer
+    from clusterstacks.http.response import HTTPResponse
     from clusterstacks.oci.descriptor import Descriptor
     from clusterstacks.oci.session import Session
-    from clusterstacks.oci.transfers import Progress
+    from clusterstacks.oci.transfers import TransferProgress
 
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-\d{1,18}/(?:\d{1,18}|\*)")
 _WHOLE, _PART, _NO_SUCH_PART = 200, 206, 416
 
 
-async def download(session: Session, blob: Descriptor, into: Path, progress: Progress) -> None:
+async def download(session: Session, blob: Descriptor, into: Path, progress: TransferProgress) -> None:
     """Write a blob to a new file.
 
     Args:
@@ -64,8 +64,8 @@ def _new_file(path: Path) -> Iterator[BinaryIO]:
         raise StoreUnavailable(path.parent, error) from None
 
 
-async def _fill(session: Session, partial: _Partial, progress: Progress) -> None:
-    persistence = Persistence()
+async def _fill(session: Session, partial: _Partial, progress: TransferProgress) -> None:
+    persistence = RetryState()
     while not partial.complete:
         headers = {"Range": f"bytes={partial.size}-"} if partial.size else {}
         try:
@@ -79,14 +79,14 @@ async def _fill(session: Session, partial: _Partial, progress: Progress) -> None
             await persistence.wait(partial.size, error)
 
 
-async def _judge(answer: Answer, partial: _Partial) -> None:
+async def _judge(answer: HTTPResponse, partial: _Partial) -> None:
     if answer.status != _NO_SUCH_PART or not partial.size:
         raise await refused(answer)
     partial.restart()
     raise ServerUnavailable(answer.place, "it does not continue where it stopped")
 
 
-async def _drain(answer: Answer, partial: _Partial, progress: Progress) -> None:
+async def _drain(answer: HTTPResponse, partial: _Partial, progress: TransferProgress) -> None:
     buffer = bytearray()
     try:
         async for piece in answer.chunks():
@@ -116,7 +116,7 @@ class _Partial:
     def complete(self) -> bool:
         return self.size == self.blob.size
 
-    def accept(self, answer: Answer) -> None:
+    def accept(self, answer: HTTPResponse) -> None:
         """Get ready for the body of an answer: it continues, or begins again."""
         if answer.status == _WHOLE:
             self.restart()

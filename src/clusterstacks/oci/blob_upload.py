@@ -16,16 +16,16 @@ from yarl import URL
 
 from clusterstacks.http.errors import AnswerRefused, ServerUnavailable
 from clusterstacks.oci.session import PUSH, refused
-from clusterstacks.oci.transfers import Persistence, read_pieces
+from clusterstacks.oci.transfers import RetryState, read_pieces
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from clusterstacks.http.response import Answer
+    from clusterstacks.http.response import HTTPResponse
     from clusterstacks.oci.descriptor import Descriptor
     from clusterstacks.oci.session import Session
-    from clusterstacks.oci.transfers import Progress
+    from clusterstacks.oci.transfers import TransferProgress
 
 PART_BYTES = 32 * 1024 * 1024
 """How much goes in one request, unless the registry wants more (arbitrary: what a broken connection costs at most)."""
@@ -55,7 +55,7 @@ class Upload:
     session: Session
     blob: Descriptor
     content: bytes | Path
-    progress: Progress
+    progress: TransferProgress
 
     async def run(self) -> None:
         """Send the blob.
@@ -66,7 +66,7 @@ class Upload:
             ServerUnavailable: The connection broke again and again.
             OSError: The file cannot be read.
         """
-        persistence = Persistence()
+        persistence = RetryState()
         while True:
             try:
                 sending = await _Sending.begun(self, persistence)
@@ -91,7 +91,7 @@ class Upload:
 class _Sending:
     """One upload session of the registry: a place that changes with every answer, and how much is there."""
 
-    def __init__(self, upload: Upload, persistence: Persistence, answer: Answer) -> None:
+    def __init__(self, upload: Upload, persistence: RetryState, answer: HTTPResponse) -> None:
         self._upload = upload
         self._persistence = persistence
         self._location = next_location(upload.session, answer)
@@ -99,7 +99,7 @@ class _Sending:
         self._there = 0
 
     @classmethod
-    async def begun(cls, upload: Upload, persistence: Persistence) -> _Sending:
+    async def begun(cls, upload: Upload, persistence: RetryState) -> _Sending:
         async with upload.session.open("POST", "blobs/uploads/", access=PUSH, body=b"") as answer:
             if answer.status >= _FAILING:
                 raise ServerUnavailable(answer.place, f"it answers with status {answer.status}")
@@ -143,7 +143,7 @@ class _Sending:
         async with self._upload.session.open("GET", self._location, access=PUSH) as answer:
             await self._note(answer, 0)
 
-    async def _note(self, answer: Answer, assumed: int) -> None:
+    async def _note(self, answer: HTTPResponse, assumed: int) -> None:
         """Take from an answer where to go on, and the last byte that is there: ``assumed`` when it does not say."""
         await _check(answer)
         if "Location" in answer.headers:
@@ -169,12 +169,12 @@ class _Sending:
             await _check(answer)
 
 
-def _least_part(answer: Answer) -> int:
+def _least_part(answer: HTTPResponse) -> int:
     text = answer.headers.get("OCI-Chunk-Min-Length", "")
     return min(int(text), _MAX_PART_BYTES) if text.isdecimal() and len(text) < 18 else 0
 
 
-async def _check(answer: Answer) -> None:
+async def _check(answer: HTTPResponse) -> None:
     if answer.status == _UNKNOWN:
         raise UploadLost(answer.place, "it does not know the upload any more")
     if answer.status >= _FAILING:
@@ -189,7 +189,7 @@ def _with_digest(location: URL, digest: str) -> URL:
     return URL(f"{location}{joint}digest={digest}", encoded=True)
 
 
-def next_location(session: Session, answer: Answer) -> URL:
+def next_location(session: Session, answer: HTTPResponse) -> URL:
     """Return where the registry wants the next request of an upload.
 
     Raises:

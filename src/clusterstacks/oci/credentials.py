@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.documents import shown
 from clusterstacks.oci import credential_helpers
-from clusterstacks.oci.docker_config import ANONYMOUS, MAX_CONFIG_BYTES, Credentials, DockerConfig, from_helper
+from clusterstacks.oci.docker_config import ANONYMOUS, MAX_CONFIG_BYTES, DockerConfig, RegistryCredentials, from_helper
 from clusterstacks.oci.errors import DockerConfigInvalid
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clusterstacks.oci.reference import Reference
 
 
-async def find(reference: Reference, environ: Mapping[str, str]) -> Credentials:
+async def find(reference: Reference, environ: Mapping[str, str]) -> RegistryCredentials:
     """Find the credentials for a repository, of who runs this program.
 
     In this order: ``OCI_ACCESS_TOKEN``, or ``OCI_USERNAME`` and ``OCI_PASSWORD``, for the registry ``OCI_REGISTRY``
@@ -44,7 +44,9 @@ async def find(reference: Reference, environ: Mapping[str, str]) -> Credentials:
     return replace(ANONYMOUS, origin="; ".join(reasons) or "no variable and no configuration file has any")
 
 
-def from_docker_config(text: str | bytes, reference: Reference, *, file: str = ".dockerconfigjson") -> Credentials:
+def from_docker_config(
+    text: str | bytes, reference: Reference, *, file: str = ".dockerconfigjson"
+) -> RegistryCredentials:
     """Return what a Secret of type ``kubernetes.io/dockerconfigjson`` holds for a repository; runs no helper.
 
     Args:
@@ -59,16 +61,16 @@ def from_docker_config(text: str | bytes, reference: Reference, *, file: str = "
     return DockerConfig.parse(text, file).stored(reference) or nothing
 
 
-def _from_variables(reference: Reference, environ: Mapping[str, str]) -> Credentials | None:
+def _from_variables(reference: Reference, environ: Mapping[str, str]) -> RegistryCredentials | None:
     # Without OCI_REGISTRY they could go to whatever host a reference names.
     if _registry_of(environ) != reference.registry:
         return None
     if token := environ.get("OCI_ACCESS_TOKEN"):
-        return Credentials(token=base64.b64encode(token.encode()).decode(), origin="OCI_ACCESS_TOKEN")
+        return RegistryCredentials(token=base64.b64encode(token.encode()).decode(), origin="OCI_ACCESS_TOKEN")
     if username := environ.get("OCI_USERNAME"):
         password = environ.get("OCI_PASSWORD", "")
         origin = "OCI_USERNAME and OCI_PASSWORD" if password else "OCI_USERNAME, but OCI_PASSWORD is not set"
-        return Credentials(username, password, origin=origin)
+        return RegistryCredentials(username, password, origin=origin)
     return None
 
 
@@ -115,7 +117,9 @@ def _read(path: Path) -> DockerConfig | None:
     return DockerConfig.parse(text, str(path))
 
 
-async def _from_config(config: DockerConfig, reference: Reference, environ: Mapping[str, str]) -> Credentials | None:
+async def _from_config(
+    config: DockerConfig, reference: Reference, environ: Mapping[str, str]
+) -> RegistryCredentials | None:
     named = config.helper(reference)
     if named is None and (found := config.stored(reference)) is not None:
         return found

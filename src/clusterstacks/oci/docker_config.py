@@ -22,7 +22,7 @@ _TOKEN_USER = "<token>"  # noqa: S105 - no secret: a helper's user name that say
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class RegistryCredentials:
     """Who asks a registry; all empty for nobody.
 
     Args:
@@ -52,7 +52,7 @@ class Credentials:
         return f"sent were the credentials of {self.origin}" if self.origin else "credentials were sent"
 
 
-ANONYMOUS = Credentials()
+ANONYMOUS = RegistryCredentials()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class DockerConfig:
             raise DockerConfigInvalid(file, "names a credential helper that is no text")
         return cls(file, {key: entry for key, entry in auths.items() if isinstance(entry, dict)}, helpers, store)
 
-    def stored(self, reference: Reference) -> Credentials | None:
+    def stored(self, reference: Reference) -> RegistryCredentials | None:
         """Return what the file itself holds for a repository; None when that is nothing.
 
         Raises:
@@ -116,7 +116,7 @@ class DockerConfig:
         """Return the helper that may keep credentials of any registry, and how it calls this one."""
         return (self.store, _host_keys(reference.registry)[0]) if self.store else None
 
-    def _entry(self, key: str, entry: Mapping[str, Any]) -> Credentials | None:
+    def _entry(self, key: str, entry: Mapping[str, Any]) -> RegistryCredentials | None:
         username, password = entry.get("username") or "", entry.get("password") or ""
         auth, identity = entry.get("auth") or "", entry.get("identitytoken") or ""
         token = entry.get("registrytoken") or ""
@@ -129,15 +129,15 @@ class DockerConfig:
             except ValueError:
                 raise DockerConfigInvalid(self.file, f"holds an 'auth' for {key} that is no base64 text") from None
             password = password.rstrip("\0")
-        found = Credentials(username, password, token, identity, f"{self.file} (entry {key})")
+        found = RegistryCredentials(username, password, token, identity, f"{self.file} (entry {key})")
         return None if found == ANONYMOUS else found
 
 
-def from_helper(username: str, secret: str, origin: str = "") -> Credentials:
+def from_helper(username: str, secret: str, origin: str = "") -> RegistryCredentials:
     """Return the credentials a helper's answer means."""
     if username == _TOKEN_USER:
-        return Credentials(identity=secret, origin=origin)
-    return Credentials(username, secret, origin=origin)
+        return RegistryCredentials(identity=secret, origin=origin)
+    return RegistryCredentials(username, secret, origin=origin)
 
 
 def _mapping(document: Mapping[str, Any], key: str, file: str) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from clusterstacks.http.errors import AnswerRefused
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from clusterstacks.http.response import Document
+    from clusterstacks.http.response import HTTPDocument
     from clusterstacks.oci.session import Session
 
 MAX_PAGES = 1000
@@ -24,7 +24,7 @@ _NEXT = re.compile(r'<([^<>]{1,4096})>\s*;[^<]*?\brel\s*=\s*"?next\b', re.IGNORE
 
 async def read_pages(
     session: Session, first: str, *, limit: int, headers: Mapping[str, str]
-) -> AsyncGenerator[Document, None]:
+) -> AsyncGenerator[HTTPDocument, None]:
     """Read a list page by page.
 
     Args:
@@ -54,7 +54,7 @@ async def read_pages(
         seen.add(str(target))
 
 
-def parse_page(document: Document, session: Session) -> dict[str, Any]:
+def parse_page(document: HTTPDocument, session: Session) -> dict[str, Any]:
     """Read the JSON object a page is.
 
     Raises:

@@ -11,14 +11,14 @@ from clusterstacks.http.errors import AnswerRefused, CredentialsRefused
 from clusterstacks.oci.blob_download import download
 from clusterstacks.oci.blob_upload import Upload, digest_file, next_location
 from clusterstacks.oci.descriptor import Descriptor, digest_of
-from clusterstacks.oci.docker_config import ANONYMOUS, Credentials
+from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.errors import ContentCorrupt
 from clusterstacks.oci.manifests import MAX_MANIFEST_BYTES, Manifest, read_manifest
 from clusterstacks.oci.pagination import parse_page, read_pages
 from clusterstacks.oci.referrers import Referrers, add_to_index, list_referrers, read_index
-from clusterstacks.oci.session import PUSH, Access, Session, refused
+from clusterstacks.oci.session import PUSH, RegistryAccess, Session, refused
 from clusterstacks.oci.tags import SUBJECT_HEADER, find_digest, get_manifest, put_manifest
-from clusterstacks.oci.transfers import Progress, silent
+from clusterstacks.oci.transfers import TransferProgress, silent
 
 if TYPE_CHECKING:
     from clusterstacks.http.client import Web
@@ -49,10 +49,10 @@ class Registry:
         self,
         web: Web,
         reference: Reference,
-        credentials: Credentials = ANONYMOUS,
+        credentials: RegistryCredentials = ANONYMOUS,
         *,
         plain_http: bool = False,
-        progress: Progress = silent,
+        progress: TransferProgress = silent,
     ) -> None:
         self.reference = reference.at("")
         self._session = Session(web, self.reference, credentials, plain_http=plain_http)
@@ -151,7 +151,9 @@ class Registry:
         """
         path = str(URL("blobs/uploads/").with_query({"mount": digest, "from": origin}))
         try:
-            async with self._session.open("POST", path, access=Access(PUSH.actions, origin), body=b"") as answer:
+            async with self._session.open(
+                "POST", path, access=RegistryAccess(PUSH.actions, origin), body=b""
+            ) as answer:
                 if answer.status >= 500:
                     raise await refused(answer)
                 left = next_location(self._session, answer) if answer.status == 202 else None

@@ -15,7 +15,7 @@ from clusterstacks.domain.errors import ClusterStacksError, DependencyError
 from clusterstacks.http.errors import AnswerRefused, CredentialsRefused
 from clusterstacks.http.proxies import is_loopback
 from clusterstacks.http.redirects import follow
-from clusterstacks.http.response import Document, place, refusal
+from clusterstacks.http.response import HTTPDocument, place, refusal
 from clusterstacks.oci.authorization import Authorization
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from clusterstacks.http.client import Web
     from clusterstacks.http.request import Body
-    from clusterstacks.http.response import Answer
-    from clusterstacks.oci.docker_config import Credentials
+    from clusterstacks.http.response import HTTPResponse
+    from clusterstacks.oci.docker_config import RegistryCredentials
     from clusterstacks.oci.reference import Reference
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class RegistryAccess:
     """What a request needs to be allowed.
 
     Args:
@@ -41,8 +41,8 @@ class Access:
     origin: str = ""
 
 
-PULL = Access("pull")
-PUSH = Access("pull,push")
+PULL = RegistryAccess("pull")
+PUSH = RegistryAccess("pull,push")
 
 _MAX_ERROR_BYTES = 16 * 1024
 
@@ -57,7 +57,9 @@ class Session:
         plain_http: Whether the registry speaks plain HTTP. One on this machine is asked.
     """
 
-    def __init__(self, web: Web, reference: Reference, credentials: Credentials, *, plain_http: bool = False) -> None:
+    def __init__(
+        self, web: Web, reference: Reference, credentials: RegistryCredentials, *, plain_http: bool = False
+    ) -> None:
         self.reference = reference
         self._web = web
         self._credentials = credentials
@@ -71,11 +73,11 @@ class Session:
         method: str,
         target: str | URL,
         *,
-        access: Access = PULL,
+        access: RegistryAccess = PULL,
         headers: Mapping[str, str] | None = None,
         body: Body | None = None,
         length: int | None = None,
-    ) -> AsyncIterator[Answer]:
+    ) -> AsyncIterator[HTTPResponse]:
         """Send a request; any status but 401, 429 and 5xx is the caller's to judge.
 
         Args:
@@ -102,11 +104,11 @@ class Session:
         self,
         method: str,
         target: str | URL,
-        access: Access,
+        access: RegistryAccess,
         headers: Mapping[str, str] | None,
         body: Body | None,
         length: int | None,
-    ) -> AsyncIterator[Answer]:
+    ) -> AsyncIterator[HTTPResponse]:
         root, authorization = await self._resolve()
         url = target if isinstance(target, URL) else self._below(root, target)
         own = _origin(url) == _origin(root)
@@ -130,7 +132,7 @@ class Session:
         *,
         limit: int,
         headers: Mapping[str, str] | None = None,
-    ) -> Document:
+    ) -> HTTPDocument:
         """Read a small document.
 
         Raises:
@@ -142,7 +144,7 @@ class Session:
         async with self.open("GET", target, headers=headers) as answer:
             if answer.status != 200:
                 raise await refused(answer)
-            return Document(answer.status, answer.headers, await answer.read(limit))
+            return HTTPDocument(answer.status, answer.headers, await answer.read(limit))
 
     async def url(self, path: str) -> URL:
         """Return the URL of a path below the repository."""
@@ -163,7 +165,7 @@ class Session:
             raise AnswerRefused(place(base), "sends its client to a place that is no safe URL")
         return target
 
-    def _scope(self, access: Access) -> str:
+    def _scope(self, access: RegistryAccess) -> str:
         own = f"repository:{self.reference.repository}:{access.actions}"
         return f"{own} repository:{access.origin}:{PULL.actions}" if access.origin else own
 
@@ -197,7 +199,7 @@ def _origin(url: URL) -> tuple[str, str | None, int | None]:
     return url.scheme, url.host, url.port  # with the port of the scheme where the URL names none
 
 
-async def refused(answer: Answer) -> ClusterStacksError:
+async def refused(answer: HTTPResponse) -> ClusterStacksError:
     """Return the error for an answer that is none, with the registry's own code and words where it gives some."""
     error = refusal(answer)
     if not isinstance(error, AnswerRefused):

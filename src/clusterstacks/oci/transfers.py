@@ -30,7 +30,7 @@ AT_ONCE = 4
 """Blobs moved at a time (arbitrary): small ones wait for answers most of the time, and registries count requests."""
 
 
-class Progress(Protocol):
+class TransferProgress(Protocol):
     """Whoever wants to know how far a transfer is."""
 
     def __call__(self, what: str, done: int, total: int) -> None:
@@ -43,7 +43,7 @@ def silent(what: str, done: int, total: int) -> None:
 
 
 @dataclass(slots=True)
-class Persistence:
+class RetryState:
     """Decides whether a transfer that broke off goes on."""
 
     reached: int = -1

@@ -25,7 +25,7 @@ from clusterstacks.operator.rbac import Feature, RightsCheck
 from clusterstacks.operator.source_wiring import Supplies
 from clusterstacks.operator.webhook_wiring import Webhooks, webhook_namespace
 from clusterstacks.render.pool_size import sizing
-from clusterstacks.render.renderer import Limits, Renderer
+from clusterstacks.render.renderer import Renderer, RenderLimits
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.controller import ReconcilerHost
 from clusterstacks.runtime.events import EventRecorder
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.kube.connection import Connection
-    from clusterstacks.operator.settings import Settings
-    from clusterstacks.runtime.cache import Change
+    from clusterstacks.operator.settings import OperatorSettings
+    from clusterstacks.runtime.cache import CacheChange
     from clusterstacks.runtime.leader_election import Elector
 
 COMPONENT = "cluster-stack-operator"
@@ -73,7 +73,7 @@ class Operator:
         SpecError: A setting or the kubeconfig is unusable.
     """
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+    def __init__(self, settings: OperatorSettings, environ: Mapping[str, str]) -> None:
         self._settings = settings
         self._clock = SystemClock()
         self._metrics = Metrics()
@@ -186,7 +186,7 @@ class Operator:
         size = sizing(memory_limit())
         if size.shortage:
             log.warning("%s", size.shortage)
-        limits = Limits(memory_bytes=size.memory_bytes)
+        limits = RenderLimits(memory_bytes=size.memory_bytes)
         return Renderer(workers=size.workers, limits=limits, on_failure=self._metrics.count_render_failure)
 
     def _features(self) -> frozenset[Feature]:
@@ -332,11 +332,11 @@ def sync_problem(informer: Informer) -> str:
     return informer.health.problem()
 
 
-def _forget_deleted(forget: Callable[[ObjectKey], None], change: Change) -> None:
+def _forget_deleted(forget: Callable[[ObjectKey], None], change: CacheChange) -> None:
     if change.new is None:
         forget(change.key)
 
 
-def _enqueue_changed(host: ReconcilerHost, to_keys: ToKeys, change: Change) -> None:
+def _enqueue_changed(host: ReconcilerHost, to_keys: ToKeys, change: CacheChange) -> None:
     for key in to_keys(change):
         host.enqueue(key)

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.client import Client
-from clusterstacks.kube.transport import Patience
+from clusterstacks.kube.transport import RequestTimeouts
 from clusterstacks.operator.go_flags import boolean
 from clusterstacks.runtime.leader_election import Elector
 from clusterstacks.runtime.leases import Terms
@@ -52,7 +52,7 @@ def build_elector(
         budget=ELECTION_BUDGET,
         deadline=timedelta(seconds=settings.terms.renew_deadline / 2),
         user_agent=f"{user_agent}/leader-election",
-        patience=Patience(attempts=1),
+        patience=RequestTimeouts(attempts=1),
     )
     lease = ObjectKey(settings.namespace, LEASE_NAME)
     identity = settings.identity or f"{socket.gethostname()}_{uuid4()}"

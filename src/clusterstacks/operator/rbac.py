@@ -21,7 +21,7 @@ from clusterstacks.operator.go_installation import EXTENSIONS, WEBHOOKS
 from clusterstacks.operator.lease_settings import LEASE_NAME
 from clusterstacks.webhooks.certificate_rotation import OWNER, SECRET_NAME
 from clusterstacks.webhooks.configuration import NAME as CONFIGURATION_NAME
-from clusterstacks.webhooks.configuration import Scope as WebhookScope
+from clusterstacks.webhooks.configuration import WebhookScope
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ ANY: Final = "*"
 """Every resource of a group, also its subresources."""
 
 
-class Scope(StrEnum):
+class RightScope(StrEnum):
     """Where a right is needed."""
 
     CLUSTER = "cluster"
@@ -73,7 +73,7 @@ class Right:
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
     why: str
-    scope: Scope = Scope.CLUSTER
+    scope: RightScope = RightScope.CLUSTER
     names: tuple[str, ...] = ()
     only_with: Feature | None = None
 
@@ -189,21 +189,21 @@ RIGHTS: Final = (
         group="",
         resources=("secrets",),
         verbs=("get",),
-        scope=Scope.CLUSTERS,
+        scope=RightScope.CLUSTERS,
         why="read the kubeconfig of each Cluster, Secret CLUSTER-kubeconfig",
     ),
     Right(
         group="",
         resources=("secrets",),
         verbs=("get",),
-        scope=Scope.STACKS,
+        scope=RightScope.STACKS,
         why="read the Secrets that spec.source names: credentials, authorities, keys; not needed where none does",
     ),
     Right(
         group="",
         resources=("secrets",),
         verbs=("get", "patch"),
-        scope=Scope.OWN,
+        scope=RightScope.OWN,
         names=(SECRET_NAME,),
         only_with=Feature.WEBHOOKS,
         why="keep the certificate of the webhooks; not needed without webhooks",
@@ -212,7 +212,7 @@ RIGHTS: Final = (
         group="",
         resources=("secrets",),
         verbs=("create",),
-        scope=Scope.OWN,
+        scope=RightScope.OWN,
         only_with=Feature.WEBHOOKS,
         why="create that Secret; RBAC cannot name an object that is created",
     ),
@@ -220,7 +220,7 @@ RIGHTS: Final = (
         group="coordination.k8s.io",
         resources=("leases",),
         verbs=("get", "patch"),
-        scope=Scope.OWN,
+        scope=RightScope.OWN,
         names=(LEASE_NAME,),
         only_with=Feature.ELECTION,
         why="leader election; not needed with --leader-elect=false",
@@ -229,7 +229,7 @@ RIGHTS: Final = (
         group="coordination.k8s.io",
         resources=("leases",),
         verbs=("create",),
-        scope=Scope.OWN,
+        scope=RightScope.OWN,
         only_with=Feature.ELECTION,
         why="create that Lease; RBAC cannot name an object that is created",
     ),
@@ -253,14 +253,14 @@ TAKE_OVER_RIGHTS: Final = (
         group="",
         resources=("pods",),
         verbs=("get",),
-        scope=Scope.OWN,
+        scope=RightScope.OWN,
         why="started as /manager: read its own pod, to find the Service of the webhooks",
     ),
     Right(
         group="",
         resources=("services",),
         verbs=("list",),
-        scope=Scope.OWN,
+        scope=RightScope.OWN,
         why="started as /manager: find the Service of the webhooks",
     ),
 )
@@ -277,7 +277,7 @@ _CHECKED: Final = {
 """API groups whose rights every installation needs; those of providers depend on what the stacks use."""
 
 
-def policy_rules(*scopes: Scope) -> list[dict[str, Any]]:
+def policy_rules(*scopes: RightScope) -> list[dict[str, Any]]:
     """Return the rules of a Role or ClusterRole with the rights of these scopes."""
     return [right.rule() for right in RIGHTS if right.scope in scopes]
 
@@ -294,7 +294,7 @@ def missing_rights(rules: Iterable[Mapping[str, Any]], features: Collection[Feat
         replace(right, names=(WebhookScope(watched).name,)) if right.names == (CONFIGURATION_NAME,) else right
         for right in RIGHTS
         if right.group in _CHECKED
-        and right.scope in (Scope.CLUSTER, Scope.OWN)
+        and right.scope in (RightScope.CLUSTER, RightScope.OWN)
         and (right.only_with is None or right.only_with in features)
     )
     known = list(rules)
@@ -353,7 +353,10 @@ class RightsCheck:
         await asyncio.Event().wait()
 
     def _report(self, missing: Sequence[Right]) -> None:
-        for scope, role in ((Scope.CLUSTER, "its ClusterRole"), (Scope.OWN, f"a Role in namespace {self.namespace}")):
+        for scope, role in (
+            (RightScope.CLUSTER, "its ClusterRole"),
+            (RightScope.OWN, f"a Role in namespace {self.namespace}"),
+        ):
             rules = [json.dumps(right.rule()) for right in missing if right.scope is scope]
             if rules:
                 listed = "\n- ".join(rules)

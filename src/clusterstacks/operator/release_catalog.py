@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.api.compatibility_policy import Policy
+from clusterstacks.api.compatibility_policy import CompatibilityPolicy
 from clusterstacks.api.names import DIGEST_ANNOTATION, GROUP, Kind
 from clusterstacks.api.untyped import mapping, mappings, text
 from clusterstacks.compat.release_facts import facts_text, read_facts
@@ -21,19 +21,19 @@ from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.runtime.cache import key_of
 from clusterstacks.sources.owners import leading_stack
 from clusterstacks.sources.pinned_digests import Pins
-from clusterstacks.webhooks.known_releases import Offer
+from clusterstacks.webhooks.known_releases import ClassOffer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from clusterstacks.api.clusterapi import ClusterView
-    from clusterstacks.controllers.clusteraddon.class_access import Offers as NamespaceOffers
+    from clusterstacks.controllers.clusteraddon.class_access import ClassAccess as NamespaceOffers
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.release import Release
     from clusterstacks.runtime.cache import Store
     from clusterstacks.sources.fetcher import Supply
     from clusterstacks.sources.periodic_listing import Listings
-    from clusterstacks.sources.remote_statements import Statements
+    from clusterstacks.sources.remote_statements import RemoteStatements
 
 MOST_STATED: Final = 1024
 """ClusterStackReleases whose facts stay in memory as they were read. Arbitrary: more than there are releases in use."""
@@ -61,13 +61,13 @@ class ReleaseOffers:
     offers: NamespaceOffers
     supply: Supply
     listings: Listings
-    statements: Statements
+    statements: RemoteStatements
     _known: dict[tuple[ReleaseName, str], Candidate] = field(default_factory=dict)
     _stated: dict[ObjectKey, tuple[str, Candidate | None]] = field(default_factory=dict)
     """By ClusterStackRelease, the facts of its status as text and as they were read."""
 
-    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> Offer | None:
-        """Return what can be served; see :class:`~clusterstacks.webhooks.known_releases.Offers`."""
+    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> ClassOffer | None:
+        """Return what can be served; see :class:`~clusterstacks.webhooks.known_releases.KnownReleases`."""
         own = await self._find(ObjectKey(namespace, release.release))
         if own is None:
             return self._not_created(namespace, release)
@@ -89,10 +89,10 @@ class ReleaseOffers:
         made_for = text(own, "status", "kubernetesVersion")
         if not made_for and release in candidates:
             made_for = candidates[release].kubernetes.text
-        return Offer(made_for, await self._policy(own), candidates, self._advised(namespace, release), lacking)
+        return ClassOffer(made_for, await self._policy(own), candidates, self._advised(namespace, release), lacking)
 
     async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:
-        """Say which release the namespace may not use; see :class:`~clusterstacks.webhooks.known_releases.Offers`."""
+        """Say which release the namespace may not use; see :class:`KnownReleases`."""
         found = []
         for release in sorted(releases):
             key = ObjectKey(cluster.class_namespace, release.release)
@@ -116,7 +116,7 @@ class ReleaseOffers:
                 found[name] = manifest
         return found
 
-    def _not_created(self, namespace: str, release: ReleaseName) -> Offer | None:
+    def _not_created(self, namespace: str, release: ReleaseName) -> ClassOffer | None:
         """Name the ClusterStack that could create a release which is not there; None where there is none."""
         for stack in self._stacks(namespace, release):
             if stack.spec.kubernetes_version == str(release.kubernetes):
@@ -124,7 +124,7 @@ class ReleaseOffers:
                     f"ClusterStack {stack.key} has not created its ClusterStackRelease; correct the class, or add "
                     f"{release.version} to spec.versions"
                 )
-                return Offer("", stack.spec.compatibility, lacking={release: why})
+                return ClassOffer("", stack.spec.compatibility, lacking={release: why})
         return None
 
     async def _find(self, key: ObjectKey) -> Manifest | None:
@@ -207,9 +207,9 @@ class ReleaseOffers:
     def _of(self, release: Release) -> Candidate:
         return Candidate(release.name, release.metadata.kubernetes, release.compatibility)
 
-    async def _policy(self, release: Manifest) -> Policy:
+    async def _policy(self, release: Manifest) -> CompatibilityPolicy:
         stack = await leading_stack(release, self.supply.stacks, self.client)
         try:
-            return ClusterStack.parse(stack).spec.compatibility if stack is not None else Policy.RANGE
+            return ClusterStack.parse(stack).spec.compatibility if stack is not None else CompatibilityPolicy.RANGE
         except SpecError:
-            return Policy.RANGE
+            return CompatibilityPolicy.RANGE

@@ -37,7 +37,7 @@ CACHE_DIR: Final = Path("/var/cache/cluster-stacks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class OperatorSettings:
     """What the operator was started with."""
 
     kubeconfig: str = ""
@@ -71,7 +71,7 @@ def parse_settings(
     environ: Mapping[str, str] = MappingProxyType({}),
     service_account: Path = SERVICE_ACCOUNT,
     program: str = NAME,
-) -> Settings:
+) -> OperatorSettings:
     """Read the command line and the environment; exits with status 2 and the reason when they are wrong.
 
     Args:
@@ -89,9 +89,9 @@ def parse_settings(
         parser.error(error.message)
 
 
-def _settings(found: argparse.Namespace, environ: Mapping[str, str], service_account: Path) -> Settings:
+def _settings(found: argparse.Namespace, environ: Mapping[str, str], service_account: Path) -> OperatorSettings:
     own = found.operator_namespace or environ.get("POD_NAMESPACE", "") or pod_namespace(service_account)
-    return Settings(
+    return OperatorSettings(
         kubeconfig=found.kubeconfig,
         source=source_of(found, environ),
         source_ca=read_text("--source-ca", found.source_ca),
@@ -118,7 +118,7 @@ def _settings(found: argparse.Namespace, environ: Mapping[str, str], service_acc
     )
 
 
-class _Parser(argparse.ArgumentParser):
+class _ArgumentParser(argparse.ArgumentParser):
     """Ends with the reason alone; the usage of all flags would push it off the screen."""
 
     def error(self, message: str) -> NoReturn:
@@ -131,7 +131,7 @@ def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
     Args:
         release_dir: Default of ``--release-dir``.
     """
-    parser = _Parser(prog=NAME, description=__doc__.splitlines()[0], allow_abbrev=False)
+    parser = _ArgumentParser(prog=NAME, description=__doc__.splitlines()[0], allow_abbrev=False)
     add = parser.add_argument
     add("--version", action="version", version=f"{NAME} {version('cluster-stacks')}", help="print the version")
     add(

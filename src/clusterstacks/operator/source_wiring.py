@@ -12,7 +12,7 @@ from clusterstacks.sources.chart_dependencies import RepositoryCharts
 from clusterstacks.sources.fetcher import Supply
 from clusterstacks.sources.open_source import SourceOpener
 from clusterstacks.sources.periodic_listing import Listings
-from clusterstacks.sources.remote_statements import Statements
+from clusterstacks.sources.remote_statements import RemoteStatements
 from clusterstacks.sources.source_cache import Sources
 from clusterstacks.sources.source_secrets import SecretReader
 from clusterstacks.sources.stack_source import SourceChoice, default_terms, trust_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.kube.client import Client
-    from clusterstacks.operator.settings import Settings
+    from clusterstacks.operator.settings import OperatorSettings
     from clusterstacks.runtime.background_tasks import Allowance
     from clusterstacks.runtime.cache import Store
     from clusterstacks.runtime.clock import Clock
@@ -42,7 +42,7 @@ class Supplies:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: OperatorSettings,
         environ: Mapping[str, str],
         *,
         client: Client,
@@ -69,7 +69,7 @@ class Supplies:
         self._web = Web(environ=environ)
         allowed = settings.chart_repositories
         self._charts = RepositoryCharts(self._web, None, allowed=allowed) if allowed.patterns else None
-        self.statements = Statements(self._sources, self.listings, self.choice, clock)
+        self.statements = RemoteStatements(self._sources, self.listings, self.choice, clock)
         self._client = client
         self._stacks = stacks
         self.store = ReleaseStore(settings.cache_dir)

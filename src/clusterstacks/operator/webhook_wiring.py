@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.compat.library import facts
-from clusterstacks.controllers.clusteraddon.class_access import Offers
+from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.tls import server_context
@@ -20,8 +20,8 @@ from clusterstacks.runtime.background_tasks import Allowance
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.webhooks.certificate_rotation import SECRET_NAME, CertificateKeeper
 from clusterstacks.webhooks.cluster_handler import ClusterJudge
-from clusterstacks.webhooks.configuration import Endpoint, Scope
-from clusterstacks.webhooks.dispatch import Judge
+from clusterstacks.webhooks.configuration import Endpoint, WebhookScope
+from clusterstacks.webhooks.dispatch import Validator
 from clusterstacks.webhooks.server import WebhookServer
 from clusterstacks.webhooks.stack_validators import OwnKinds
 from clusterstacks.webhooks.suggester import Adviser
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from clusterstacks.kube.client import Client
-    from clusterstacks.operator.settings import Settings
+    from clusterstacks.operator.settings import OperatorSettings
     from clusterstacks.operator.source_wiring import Supplies
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.informer import Informer
@@ -65,7 +65,7 @@ class Webhooks:
 
     def __init__(  # noqa: PLR0913 - what decisions are made from
         self,
-        settings: Settings,
+        settings: OperatorSettings,
         *,
         home: str,
         client: Client,
@@ -83,7 +83,7 @@ class Webhooks:
                 client=client,
                 releases=releases,
                 addons=informers[Kind.CLUSTER_ADDON].store,
-                offers=Offers(client, informers[Kind.CLUSTER_STACK].store),
+                offers=ClassAccess(client, informers[Kind.CLUSTER_STACK].store),
                 supply=supplies.supply(_wake_nobody, Allowance(FETCHES, FETCH_INTERVAL)),
                 listings=supplies.listings,
                 statements=supplies.statements,
@@ -94,14 +94,14 @@ class Webhooks:
         )
         live = informers[CLUSTER_KIND].store
         own = OwnKinds(client, live, releases, informers[Kind.CLUSTER_STACK].store, settings.provider_kinds)
-        self._judge = Judge(own, clusters, events, live, decided=metrics.count_decision)
+        self._judge = Validator(own, clusters, events, live, decided=metrics.count_decision)
         context = server_context()
         self.server = WebhookServer(_host(settings.webhook_url), settings.webhook_port, context, self._judge)
         self._keeper = CertificateKeeper(
             client=client,
             secret=ObjectKey(home, SECRET_NAME),
             endpoint=endpoint,
-            scope=Scope(settings.namespace, settings.watch_filter, tuple(settings.provider_kinds)),
+            scope=WebhookScope(settings.namespace, settings.watch_filter, tuple(settings.provider_kinds)),
             context=context,
             listening=self.server.started,
             clock=SystemClock(),
@@ -134,7 +134,7 @@ class Webhooks:
         await self.server.run()
 
 
-def webhook_namespace(settings: Settings) -> str:
+def webhook_namespace(settings: OperatorSettings) -> str:
     """Return where the Secret of the webhooks is kept: beside their Service, or in the operator's own namespace.
 
     Whoever may write that Secret chooses whom the API server trusts, so it is never a namespace that users write to.

@@ -15,7 +15,7 @@ from clusterstacks.compat.constraints import (
     upgrade_fact,
 )
 from clusterstacks.compat.verdicts import judge_kubernetes
-from clusterstacks.domain.compatibility import Severity
+from clusterstacks.domain.compatibility import RuleSeverity
 from clusterstacks.planner.model import own_components
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _of_rule(rule: Rule, of_release: bool, statements: Statements) -> Fact:  # n
         f"{rule.message}; {rule.way}" if rule.way else rule.message,
         rule.source,
         statements.bringing(rule.when.components),
-        rule.fact if rule.severity is Severity.DENY else "",
+        rule.fact if rule.severity is RuleSeverity.DENY else "",
         by_class=of_release or not statements.of_classes().isdisjoint(rule.when.components),
         by_version=rule.when.kubernetes is not None,
     )

@@ -27,7 +27,7 @@ from clusterstacks.planner.scopes import class_subjects, live_facts, scopes_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
-    from clusterstacks.compat.world import Candidate, State, World
+    from clusterstacks.compat.world import Candidate, ClusterState, World
     from clusterstacks.domain.compatibility import Component, Rule
     from clusterstacks.domain.ranges import Range
 
@@ -65,7 +65,7 @@ class Survey:
         facts: All there are, by id.
     """
 
-    state: State
+    state: ClusterState
     candidates: tuple[Candidate, ...]
     versions: tuple[KubernetesVersion, ...]
     options: Mapping[str, tuple[Option, ...]]
@@ -84,7 +84,7 @@ class Survey:
         yield from self.judges.rules
 
 
-def survey(world: World, state: State, target: Target, effort: Effort | None = None) -> Survey:
+def survey(world: World, state: ClusterState, target: Target, effort: Effort | None = None) -> Survey:
     """Collect what a question is about.
 
     Raises:
@@ -274,7 +274,7 @@ def _candidates(world: World, release: ReleaseName) -> tuple[Candidate, ...]:
     return tuple(sorted(own, key=lambda one: one.name))
 
 
-def _check(known: Collection[ReleaseName], state: State, target: Target) -> None:
+def _check(known: Collection[ReleaseName], state: ClusterState, target: Target) -> None:
     if state.release not in known:
         raise PlanImpossible(f"release {state.release}, whose class the cluster has, is not among the releases given")
     if isinstance(target, ReleaseName) and target not in known:
@@ -288,7 +288,7 @@ def _check(known: Collection[ReleaseName], state: State, target: Target) -> None
         raise PlanImpossible(f"{message}: Kubernetes does not allow that; correct the state")
 
 
-def _goal_version(state: State, target: Target, goal: Candidate | None) -> KubernetesVersion:
+def _goal_version(state: ClusterState, target: Target, goal: Candidate | None) -> KubernetesVersion:
     if goal is None:
         assert isinstance(target, KubernetesVersion)  # noqa: S101 - the other kind of target has a release
         return target
@@ -303,7 +303,7 @@ def _versions(
     return tuple(sorted(one for one in known if now <= one <= max(goal, now)))
 
 
-def _installed(state: State, candidate: Candidate) -> dict[str, str]:
+def _installed(state: ClusterState, candidate: Candidate) -> dict[str, str]:
     """Return the version of each addon that is installed; what a bundle brings is known to nobody and moves with it."""
     stated = candidate.compatibility
     if stated is None:

@@ -15,7 +15,7 @@ from clusterstacks.planner.waits import waits
 from clusterstacks.planner.wording import reasons, refusal, warnings
 
 if TYPE_CHECKING:
-    from clusterstacks.compat.world import State, World
+    from clusterstacks.compat.world import ClusterState, World
     from clusterstacks.planner.compiling import Target
     from clusterstacks.planner.steps import Situation, Step
     from clusterstacks.planner.waits import Wait
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 
-def plan_document(world: World, state: State, target: Target, answer: Plan | NoWay) -> Document:
+def plan_document(world: World, state: ClusterState, target: Target, answer: Plan | NoWay) -> Document:
     """Write an answer.
 
     Args:
@@ -96,7 +96,7 @@ def _wanted(world: World, start: Situation, target: Target) -> Document:
     }
 
 
-def _step(step: Step, state: State) -> Document:
+def _step(step: Step, state: ClusterState) -> Document:
     old, new = step.before, step.after
     release: ReleaseName | None = None
     if step.kind is Kind.ADDON:

@@ -16,7 +16,7 @@ from clusterstacks.planner.steps import Kind
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from clusterstacks.compat.world import State, World
+    from clusterstacks.compat.world import ClusterState, World
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.planner.steps import Situation, Step
@@ -37,7 +37,7 @@ class Annotated:
     addons: Mapping[str, str] = field(default_factory=dict)
 
 
-def annotated(world: World, state: State) -> Annotated | None:
+def annotated(world: World, state: ClusterState) -> Annotated | None:
     """Read the annotations of a cluster; None where nothing is known of them.
 
     Raises:

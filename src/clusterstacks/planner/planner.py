@@ -13,7 +13,7 @@ from clusterstacks.planner.search import Progress, Search
 from clusterstacks.planner.steps import Kind, Situation, Step, situation_of, steps_of
 
 if TYPE_CHECKING:
-    from clusterstacks.compat.world import State, World
+    from clusterstacks.compat.world import ClusterState, World
     from clusterstacks.domain.versions import KubernetesVersion
     from clusterstacks.planner.catalogue import Fact
 
@@ -72,7 +72,7 @@ class Undecided:
 Answer = Plan | NoWay | Undecided
 
 
-def find_plan(world: World, state: State, target: Target, effort: Effort | None = None) -> Answer:
+def find_plan(world: World, state: ClusterState, target: Target, effort: Effort | None = None) -> Answer:
     """Find the cheapest plan.
 
     Args:

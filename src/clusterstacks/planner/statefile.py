@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.compat.world import State
+from clusterstacks.compat.world import ClusterState
 from clusterstacks.domain.documents import DocumentError, Node
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_class, parse_release
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _FIELDS = ("kubernetes", "workers", "class", "addons", "labels", "variables")
 
 
-def parse_state(document: object, *, file: str) -> State:
+def parse_state(document: object, *, file: str) -> ClusterState:
     """Read ``{kubernetes, workers?, class, addons?, labels?, variables?}``.
 
     Without ``workers`` they have the control plane's version, without ``addons`` those of the class's release.
@@ -31,7 +31,7 @@ def parse_state(document: object, *, file: str) -> State:
         raise DocumentError(f"{file} has the unknown field {unknown[0]}: known are {', '.join(_FIELDS)}")
     kubernetes = _version(node.child("kubernetes"))
     workers = node.child("workers")
-    return State(
+    return ClusterState(
         kubernetes=kubernetes,
         workers=kubernetes if workers.value is None else _version(workers),
         release=_release(node.child("class")),

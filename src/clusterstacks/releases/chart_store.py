@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.charts.lockfile import Resolved
-    from clusterstacks.charts.requirements import Requirement
+    from clusterstacks.charts.requirements import ChartRequirement
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _DIRECTORY = re.compile(r"sha256-[0-9a-f]{64}\.[0-9a-f]{64}")
 
 
 def find_kept(
-    release: Path, lacking: Mapping[str, Iterable[Requirement]], pinned: Collection[Resolved]
+    release: Path, lacking: Mapping[str, Iterable[ChartRequirement]], pinned: Collection[Resolved]
 ) -> VendoredCharts | None:
     """Return charts that were kept for a release, whole and unchanged; None when there are none that will do.
 
@@ -90,5 +90,5 @@ def _directories(root: Path, prefix: str) -> Iterator[Path]:
     return (path for path in root.iterdir() if path.name.startswith(prefix) and _DIRECTORY.fullmatch(path.name))
 
 
-def _is_met(need: tuple[str, Requirement], kept: VendoredCharts) -> bool:
+def _is_met(need: tuple[str, ChartRequirement], kept: VendoredCharts) -> bool:
     return any(resolved.fulfils(*need) for resolved in kept.resolved)

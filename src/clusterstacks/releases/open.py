@@ -20,7 +20,7 @@ from clusterstacks.charts.chart import (
 from clusterstacks.charts.lockfile import NOTHING_VENDORED
 from clusterstacks.charts.requirements import unmet
 from clusterstacks.compat.verdicts import contains
-from clusterstacks.domain.addon_config import Action, AddonConfig, Hook, parse_addon_config
+from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, StageAction, parse_addon_config
 from clusterstacks.domain.compatibility import FILE as COMPATIBILITY
 from clusterstacks.domain.compatibility import parse_compatibility
 from clusterstacks.domain.hashes import Hashes, parse_hashes
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.charts.lockfile import VendoredCharts
-    from clusterstacks.charts.requirements import Requirement
+    from clusterstacks.charts.requirements import ChartRequirement
     from clusterstacks.domain.compatibility import Compatibility
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.contents import Contents
@@ -114,7 +114,7 @@ class _Opening:
     metadata: Metadata
     charts: ChartCache
     vendored: VendoredCharts
-    lacking: dict[str, tuple[Requirement, ...]] = field(default_factory=dict)
+    lacking: dict[str, tuple[ChartRequirement, ...]] = field(default_factory=dict)
 
     def class_digest(self) -> str:
         file = class_chart_file(self.contents.release)
@@ -199,9 +199,9 @@ def _compatibility(contents: Contents, metadata: Metadata) -> Compatibility | No
 
 def _check_stages(contents: Contents, config: AddonConfig, file: str, addons: Mapping[str, object]) -> None:
     """Refuse a release whose addons no new cluster could get; a stage of an upgrade fails alone, in its turn."""
-    hook = Hook.AFTER_CONTROL_PLANE_INITIALIZED
+    hook = LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED
     for stage in config.stages[hook]:
-        if stage.action is Action.APPLY and stage.addon not in addons:
+        if stage.action is StageAction.APPLY and stage.addon not in addons:
             problem = f"applies {stage.addon} in {hook}, but {file} has no directory {stage.addon} with a Chart.yaml"
             raise ReleaseBroken(contents.release, ADDON_CONFIG, f"{problem}: add the chart or drop the stage")
 

@@ -17,7 +17,7 @@ BETA: Final = "beta"
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class PublishedReleases:
     """What a remote holds of one stack and Kubernetes minor.
 
     Args:
@@ -34,7 +34,7 @@ class Listing:
         return max(found, default=None)
 
 
-def read_listing(names: Iterable[str], stack: ReleaseName) -> Listing:
+def read_listing(names: Iterable[str], stack: ReleaseName) -> PublishedReleases:
     """Sort the names of a remote, which may hold other stacks and anything else, too.
 
     Args:
@@ -48,10 +48,10 @@ def read_listing(names: Iterable[str], stack: ReleaseName) -> Listing:
             foreign += 1
         elif name.series == stack.series:
             versions.add(name.version)
-    return Listing(tuple(sorted(versions)), foreign)
+    return PublishedReleases(tuple(sorted(versions)), foreign)
 
 
-def beta_line(listing: Listing) -> int:
+def beta_line(listing: PublishedReleases) -> int:
     """Return the number the next beta has before its build.
 
     That is the next stable number, or 0 while there is no stable release. A line of betas somebody has begun above

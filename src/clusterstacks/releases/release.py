@@ -12,7 +12,7 @@ from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from clusterstacks.charts.requirements import Requirement
+    from clusterstacks.charts.requirements import ChartRequirement
     from clusterstacks.domain.addon_config import AddonConfig
     from clusterstacks.domain.compatibility import Compatibility
     from clusterstacks.domain.errors import ClusterStacksError
@@ -94,7 +94,7 @@ class Release:
     charts: ChartCache = field(default_factory=ChartCache)
     class_digest: str = ""
     vendored: VendoredCharts = NOTHING_VENDORED
-    lacking: Mapping[str, tuple[Requirement, ...]] = field(default_factory=dict)
+    lacking: Mapping[str, tuple[ChartRequirement, ...]] = field(default_factory=dict)
     incomplete: ClusterStacksError | None = None
     damaged: Callable[[], None] = _ignore
     compatibility: Compatibility | None = None

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
 
-class Document(NamedTuple):
+class RenderedDocument(NamedTuple):
     """One object and where it came from: its file as Helm names it, and the place in it for messages."""
 
     manifest: Manifest
@@ -24,7 +24,7 @@ class Repetition(NamedTuple):
     problem: str
 
 
-class Hook(NamedTuple):
+class HelmHook(NamedTuple):
     """An object with the annotation ``helm.sh/hook``: its file, what it is, the annotation, and a ``HookUse`` value."""
 
     path: str
@@ -44,6 +44,6 @@ class Examined:
         hooks: All Helm hooks, also those that no delivery applies.
     """
 
-    documents: tuple[Document, ...] = ()
+    documents: tuple[RenderedDocument, ...] = ()
     repetitions: tuple[Repetition, ...] = ()
-    hooks: tuple[Hook, ...] = ()
+    hooks: tuple[HelmHook, ...] = ()

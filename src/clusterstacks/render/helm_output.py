@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.api import yaml
 from clusterstacks.charts.helm_hooks import HOOK_ANNOTATION, HookUse, use_of
 from clusterstacks.render.errors import RenderFailed, kind_of
-from clusterstacks.render.examination import Document, Hook, Repetition
+from clusterstacks.render.examination import HelmHook, RenderedDocument, Repetition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -76,7 +76,7 @@ def manifests(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ())
     return [document.manifest for document in documents(rendered, crds)]
 
 
-def documents(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ()) -> list[Document]:
+def documents(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ()) -> list[RenderedDocument]:
     """Read what a chart rendered, in the order of ``helm template``, with the file of each object.
 
     Hooks that a delivery does not apply are left out.
@@ -117,7 +117,7 @@ def repetitions(rendered: Mapping[str, str]) -> list[Repetition]:
     return found
 
 
-def hooks(rendered: Mapping[str, str]) -> list[Hook]:
+def hooks(rendered: Mapping[str, str]) -> list[HelmHook]:
     """List the objects that are Helm hooks, also those left out; call it on what ``documents`` took."""
     found = []
     for path in sorted(filter(_is_output, rendered)):
@@ -125,7 +125,7 @@ def hooks(rendered: Mapping[str, str]) -> list[Hook]:
             hook = _hook(document.manifest)
             if hook is not None:
                 kind, name = (_shown(value) for value in (document.manifest.get("kind"), _name(document.manifest)))
-                found.append(Hook(path, kind, name, str(hook), use_of(hook).value))
+                found.append(HelmHook(path, kind, name, str(hook), use_of(hook).value))
     return found
 
 
@@ -134,7 +134,7 @@ def _is_output(path: str) -> bool:
     return not name.startswith("_") and not name.endswith("NOTES.txt")
 
 
-def _documents(path: str, label: str, text: str) -> Iterator[Document]:
+def _documents(path: str, label: str, text: str) -> Iterator[RenderedDocument]:
     try:
         loaded = yaml.load_all(text, name=label, unique_keys=False)
     except yaml.YamlError as error:
@@ -145,7 +145,7 @@ def _documents(path: str, label: str, text: str) -> Iterator[Document]:
         source = f"{label}, document {number}"
         if not isinstance(document, dict):
             raise RenderFailed(f"{source}: is {kind_of(document)} where an object is expected")
-        yield Document(document, path, source)
+        yield RenderedDocument(document, path, source)
 
 
 def _hook(manifest: Manifest) -> object:
@@ -164,13 +164,13 @@ def _shown(value: object) -> str:
     return value if isinstance(value, str) else "?"
 
 
-def _order(document: Document) -> tuple[int, str]:
+def _order(document: RenderedDocument) -> tuple[int, str]:
     kind = document.manifest.get("kind")
     rank = _RANK.get(kind) if isinstance(kind, str) else None
     return (len(_RANK), str(kind)) if rank is None else (rank, "")
 
 
-def _flattened(document: Document) -> Iterator[Document]:
+def _flattened(document: RenderedDocument) -> Iterator[RenderedDocument]:
     """Replace a list by its items, as ``kubectl apply`` does; items of a typed list may leave out their kind."""
     manifest, path, source = document
     kind, items = manifest.get("kind"), manifest.get("items")
@@ -183,7 +183,7 @@ def _flattened(document: Document) -> Iterator[Document]:
         place = f"{source}, item {number}"
         if not isinstance(item, dict):
             raise RenderFailed(f"{place}: is {kind_of(item)} where an object is expected")
-        yield from _flattened(Document({**implied, **item}, path, place))
+        yield from _flattened(RenderedDocument({**implied, **item}, path, place))
 
 
 def _check(manifest: Manifest, source: str) -> None:

@@ -27,7 +27,7 @@ from clusterstacks.render.errors import (
     WorkerDied,
     WorkersBusy,
 )
-from clusterstacks.render.examination import Document, Examined, Hook, Repetition
+from clusterstacks.render.examination import Examined, HelmHook, RenderedDocument, Repetition
 from clusterstacks.render.failure_cache import Failure, Failures
 from clusterstacks.render.protocol import BrokenFrameError
 from clusterstacks.render.render_queue import WorkerQueue
@@ -96,7 +96,7 @@ class ChartRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RenderLimits:
     """What one request may take.
 
     Args:
@@ -133,7 +133,7 @@ class Renderer:
         self,
         *,
         workers: int = 2,
-        limits: Limits = Limits(),
+        limits: RenderLimits = RenderLimits(),
         idle: timedelta = IDLE,
         on_failure: Callable[[str], None] = _ignore,
     ) -> None:
@@ -179,9 +179,9 @@ class Renderer:
         """Render a chart and tell what only its author wants to know; raises as ``chart``."""
         answer = cast("dict[str, list[list[Any]]]", await self._ask_chart("examine", request))
         return Examined(
-            tuple(Document(*document) for document in answer["documents"]),
+            tuple(RenderedDocument(*document) for document in answer["documents"]),
             tuple(Repetition(*repetition) for repetition in answer["repetitions"]),
-            tuple(Hook(*hook) for hook in answer["hooks"]),
+            tuple(HelmHook(*hook) for hook in answer["hooks"]),
         )
 
     async def template(self, text: str, data: Manifest, *, label: str, file: str) -> str:

@@ -60,7 +60,7 @@ class Operand:
 
 
 @dataclass(slots=True)
-class Command:
+class TemplateCommand:
     """Operands side by side: one value, or a function and its arguments."""
 
     operands: list[Operand] = field(default_factory=list)
@@ -77,11 +77,11 @@ class Pipeline:
 
     start: int
     end: int = 0
-    commands: list[Command] = field(default_factory=list)
+    commands: list[TemplateCommand] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class TemplateAction:
     """``{{ … }}``: its keyword if any, whether it assigns a variable, and its pipeline if it has one."""
 
     start: int
@@ -92,7 +92,7 @@ class Action:
     pipeline: Pipeline | None
 
 
-def actions(text: str) -> Iterator[Action]:
+def actions(text: str) -> Iterator[TemplateAction]:
     """Yield the actions of a template in their order, comments left out.
 
     Raises:
@@ -114,7 +114,7 @@ def actions(text: str) -> Iterator[Action]:
             position = comment.end()
             continue
         tokens, position = _tokens(text, body, line)
-        yield _Parser(tokens, text, line).action(start, position)
+        yield _ActionParser(tokens, text, line).action(start, position)
 
 
 def _tokens(text: str, position: int, line: int) -> tuple[list[Token], int]:
@@ -129,7 +129,7 @@ def _tokens(text: str, position: int, line: int) -> tuple[list[Token], int]:
     return tokens, close.end()
 
 
-class _Parser:
+class _ActionParser:
     """Recursive descent over the tokens of one action."""
 
     def __init__(self, tokens: list[Token], text: str, line: int) -> None:
@@ -138,7 +138,7 @@ class _Parser:
         self._line = line
         self._next = 0
 
-    def action(self, start: int, end: int) -> Action:
+    def action(self, start: int, end: int) -> TemplateAction:
         keyword = ""
         while self._peek("word") and self._tokens[self._next].text in KEYWORDS:
             keyword = keyword or self._tokens[self._next].text  # "else if" is an else
@@ -149,7 +149,7 @@ class _Parser:
         pipeline = self._pipeline() if self._next < len(self._tokens) else None
         if self._next < len(self._tokens):
             raise UnreadableActionError(self._line)
-        return Action(start, end, self._line, keyword, assigns, pipeline)
+        return TemplateAction(start, end, self._line, keyword, assigns, pipeline)
 
     def _skip_variables(self) -> bool:
         signs = [token.text for token in self._tokens]
@@ -170,8 +170,8 @@ class _Parser:
                 return pipeline
             self._next += 1
 
-    def _command(self) -> Command:
-        command = Command()
+    def _command(self) -> TemplateCommand:
+        command = TemplateCommand()
         while self._next < len(self._tokens) and not self._peek("sign", "|") and not self._peek("sign", ")"):
             command.operands.append(self._operand())
         if not command.operands:

@@ -30,7 +30,7 @@ RESERVED_BYTES: Final = 3 * 1024**3
 """Address space on top of the memory limit: 1.8 GiB are mapped by an idle worker, measured with seven threads."""
 
 
-class ChartCache:
+class WorkerChartCache:
     """The packed charts this worker was given, the least recently used dropped first."""
 
     def __init__(self, limit: int = CHART_CACHE_BYTES) -> None:
@@ -53,7 +53,7 @@ class Worker:
     """What this process can do; each operation takes the request and its blob and returns the reply."""
 
     def __init__(self) -> None:
-        self._charts = ChartCache()
+        self._charts = WorkerChartCache()
         self._operations: dict[str, Callable[[dict[str, Any], bytes], dict[str, Any]]] = {
             "chart": self._chart,
             "examine": self._chart,

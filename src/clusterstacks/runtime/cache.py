@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CacheChange:
     """An object came (``old`` is None), went (``new`` is None) or changed."""
 
     key: ObjectKey

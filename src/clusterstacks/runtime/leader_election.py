@@ -14,11 +14,11 @@ from clusterstacks.kube.resources import Resource
 from clusterstacks.kube.write_gate import WriteGate
 from clusterstacks.runtime.clock import SYSTEM_CLOCK, Clock, seconds_since_boot
 from clusterstacks.runtime.leases import (
+    LeaseRecord,
+    LeaseWait,
     Lost,
-    Record,
     Sighting,
     Terms,
-    Wait,
     decide,
     read_record,
     record_spec,
@@ -155,7 +155,7 @@ class Elector:
                     await self._read()
                     self._give_up_if_lost()
                 decision = decide(self._seen, self._identity, self._held_until, self._now())
-                if isinstance(decision, Wait):
+                if isinstance(decision, LeaseWait):
                     self._say_who(decision.holder)
                     return max(min(retry, decision.until - self._now()), 0.0)
                 await self._hold()
@@ -206,7 +206,7 @@ class Elector:
             self._report(True)
             self._held.set()
 
-    async def _write(self, record: Record) -> None:
+    async def _write(self, record: LeaseRecord) -> None:
         name, namespace = self._lease.name, self._lease.namespace
         self._wrote = True
         spec = record_spec(record)

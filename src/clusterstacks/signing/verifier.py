@@ -30,7 +30,7 @@ Arbitrary: they take 0.1 ms each, so 3 s in a thread. With one key these are 32 
 """
 
 
-class Policy(StrEnum):
+class SignaturePolicy(StrEnum):
     """What happens to a release that no trusted key signed."""
 
     REQUIRE = "Require"
@@ -81,7 +81,7 @@ def verify(name: ReleaseName, files: Mapping[str, str], evidence: Evidence, keys
     return Verification(tuple(dict.fromkeys(names)), tuple(problems), evidence.complete, tuple(sorted(signers)))
 
 
-def require(name: ReleaseName, verification: Verification, policy: Policy = Policy.REQUIRE) -> str:
+def require(name: ReleaseName, verification: Verification, policy: SignaturePolicy = SignaturePolicy.REQUIRE) -> str:
     """Hold a policy against a verification; returns what to warn about, empty when the release is signed.
 
     Raises:
@@ -92,7 +92,7 @@ def require(name: ReleaseName, verification: Verification, policy: Policy = Poli
         return ""
     kind = SignatureRequired if verification.complete else SignaturesUnclear
     unsigned = kind(name, verification.problems)
-    if policy is Policy.WARN:
+    if policy is SignaturePolicy.WARN:
         return unsigned.message
     raise unsigned
 

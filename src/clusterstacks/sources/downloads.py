@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.http.response import Answer
+    from clusterstacks.http.response import HTTPResponse
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _MAX_NAME_BYTES = 255
@@ -74,7 +74,7 @@ def is_file_name(name: str) -> bool:
     return plain and name not in {"", ".", ".."} and len(name.encode(errors="replace")) <= _MAX_NAME_BYTES
 
 
-async def receive(answer: Answer, file: StatedFile, into: Path, *, release: ReleaseName, room: int) -> int:
+async def receive(answer: HTTPResponse, file: StatedFile, into: Path, *, release: ReleaseName, room: int) -> int:
     """Write the body of an answer into ``into/<name>`` and return its size in bytes.
 
     Args:

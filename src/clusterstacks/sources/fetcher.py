@@ -15,7 +15,7 @@ from clusterstacks.releases.errors import DigestMismatch, ReleaseBroken, Release
 from clusterstacks.releases.signature_files import Evidence
 from clusterstacks.sources.owners import leading_stack
 from clusterstacks.sources.pinned_digests import Pins, signers_of
-from clusterstacks.sources.verification import Unsigned, Verdict, judge, trusted_keys, uncovered
+from clusterstacks.sources.verification import SignatureVerdict, Unsigned, judge, trusted_keys, uncovered
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.cache import Store
     from clusterstacks.sources.source_cache import LiveSource, Sources
     from clusterstacks.sources.source_secrets import SecretReader
-    from clusterstacks.sources.spec import SourceTerms, Trust
+    from clusterstacks.sources.spec import SignatureTrust, SourceTerms
     from clusterstacks.sources.stack_source import SourceChoice
 
 
@@ -47,11 +47,11 @@ class Origin:
     """Where a release comes from, and whose signatures are wanted; None for nobody's."""
 
     terms: SourceTerms
-    trust: Trust | None
+    trust: SignatureTrust | None
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class PinnedRelease:
     """What a ClusterStackRelease says of its release: what is pinned, and which keys are known to have signed that."""
 
     pins: Pins
@@ -69,7 +69,7 @@ class Obtained:
     """
 
     release: Release
-    verdict: Verdict | None
+    verdict: SignatureVerdict | None
     fresh: bool
 
 
@@ -85,7 +85,7 @@ class Sight:
 
     place: str
     digest: str | None
-    verdict: Verdict | None
+    verdict: SignatureVerdict | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +143,7 @@ class Supply:
         if held is not None:
             return Obtained(held, None, fresh=False)
         origin = await self.origin(release)
-        bring = partial(self._bring, key, origin, name, Known(pins, signers_of(release)))
+        bring = partial(self._bring, key, origin, name, PinnedRelease(pins, signers_of(release)))
         return await self.errands.result(key, ("download", origin, pins), bring)
 
     async def look(self, key: ObjectKey, origin: Origin, name: ReleaseName, release: Manifest) -> Sight | None:
@@ -160,11 +160,11 @@ class Supply:
             SignaturesUnclear: Whether a trusted key signed it cannot be found out now.
             DependencyError: The source cannot be read.
         """
-        known = Known(Pins.of(release), signers_of(release))
+        known = PinnedRelease(Pins.of(release), signers_of(release))
         return await self.errands.result(key, ("look", origin, known), partial(self._look, origin, name, known))
 
-    async def _bring(self, key: ObjectKey, origin: Origin, name: ReleaseName, known: Known) -> Obtained:
-        verdicts: list[Verdict] = []
+    async def _bring(self, key: ObjectKey, origin: Origin, name: ReleaseName, known: PinnedRelease) -> Obtained:
+        verdicts: list[SignatureVerdict] = []
 
         async def approve(release: Release) -> None:
             """Nobody is asked for the charts of a release that may not be used."""
@@ -216,7 +216,7 @@ class Supply:
                 self._broken[key] = (stated, error)
             raise
 
-    async def _look(self, origin: Origin, name: ReleaseName, known: Known) -> Sight:
+    async def _look(self, origin: Origin, name: ReleaseName, known: PinnedRelease) -> Sight:
         place, trust, pins = str(origin.terms.address), origin.trust, known.pins
         async with self.sources.open(origin.terms) as live, live.turn(LOOK_DEADLINE):
             try:
@@ -229,7 +229,9 @@ class Supply:
             held = await self.store.open(name, pins.digest, pins.charts)
             return Sight(place, stated, await self._judge(trust, live, held, known.signers) if held else None)
 
-    async def _judge(self, trust: Trust, live: LiveSource, release: Release, signers: tuple[str, ...]) -> Verdict:
+    async def _judge(
+        self, trust: SignatureTrust, live: LiveSource, release: Release, signers: tuple[str, ...]
+    ) -> SignatureVerdict:
         """Find out who signed a release; the source is asked only when no trusted key is known to have.
 
         Content that a key has signed stays signed, so what happens to signatures in the source later is no matter.
@@ -239,7 +241,7 @@ class Supply:
         """
         keys = await trusted_keys(trust, self.secrets)
         if any(key.fingerprint in signers for key in keys):
-            verdict = Verdict(trust.required, "", signers)
+            verdict = SignatureVerdict(trust.required, "", signers)
         else:
             verdict = await judge(release, await _evidence(live.source, release.name), keys, trust, signers)
         return verdict if verdict.complaint else replace(verdict, complaint=uncovered(release))

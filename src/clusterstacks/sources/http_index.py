@@ -36,7 +36,7 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import parse_release, release_named
 from clusterstacks.http.conditional_get import UNCHANGED, Revalidated
 from clusterstacks.http.errors import AnswerRefused, NotThere, SourceUnavailable, StoreUnavailable
-from clusterstacks.http.response import Document, place, refusal
+from clusterstacks.http.response import HTTPDocument, place, refusal
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.releases.release_source import MAX_RELEASE_BYTES
@@ -165,11 +165,11 @@ class HttpSource:
             raise ReleaseNotFound(name, place(self._url))
         return _mapping(name, INDEX, entries[name.release])
 
-    async def _read(self, url: str, condition: Mapping[str, str]) -> Document:
+    async def _read(self, url: str, condition: Mapping[str, str]) -> HTTPDocument:
         also = (UNCHANGED,) if condition else ()
         return await self._web.read(url, limit=MAX_INDEX_BYTES, headers={**self._headers, **condition}, also=also)
 
-    def _releases(self, document: Document) -> Mapping[str, object]:
+    def _releases(self, document: HTTPDocument) -> Mapping[str, object]:
         try:
             releases = decode(document.body)["releases"]
         except (Undecodable, KeyError, TypeError):

@@ -20,7 +20,7 @@ from clusterstacks.domain.names import InvalidName, parse_release
 from clusterstacks.oci.credentials import find
 from clusterstacks.oci.reference import SCHEME, Reference, looks_like_registry
 from clusterstacks.oci.registry import Registry
-from clusterstacks.oci.transfers import Progress, silent
+from clusterstacks.oci.transfers import TransferProgress, silent
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.github.assets import GitHubSource
 from clusterstacks.sources.github.rest_api import API
@@ -111,7 +111,7 @@ async def open_source(
     environ: Mapping[str, str],
     *,
     plain_http: bool = False,
-    progress: Progress = silent,
+    progress: TransferProgress = silent,
 ) -> ReleaseSource:
     """Return the source a location means, with the credentials of who runs this program.
 

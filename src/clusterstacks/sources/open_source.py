@@ -11,7 +11,7 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.allowlist import AllowedHosts, host_of
 from clusterstacks.http.client import Web
 from clusterstacks.oci.credentials import find, from_docker_config
-from clusterstacks.oci.docker_config import ANONYMOUS, Credentials
+from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
 from clusterstacks.sources.directory import DirectorySource
@@ -46,7 +46,7 @@ class CredentialsInClear(SpecError):
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class SourceAccess:
     """Who asks a source, and whom it is believed; never shown.
 
     Args:
@@ -54,7 +54,7 @@ class Access:
         ca: PEM certificates; empty for the system's.
     """
 
-    credentials: Credentials = ANONYMOUS
+    credentials: RegistryCredentials = ANONYMOUS
     ca: str = field(default="", repr=False)
 
     @property
@@ -83,7 +83,7 @@ class SourceOpener:
     environ: Mapping[str, str] = field(repr=False)
     plain_http_credentials: AllowedHosts = NOTHING_ALLOWED
 
-    async def access(self, terms: SourceTerms) -> Access:
+    async def access(self, terms: SourceTerms) -> SourceAccess:
         """Read credentials and authorities as they are now.
 
         Raises:
@@ -92,7 +92,7 @@ class SourceOpener:
             ClusterStacksError: The operator's own credentials cannot be read.
         """
         if terms.own:
-            return Access(await self._own_credentials(terms.address), self.ca)
+            return SourceAccess(await self._own_credentials(terms.address), self.ca)
         credentials, ca = ANONYMOUS, ""
         if terms.credentials:
             self._require_private(terms)
@@ -101,9 +101,9 @@ class SourceOpener:
         if terms.ca:
             pem = await self.secrets.value(terms.namespace, terms.ca, terms.ca_key, purpose=CA)
             ca = _text(pem, f"{terms.namespace}/{terms.ca}", terms.ca_key)
-        return Access(credentials, ca)
+        return SourceAccess(credentials, ca)
 
-    async def open(self, address: SourceAddress, access: Access) -> tuple[ReleaseSource, Web | None]:
+    async def open(self, address: SourceAddress, access: SourceAccess) -> tuple[ReleaseSource, Web | None]:
         """Make a source, and the connections to be closed with it; nothing is asked yet.
 
         Raises:
@@ -120,7 +120,7 @@ class SourceOpener:
         if terms.address.is_plain and not self.plain_http_credentials.allows(url):
             raise CredentialsInClear(terms, host_of(url))
 
-    def _remote(self, address: SourceAddress, credentials: Credentials, web: Web) -> ReleaseSource:
+    def _remote(self, address: SourceAddress, credentials: RegistryCredentials, web: Web) -> ReleaseSource:
         if address.kind is SourceKind.OCI:
             reference = Reference.parse(address.place)
             return OCISource(Registry(web, reference, credentials, plain_http=address.plain_http))
@@ -130,15 +130,15 @@ class SourceOpener:
             return GitHubSource(web, owner, repository, token=token, api=address.api or API)
         return HttpSource(web, address.place, authorization=_authorization(credentials))
 
-    async def _own_credentials(self, address: SourceAddress) -> Credentials:
+    async def _own_credentials(self, address: SourceAddress) -> RegistryCredentials:
         if address.kind is SourceKind.OCI:
             return await find(Reference.parse(address.place), self.environ)
         if address.kind is SourceKind.GITHUB:
-            return Credentials(token=self.environ.get("GIT_ACCESS_TOKEN", "").strip())
+            return RegistryCredentials(token=self.environ.get("GIT_ACCESS_TOKEN", "").strip())
         return ANONYMOUS
 
 
-def _credentials(values: Mapping[str, bytes], terms: SourceTerms) -> Credentials:
+def _credentials(values: Mapping[str, bytes], terms: SourceTerms) -> RegistryCredentials:
     secret = f"{terms.namespace}/{terms.credentials}"
     if DOCKER_CONFIG in values:
         if terms.address.kind is not SourceKind.OCI:
@@ -150,10 +150,10 @@ def _credentials(values: Mapping[str, bytes], terms: SourceTerms) -> Credentials
             raise SecretUnusable(secret, f"holds nothing for {terms.address.place}; add that registry to it")
         return config
     if "token" in values:
-        return Credentials(token=_text(values["token"], secret, "token").strip())
+        return RegistryCredentials(token=_text(values["token"], secret, "token").strip())
     if "username" in values or "password" in values:
         username, password = (_text(values.get(key, b""), secret, key) for key in ("username", "password"))
-        return Credentials(username, password)
+        return RegistryCredentials(username, password)
     raise SecretUnusable(secret, f"holds neither {DOCKER_CONFIG}, nor token, nor username and password; add one")
 
 
@@ -164,7 +164,7 @@ def _text(value: bytes, secret: str, key: str) -> str:
         raise SecretUnusable(secret, f"has a key {key} that is no text; write it again") from None
 
 
-def _authorization(credentials: Credentials) -> str:
+def _authorization(credentials: RegistryCredentials) -> str:
     if credentials.token:
         return f"Bearer {credentials.token}"
     if credentials == ANONYMOUS:

@@ -41,7 +41,7 @@ pause between two grows to 10 min."""
 log = logging.getLogger(__name__)
 
 
-class Listing:
+class SourceListing:
     """The names one source holds, as far as known.
 
     Args:
@@ -98,16 +98,16 @@ class Listings:
         self._sources = sources
         self._clock = clock
         self._changed = changed
-        self._listings: dict[SourceTerms, Listing] = {}
-        self._followed: dict[ObjectKey, Listing] = {}
+        self._listings: dict[SourceTerms, SourceListing] = {}
+        self._followed: dict[ObjectKey, SourceListing] = {}
         self._tasks: dict[SourceTerms, asyncio.Task[None]] = {}
 
-    def follow(self, stack: ObjectKey, terms: SourceTerms) -> Listing:
+    def follow(self, stack: ObjectKey, terms: SourceTerms) -> SourceListing:
         """Have a source listed from now on, in place of the one the stack followed before."""
         listing = self._followed.get(stack)
         if listing is None or listing.terms != terms:
             self.unfollow(stack)
-            listing = self._listings.setdefault(terms, Listing(terms, self._clock))
+            listing = self._listings.setdefault(terms, SourceListing(terms, self._clock))
             listing.followers.add(stack)
             self._followed[stack] = listing
             if terms not in self._tasks:
@@ -154,7 +154,7 @@ class Listings:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run(self, listing: Listing) -> None:
+    async def _run(self, listing: SourceListing) -> None:
         interval = listing.terms.interval
         pauses = BackOff(first=interval, limit=max(interval, min(FACTOR * interval, SLOWEST)) * (1 + JITTER))
         failures = 0

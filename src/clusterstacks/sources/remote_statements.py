@@ -32,7 +32,7 @@ REST = timedelta(minutes=5)
 log = logging.getLogger(__name__)
 
 
-class Statements:
+class RemoteStatements:
     """What is known of listed releases.
 
     Args:

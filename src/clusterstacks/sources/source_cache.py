@@ -42,8 +42,8 @@ class LiveSource:
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(TURNS))
     users: int = 0
     used: float = 0
-    asked_for_rest: RateLimited | None = None
-    rest_until: float = 0
+    rate_limited: RateLimited | None = None
+    rate_limited_until: float = 0
 
     @asynccontextmanager
     async def turn(self, deadline: timedelta) -> AsyncIterator[None]:
@@ -82,13 +82,13 @@ class Sources:
         live.users += 1
         try:
             now = self._clock.monotonic()
-            if live.asked_for_rest is not None and now < live.rest_until:
-                raise live.asked_for_rest
+            if live.rate_limited is not None and now < live.rate_limited_until:
+                raise live.rate_limited
             yield live
         except RateLimited as limited:
-            if limited is not live.asked_for_rest:
-                live.asked_for_rest = limited
-                live.rest_until = self._clock.monotonic() + limited.wait.total_seconds()
+            if limited is not live.rate_limited:
+                live.rate_limited = limited
+                live.rate_limited_until = self._clock.monotonic() + limited.wait.total_seconds()
             raise
         finally:
             live.users -= 1

@@ -120,7 +120,7 @@ class TrustedKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trust:
+class SignatureTrust:
     """Who must have signed the releases.
 
     Args:

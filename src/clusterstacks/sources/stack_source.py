@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from clusterstacks.api.source import SourceSpec, VerificationPolicy
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.sources.spec import SourceAddress, SourceKind, SourceTerms, Trust, TrustedKey
+from clusterstacks.sources.spec import SignatureTrust, SourceAddress, SourceKind, SourceTerms, TrustedKey
 
 if TYPE_CHECKING:
     from clusterstacks.api.clusterstack import ClusterStack
@@ -48,7 +48,7 @@ class SourceChoice:
     """
 
     default: SourceTerms
-    trust: Trust | None = None
+    trust: SignatureTrust | None = None
     allowed: AllowedHosts = NOTHING_ALLOWED
 
     def terms(self, stack: ClusterStack | None) -> SourceTerms:
@@ -66,7 +66,7 @@ class SourceChoice:
             raise SourceRefused(stack.key, address)
         return named
 
-    def trusted(self, stack: ClusterStack | None) -> Trust | None:
+    def trusted(self, stack: ClusterStack | None) -> SignatureTrust | None:
         """Return who must have signed the releases of a ClusterStack; None when nobody has to."""
         if stack is None or stack.spec.source is None or stack.spec.source.verification is None:
             return self.trust
@@ -142,14 +142,16 @@ def _api(stack: ClusterStack, api: str) -> str:
     return root if in_cloud else f"{root}{_API_PATH}"
 
 
-def trust_of(spec: VerificationSpec, namespace: str) -> Trust:
+def trust_of(spec: VerificationSpec, namespace: str) -> SignatureTrust:
     """Read ``verification``; ``namespace`` is that of its Secrets."""
     keys = tuple(
         TrustedKey(secret=one.secret_name, key=one.key or SECRET_KEY) if one.secret_name else TrustedKey(one.public_key)
         for one in spec.keys
     )
     named = any(key.secret for key in keys)
-    return Trust(keys=keys, required=spec.policy is VerificationPolicy.REQUIRE, namespace=namespace if named else "")
+    return SignatureTrust(
+        keys=keys, required=spec.policy is VerificationPolicy.REQUIRE, namespace=namespace if named else ""
+    )
 
 
 def default_terms(spec: SourceSpec) -> SourceTerms:

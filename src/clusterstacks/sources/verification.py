@@ -11,13 +11,13 @@ from clusterstacks.api.names import Reason
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.signing.errors import SHOWN_PROBLEMS
 from clusterstacks.signing.keys import PublicKey, parse_public_keys
-from clusterstacks.signing.verifier import Policy, require, verify
+from clusterstacks.signing.verifier import SignaturePolicy, require, verify
 
 if TYPE_CHECKING:
     from clusterstacks.releases.release import Release
     from clusterstacks.releases.signature_files import Evidence
     from clusterstacks.sources.source_secrets import SecretReader
-    from clusterstacks.sources.spec import Trust
+    from clusterstacks.sources.spec import SignatureTrust
 
 KEYS = "spec.source.verification"
 
@@ -30,7 +30,7 @@ class Unsigned(SpecError):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SignatureVerdict:
     """What the signatures prove.
 
     Args:
@@ -49,7 +49,7 @@ class Verdict:
         return self.required and bool(self.complaint)
 
 
-async def trusted_keys(trust: Trust, secrets: SecretReader) -> tuple[PublicKey, ...]:
+async def trusted_keys(trust: SignatureTrust, secrets: SecretReader) -> tuple[PublicKey, ...]:
     """Read the keys as they are now.
 
     Raises:
@@ -67,8 +67,8 @@ async def trusted_keys(trust: Trust, secrets: SecretReader) -> tuple[PublicKey, 
 
 
 async def judge(
-    release: Release, evidence: Evidence, keys: tuple[PublicKey, ...], trust: Trust, signers: tuple[str, ...]
-) -> Verdict:
+    release: Release, evidence: Evidence, keys: tuple[PublicKey, ...], trust: SignatureTrust, signers: tuple[str, ...]
+) -> SignatureVerdict:
     """Verify the signatures of a release; in a thread, as hostile ones take their time.
 
     Args:
@@ -83,9 +83,9 @@ async def judge(
     """
     proof = await asyncio.to_thread(verify, release.name, release.contents.files, evidence, keys)
     unclear = trust.required and not proof.complete and not signers
-    complaint = require(release.name, proof, Policy.REQUIRE if unclear else Policy.WARN)
+    complaint = require(release.name, proof, SignaturePolicy.REQUIRE if unclear else SignaturePolicy.WARN)
     known = tuple(dict.fromkeys((*signers, *proof.signers)))
-    return Verdict(trust.required, complaint, known[-MAX_SIGNERS:])
+    return SignatureVerdict(trust.required, complaint, known[-MAX_SIGNERS:])
 
 
 def uncovered(release: Release) -> str:

@@ -19,7 +19,7 @@ REFUSAL_CHARACTERS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AdmissionResponse:
     """An answer.
 
     Args:
@@ -43,12 +43,12 @@ class Answer:
         return "refused" if self.refusal else "warned" if self.warnings else "allowed"
 
 
-ALLOWED: Final = Answer()
+ALLOWED: Final = AdmissionResponse()
 
 
-def warned(*warnings: str) -> Answer:
+def warned(*warnings: str) -> AdmissionResponse:
     """Allow with warnings."""
-    return Answer(warnings=warnings)
+    return AdmissionResponse(warnings=warnings)
 
 
 def bounded(warnings: Iterable[str]) -> tuple[str, ...]:

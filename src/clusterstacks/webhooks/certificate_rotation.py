@@ -15,7 +15,7 @@ from clusterstacks.kube.errors import AlreadyExists, Conflict, Forbidden
 from clusterstacks.kube.pki import validity
 from clusterstacks.kube.tls import serve_with
 from clusterstacks.webhooks.certificates import Serving, Times, made, read_secret
-from clusterstacks.webhooks.configuration import Endpoint, Scope, configuration
+from clusterstacks.webhooks.configuration import Endpoint, WebhookScope, configuration
 
 if TYPE_CHECKING:
     import ssl
@@ -52,7 +52,7 @@ class CertificateKeeper:
         client: Client,
         secret: ObjectKey,
         endpoint: Endpoint,
-        scope: Scope,
+        scope: WebhookScope,
         context: ssl.SSLContext,
         listening: asyncio.Event,
         clock: Clock,

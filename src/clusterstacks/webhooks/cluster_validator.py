@@ -15,14 +15,14 @@ from clusterstacks.api.addon_annotations import (
     without_effect,
 )
 from clusterstacks.api.clusterapi import cluster_view, topology_variables
-from clusterstacks.api.compatibility_policy import ESCAPE_ANNOTATION, Policy
+from clusterstacks.api.compatibility_policy import ESCAPE_ANNOTATION, CompatibilityPolicy
 from clusterstacks.compat.constraints import Judges, looks_at_circumstances
 from clusterstacks.compat.rules.combination import Before, Setup
 from clusterstacks.compat.rules.upgrades import other_stack
 from clusterstacks.compat.world import Candidate
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class
-from clusterstacks.webhooks.answers import ALLOWED, Answer, warned
+from clusterstacks.webhooks.answers import ALLOWED, AdmissionResponse, warned
 from clusterstacks.webhooks.reviews import Operation
 from clusterstacks.webhooks.rules.bundles import judge_bundle, judge_entry, judge_move_between
 from clusterstacks.webhooks.rules.cluster_versions import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.compatibility import Rule
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.domain.versions import KubernetesVersion
-    from clusterstacks.webhooks.known_releases import Offer, Offers
+    from clusterstacks.webhooks.known_releases import ClassOffer, KnownReleases
     from clusterstacks.webhooks.reviews import Review
 
 
@@ -71,7 +71,7 @@ class Knowledge:
         upstream: What upstream projects state.
     """
 
-    offers: Offers
+    offers: KnownReleases
     counting: Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...]]
     upstream: Upstream
 
@@ -82,7 +82,7 @@ class Case:
 
     cluster: ObjectKey
     write: Write
-    offer: Offer
+    offer: ClassOffer
     judges: Judges
 
 
@@ -100,7 +100,7 @@ async def weigh(review: Review, known: Knowledge) -> tuple[Decision, Case | None
         return await _of_circumstances(old, new, known)
     wanted, before = _named(new), _named(old) if old is not None else frozenset()
     if refusal := await _not_offered(new, old, wanted, before, known.offers):
-        return Decision(Answer(refusal), more=releases_of(new.view.class_namespace)), None
+        return Decision(AdmissionResponse(refusal), more=releases_of(new.view.class_namespace)), None
     offer = await known.offers.offer(new.view.class_namespace, new.release, (wanted | before) - {new.release})
     if offer is None or new.release not in offer.candidates:
         return Decision(_of_unknown(review, new, old, offer), more=releases_of(new.view.class_namespace)), None
@@ -111,7 +111,7 @@ async def weigh(review: Review, known: Knowledge) -> tuple[Decision, Case | None
     return replace(decision, more=more), case
 
 
-def _more(new: Asked, old: Asked | None, offer: Offer) -> str:
+def _more(new: Asked, old: Asked | None, offer: ClassOffer) -> str:
     """Choose the command that tells more about a refusal for which no plan is looked for."""
     listing = releases_of(new.view.class_namespace)
     if old is None or other_stack(old.release, new.release):
@@ -127,7 +127,7 @@ def _more(new: Asked, old: Asked | None, offer: Offer) -> str:
     return look_for_a_way(new.view.key, new.release if other_class or version is None else version)
 
 
-async def annotation_warnings(review: Review, offers: Offers) -> tuple[str, ...]:
+async def annotation_warnings(review: Review, offers: KnownReleases) -> tuple[str, ...]:
     """Warn of the annotations about addons that a write adds or changes and that have no effect."""
     new = _asked(review.new)
     if new is None or review.operation is Operation.DELETE:
@@ -148,7 +148,7 @@ async def annotation_warnings(review: Review, offers: Offers) -> tuple[str, ...]
 
 
 async def _not_offered(
-    new: Asked, old: Asked | None, wanted: frozenset[ReleaseName], before: frozenset[ReleaseName], offers: Offers
+    new: Asked, old: Asked | None, wanted: frozenset[ReleaseName], before: frozenset[ReleaseName], offers: KnownReleases
 ) -> str:
     """Say why the Cluster may not use what it newly asks for; what it had is not asked about."""
     if len(wanted | before) > MOST_RELEASES:
@@ -158,26 +158,26 @@ async def _not_offered(
     return await offers.refused(new.view, fresh) if fresh else ""
 
 
-def _of_unknown(review: Review, new: Asked, old: Asked | None, offer: Offer | None) -> Answer:
+def _of_unknown(review: Review, new: Asked, old: Asked | None, offer: ClassOffer | None) -> AdmissionResponse:
     """Answer where the facts of the class's release are not known yet.
 
     A new Cluster is let through, as Cluster and ClusterStack are often applied together, and a condition judges it
     later. An update has to wait: an upgrade that must not be cannot be undone.
     """
     if old is not None and (refusal := other_stack(old.release, new.release)):
-        return Answer(refusal)
+        return AdmissionResponse(refusal)
     why = offer.lacking.get(new.release, "") if offer is not None else ""
     unknown = f"nothing is known of release {new.release} of class {new.view.class_key} yet"
-    if review.operation is not Operation.UPDATE or offer is None or offer.policy is Policy.PERMISSIVE:
+    if review.operation is not Operation.UPDATE or offer is None or offer.policy is CompatibilityPolicy.PERMISSIVE:
         return warned(f"{unknown}, so this Cluster is let through without a look at its versions")
     refusal = f"{unknown}: {why}" if why else unknown
     if reason := new.view.annotations.get(ESCAPE_ANNOTATION, "").strip():
         let_through = f"allowed because of annotation {ESCAPE_ANNOTATION} ({reason})"
-        return Answer(warnings=(let_through, refusal), excused=f"{refusal}; {let_through}")
-    return Answer(f"{refusal}; try again in {RETRY_SECONDS} s")
+        return AdmissionResponse(warnings=(let_through, refusal), excused=f"{refusal}; {let_through}")
+    return AdmissionResponse(f"{refusal}; try again in {RETRY_SECONDS} s")
 
 
-def _of_ranges(new: Asked, old: Asked | None, offer: Offer, known: Knowledge) -> tuple[Decision, Case | None]:
+def _of_ranges(new: Asked, old: Asked | None, offer: ClassOffer, known: Knowledge) -> tuple[Decision, Case | None]:
     kubernetes = kubernetes_of(new.view.version)
     if kubernetes is None:
         text = f"spec.topology.version {new.view.version!r} is no version, so nothing was compared with it"
@@ -185,7 +185,7 @@ def _of_ranges(new: Asked, old: Asked | None, offer: Offer, known: Knowledge) ->
     try:
         after = _setup(new, kubernetes, offer)
     except (AddonReleaseRefused, Unservable) as error:
-        return Decision(Answer(error.message)), None
+        return Decision(AdmissionResponse(error.message)), None
     before = _before(old, offer, known.offers) if old is not None else None
     if before is not None and old is not None:
         before = replace(before, judges=_judges(old, known))
@@ -237,7 +237,7 @@ def _judges(asked: Asked, known: Knowledge) -> Judges:
     return Judges(known.counting(asked.release, labels), known.upstream, labels, asked.variables)
 
 
-def _before(old: Asked, offer: Offer, offers: Offers) -> Before | None:
+def _before(old: Asked, offer: ClassOffer, offers: KnownReleases) -> Before | None:
     """Find out what the cluster was asked for and what it has; None where it had no readable version."""
     version = kubernetes_of(old.view.version)
     if version is None:
@@ -278,7 +278,7 @@ def _named(asked: Asked) -> frozenset[ReleaseName]:
         return frozenset({asked.release})
 
 
-def _of_bundle(new: Asked, old: Asked | None, offer: Offer) -> Answer:
+def _of_bundle(new: Asked, old: Asked | None, offer: ClassOffer) -> AdmissionResponse:
     answer = judge_bundle(new.release, new.view.version, offer.made_for, new.view.annotations)
     if not answer.allowed or old is None:
         return answer
@@ -288,7 +288,7 @@ def _of_bundle(new: Asked, old: Asked | None, offer: Offer) -> Answer:
     return judge_entry(old.release, new.release, old.view.version, new.view.version)
 
 
-def _setup(asked: Asked, kubernetes: KubernetesVersion, offer: Offer) -> Setup:
+def _setup(asked: Asked, kubernetes: KubernetesVersion, offer: ClassOffer) -> Setup:
     wishes = read_wishes(asked.view.annotations, asked.release)
     for release in wishes.releases():
         if release not in offer.candidates:

@@ -61,7 +61,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class WebhookScope:
     """Which objects are asked about: those the operator handles.
 
     Args:
@@ -89,7 +89,7 @@ class Scope:
         return found
 
 
-def configuration(endpoint: Endpoint, scope: Scope, bundle: bytes) -> Manifest:
+def configuration(endpoint: Endpoint, scope: WebhookScope, bundle: bytes) -> Manifest:
     """Give the whole configuration.
 
     Args:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.cache import Store
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder
-    from clusterstacks.webhooks.answers import Answer
+    from clusterstacks.webhooks.answers import AdmissionResponse
     from clusterstacks.webhooks.cluster_handler import ClusterJudge
     from clusterstacks.webhooks.reviews import Review
     from clusterstacks.webhooks.stack_validators import OwnKinds
@@ -60,7 +60,7 @@ def written(cluster: Manifest) -> Written:
     return Written(view.key, view.uid, view.class_key, view.version, ours)
 
 
-class Judge:
+class Validator:
     """Answers every question.
 
     Args:
@@ -82,7 +82,7 @@ class Judge:
         decided: Callable[[str, str], None] = lambda _kind, _decision: None,
     ) -> None:
         self._decided = decided
-        self._own: dict[tuple[str, str], Callable[[Review], Awaitable[Answer]]] = {
+        self._own: dict[tuple[str, str], Callable[[Review], Awaitable[AdmissionResponse]]] = {
             (GROUP, Kind.CLUSTER_STACK): own.stack,
             (GROUP, Kind.CLUSTER_STACK_RELEASE): own.release,
             (GROUP, Kind.CLUSTER_ADDON): own.addon,
@@ -95,7 +95,7 @@ class Judge:
         self._told: OrderedDict[str, tuple[int, Written]] = OrderedDict()  # uid -> generation and state
         self._telling: set[asyncio.Task[None]] = set()
 
-    async def judge(self, review: Review) -> Answer:
+    async def judge(self, review: Review) -> AdmissionResponse:
         """Answer a question; a kind nobody asked to be asked about is allowed.
 
         Raises:
@@ -113,7 +113,7 @@ class Judge:
             self._decided(review.kind, decision)
         return answer
 
-    async def _judge_cluster(self, review: Review) -> Answer:
+    async def _judge_cluster(self, review: Review) -> AdmissionResponse:
         answer = await self._clusters.judge(review)
         if answer.excused and not review.dry_run:
             self._tell(review, answer)
@@ -125,7 +125,7 @@ class Judge:
             task.cancel()
         await asyncio.gather(*self._telling, return_exceptions=True)
 
-    def _tell(self, review: Review, answer: Answer) -> None:
+    def _tell(self, review: Review, answer: AdmissionResponse) -> None:
         """Write the event later: the writer need not wait for it."""
         if len(self._telling) >= MOST_AWAITED:
             log.warning("So many Clusters are let through by an annotation that no event is written for some")

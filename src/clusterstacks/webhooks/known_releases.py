@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from clusterstacks.api.compatibility_policy import Policy
+from clusterstacks.api.compatibility_policy import CompatibilityPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ClassOffer:
     """What the ClusterStack of a class can serve.
 
     Args:
@@ -29,16 +29,16 @@ class Offer:
     """
 
     made_for: str
-    policy: Policy = Policy.RANGE
+    policy: CompatibilityPolicy = CompatibilityPolicy.RANGE
     candidates: Mapping[ReleaseName, Candidate] = field(default_factory=dict)
     listed: Mapping[ReleaseName, Candidate] = field(default_factory=dict)
     lacking: Mapping[ReleaseName, str] = field(default_factory=dict)
 
 
-class Offers(Protocol):
+class KnownReleases(Protocol):
     """Who knows the releases."""
 
-    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> Offer | None:
+    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> ClassOffer | None:
         """Return what can be served to a Cluster; None where no ClusterStack has or could have the release.
 
         A release of the class that is not among the candidates is in ``lacking``: its facts are not known yet.

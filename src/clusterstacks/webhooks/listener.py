@@ -38,7 +38,7 @@ IDLE_SECONDS: Final = 100.0
 """How long a connection may wait for its next request. Longer than the 90 s of Go's HTTP client, so that the API server
 closes it first and never writes into a connection that is being closed."""
 
-GOODBYE_SECONDS: Final = 0.2
+TLS_SHUTDOWN_TIMEOUT: Final = 0.2
 """How long the TLS end of a connection may take. asyncio's 30 s would keep the sockets of an API server that does not
 answer for as long; nothing is lost by a shorter one."""
 
@@ -141,7 +141,7 @@ class Listener:
                 accepted,
                 ssl=self._context,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
-                ssl_shutdown_timeout=GOODBYE_SECONDS,
+                ssl_shutdown_timeout=TLS_SHUTDOWN_TIMEOUT,
             )
         except OSError as error:
             log.debug("A TLS handshake with %s failed: %s", self._addresses.get(connection), error)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.compatibility import Rule
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.runtime.cache import Change
+    from clusterstacks.runtime.cache import CacheChange
     from clusterstacks.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class ProviderRules:
         self._clock = clock
         self._read: dict[str, tuple[CompatibilityRule, Rule]] = {}
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: CacheChange) -> None:
         """Take note of a rule; one that cannot be read counts no more and is told in the log."""
         self._read.pop(change.key.name, None)
         if change.new is None:

@@ -14,7 +14,7 @@ import orjson
 from clusterstacks.api import bounded_json
 from clusterstacks.api.untyped import at, mapping, text
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.webhooks.answers import REFUSAL_CHARACTERS, Answer, bounded, shortened
+from clusterstacks.webhooks.answers import REFUSAL_CHARACTERS, AdmissionResponse, bounded, shortened
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
@@ -139,7 +139,9 @@ def refusal_document(body: bytes | bytearray, problem: str) -> bytes | None:
     if not uid:
         return None
     name = "/".join(part for part in (text(request, "namespace"), text(request, "name")) if part)
-    return answer_document(uid, Answer(f"{text(request, 'kind', 'kind')} {name} cannot be validated: {problem}"))
+    return answer_document(
+        uid, AdmissionResponse(f"{text(request, 'kind', 'kind')} {name} cannot be validated: {problem}")
+    )
 
 
 def parse_review(body: bytes | bytearray, *, values: int = 0) -> Review:
@@ -175,7 +177,7 @@ def parse_review(body: bytes | bytearray, *, values: int = 0) -> Review:
     )
 
 
-def answer_document(uid: str, answer: Answer) -> bytes:
+def answer_document(uid: str, answer: AdmissionResponse) -> bytes:
     """Write an answer."""
     response: Manifest = {"uid": uid, "allowed": answer.allowed}
     if not answer.allowed:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Callable
 
-    from clusterstacks.webhooks.answers import Answer
+    from clusterstacks.webhooks.answers import AdmissionResponse
     from clusterstacks.webhooks.reviews import Review
 
 PATH: Final = "/validate"
@@ -82,7 +82,7 @@ log = logging.getLogger(__name__)
 class Judging(Protocol):
     """Who answers."""
 
-    async def judge(self, review: Review) -> Answer:
+    async def judge(self, review: Review) -> AdmissionResponse:
         """Answer a question.
 
         Raises:

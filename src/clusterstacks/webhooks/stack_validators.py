@@ -13,7 +13,7 @@ from clusterstacks.api.provider_refs import ProviderReference, release_refusal, 
 from clusterstacks.api.untyped import at, mapping, mappings, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectKey, split_api_version
-from clusterstacks.webhooks.answers import ALLOWED, Answer
+from clusterstacks.webhooks.answers import ALLOWED, AdmissionResponse
 from clusterstacks.webhooks.reviews import Operation
 from clusterstacks.webhooks.rules.own_kinds import (
     AddonReference,
@@ -61,7 +61,7 @@ class OwnKinds:
     stacks: Store
     provider_kinds: Collection[KindPattern]
 
-    async def stack(self, review: Review) -> Answer:
+    async def stack(self, review: Review) -> AdmissionResponse:
         """Judge a ClusterStack."""
         refused = self._provider(review, template_refusal)
         if not refused.allowed:
@@ -82,13 +82,13 @@ class OwnKinds:
                 users = stack_users(_identity(review.old), key.namespace, owners, key.name, self._uses())
                 return await self._deleted(review, await self._not_kept(key, owners, users))
 
-    async def release(self, review: Review) -> Answer:
+    async def release(self, review: Review) -> AdmissionResponse:
         """Judge a ClusterStackRelease."""
         if review.operation is not Operation.DELETE:
             return self._provider(review, release_refusal)
         return await self._deleted(review, release_users(*_key(review.old), self._uses()))
 
-    async def addon(self, review: Review) -> Answer:
+    async def addon(self, review: Review) -> AdmissionResponse:
         """Judge a ClusterAddon."""
         if review.operation is Operation.CREATE:
             reference = _reference(review.new)
@@ -98,24 +98,24 @@ class OwnKinds:
         return ALLOWED
 
     @staticmethod
-    async def rule(review: Review) -> Answer:
+    async def rule(review: Review) -> AdmissionResponse:
         """Judge a CompatibilityRule: what cannot be read would never count."""
         if review.operation is Operation.DELETE:
             return ALLOWED
         try:
             CompatibilityRule.parse(review.new).check()
         except SpecError as error:
-            return Answer(error.message)
+            return AdmissionResponse(error.message)
         return ALLOWED
 
-    def _provider(self, review: Review, refusal_of: Callable[..., str]) -> Answer:
+    def _provider(self, review: Review, refusal_of: Callable[..., str]) -> AdmissionResponse:
         """Refuse a reference to a provider's object that is new or comes into force; one in force stays."""
         reference = _provider_reference(review.new)
         if reference is None or reference == _provider_reference(review.old):
             return ALLOWED
-        return Answer(refusal_of(reference, _key(review.new).namespace, self.provider_kinds))
+        return AdmissionResponse(refusal_of(reference, _key(review.new).namespace, self.provider_kinds))
 
-    async def _deleted(self, review: Review, users: Sequence[Use]) -> Answer:
+    async def _deleted(self, review: Review, users: Sequence[Use]) -> AdmissionResponse:
         """Refuse a deletion for Clusters that are there still: one that has just gone is not in the way."""
         if is_moving(review.old):
             return ALLOWED

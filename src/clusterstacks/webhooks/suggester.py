@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.compat.world import State, World
+from clusterstacks.compat.world import ClusterState, World
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.planner.effort import Effort
 from clusterstacks.planner.waits import ADDONS_READY, addon_delivered, control_plane_runs
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.planner.compiling import Target
-    from clusterstacks.webhooks.known_releases import Offer
+    from clusterstacks.webhooks.known_releases import ClassOffer
     from clusterstacks.webhooks.rules.cluster_versions import Decision, Write
 
 PATIENCE: Final = timedelta(seconds=1.5)
@@ -56,7 +56,9 @@ class Adviser:
         """Answer nothing more; a question under way ends by its budget."""
         self._planner.shutdown(wait=False, cancel_futures=True)
 
-    async def way_out(self, cluster: ObjectKey, write: Write, decision: Decision, offer: Offer, judges: Judges) -> str:
+    async def way_out(
+        self, cluster: ObjectKey, write: Write, decision: Decision, offer: ClassOffer, judges: Judges
+    ) -> str:
         """Say what to do instead; empty when that is not known in time."""
         after, before = write.after, write.before
         if before is None:
@@ -99,13 +101,13 @@ def _target(write: Write, before: Before) -> Target | None:
     return after.kubernetes if after.kubernetes != asked.kubernetes else None
 
 
-def _candidates(offer: Offer) -> tuple[Candidate, ...]:
+def _candidates(offer: ClassOffer) -> tuple[Candidate, ...]:
     return tuple({**offer.listed, **offer.candidates}.values())
 
 
-def _state(write: Write, before: Before, judges: Judges) -> State:
+def _state(write: Write, before: Before, judges: Judges) -> ClusterState:
     has = before.delivered
-    return State(
+    return ClusterState(
         kubernetes=has.kubernetes,
         workers=has.kubernetes,
         release=has.candidate.name,

@@ -10,10 +10,10 @@ import pytest
 from clusterstacks.charts.errors import ChartBroken, ChartDigestMismatch, ChartNotFound, ChartRepositoryRefused
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.client import RetryPolicy, Web
 from clusterstacks.http.errors import CredentialsRefused
 from clusterstacks.oci.descriptor import EMPTY, Descriptor
-from clusterstacks.oci.docker_config import Credentials
+from clusterstacks.oci.docker_config import RegistryCredentials
 from clusterstacks.oci.manifests import OCI_MANIFEST, write_manifest
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
@@ -30,7 +30,7 @@ LABEL = "cluster-addon/web"
 
 @pytest.fixture
 async def web() -> AsyncIterator[Web]:
-    async with Web(patience=Patience(attempts=1, pause=timedelta(0)), environ={}) as web:
+    async with Web(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
         yield web
 
 
@@ -129,9 +129,9 @@ async def test_an_index_may_lead_to_a_registry_that_is_allowed(web: Web, place: 
 
 
 async def test_a_private_registry_wants_credentials(secure_registry: RegistryServer) -> None:
-    async def find(reference: Reference) -> Credentials:
+    async def find(reference: Reference) -> RegistryCredentials:
         assert reference.registry == secure_registry.host
-        return Credentials(secure_registry.username, secure_registry.password)
+        return RegistryCredentials(secure_registry.username, secure_registry.password)
 
     place = f"{secure_registry.host}/charts"
     async with Web(ca=secure_registry.ca, environ={}) as web:

@@ -15,7 +15,7 @@ import pytest
 from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.kube.errors import ApiError
 from clusterstacks.operator import app
-from clusterstacks.render.renderer import Limits
+from clusterstacks.render.renderer import RenderLimits
 from clusterstacks.runtime import controller
 from tests.support.operating import condition_of, is_ready, is_unready
 from tests.support.stacks import INFRASTRUCTURE, config_map, stage, templates
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ADDON = "cluster-addon-one"
 ENDLESS = "{{ range $i := until 100000 }}{{ range $j := until 100000 }}{{ end }}{{ end }}"
 GREEDY = '{{ $text := "aaaaaaaaaaaaaaaa" }}{{ range until 40 }}{{ $text = cat $text $text }}{{ end }}'
-LIMITS = Limits(deadline=timedelta(seconds=5), memory_bytes=400 * 1024**2)
+LIMITS = RenderLimits(deadline=timedelta(seconds=5), memory_bytes=400 * 1024**2)
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ import pytest
 
 from clusterstacks.devcluster import binaries, inspection, logs, process_records, restart, supervisor, teardown
 from clusterstacks.devcluster.environment import EnvironmentSettings
-from clusterstacks.devcluster.state_directory import Phase, StateDirectory
+from clusterstacks.devcluster.state_directory import EnvironmentPhase, StateDirectory
 from clusterstacks.domain.errors import DependencyError, SpecError
 
 if TYPE_CHECKING:
@@ -177,12 +177,12 @@ def test_live_l10_a_killed_operator_is_degraded_and_restarts_with_an_empty_cache
         assert seen.phase == "Degraded"
         assert seen.message.endswith(f"run 'csctl dev restart{state.options} operator'")
 
-        restart.ask(state, restart.Request("operator"))
+        restart.ask(state, restart.RestartRequest("operator"))
         second = here.component("operator")
         assert (second.running, second.port) == (True, first.port)
         (state.operator_cache / "rest").mkdir()
         (state.operator_cache / "rest" / "file").write_text("x")
-        restart.ask(state, restart.Request("operator", fresh_cache=True))
+        restart.ask(state, restart.RestartRequest("operator", fresh_cache=True))
         third = here.component("operator")
         assert len({first.pid, second.pid, third.pid}) == 3
         assert not (state.operator_cache / "rest").exists()
@@ -218,7 +218,7 @@ def test_a_start_that_fails_says_why_and_leaves_no_process(tmp_path: Path) -> No
 
     summary = state.read()
     assert summary is not None
-    assert summary.phase is Phase.FAILED
+    assert summary.phase is EnvironmentPhase.FAILED
     assert teardown.marked(state.root) == []
     assert "cluster-api" in logs.components(state)
     assert teardown.down(state, binaries.silent)

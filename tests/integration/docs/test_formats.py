@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from clusterstacks.authoring.scaffold import Beginning
-from clusterstacks.building.settings import Settings, read_settings
+from clusterstacks.building.settings import StackSettings, read_settings
 from clusterstacks.building.source_tree import hash_tree
 from clusterstacks.domain.addon_config import parse_addon_config
 from clusterstacks.domain.compatibility import parse_compatibility
@@ -36,7 +36,7 @@ def example(word: str) -> str:
     return found
 
 
-def settings(*, listed: bool = False, **files: str) -> tuple[Settings, ...]:
+def settings(*, listed: bool = False, **files: str) -> tuple[StackSettings, ...]:
     tree: Mapping[str, bytes] = {name.replace("_", "."): text.encode() for name, text in files.items()}
     return read_settings(tree, {KubernetesMinor(1, 35): KubernetesVersion(1, 35, 4)}, listed=listed)
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.charts.archive import write_archive
-from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.client import RetryPolicy, Web
 from clusterstacks.http.errors import CredentialsRefused, NotThere, ServerUnavailable
 from clusterstacks.oci import blob_upload
 from clusterstacks.oci.descriptor import describe
-from clusterstacks.oci.docker_config import ANONYMOUS, Credentials
+from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.errors import ContentCorrupt
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
@@ -160,11 +160,11 @@ async def test_a_damaged_blob_is_noticed(registry: RegistryServer, web: Web, dir
 
 async def test_a_private_registry_wants_to_know_who_asks(secure_registry: RegistryServer, directory: Path) -> None:
     place = at(secure_registry.host, "private/stacks")
-    me = Credentials(secure_registry.username, secure_registry.password)
+    me = RegistryCredentials(secure_registry.username, secure_registry.password)
     async with Web(ca=secure_registry.ca) as web:
         assert (await publish(directory, Registry(web, place, me), EPOCH)).new
 
-        for credentials in (ANONYMOUS, Credentials(secure_registry.username, "wrong")):
+        for credentials in (ANONYMOUS, RegistryCredentials(secure_registry.username, "wrong")):
             with pytest.raises(CredentialsRefused) as caught:
                 await Registry(web, place, credentials).tags()
             assert "wrong" not in str(caught.value)
@@ -180,7 +180,7 @@ async def test_a_registry_of_an_unknown_ca_is_not_trusted(secure_registry: Regis
 async def test_a_registry_that_was_down_is_used_when_it_is_back(tmp_path: Path, directory: Path) -> None:
     with running_registry(tmp_path) as server:
         place = at(server.host, "back/again")
-        async with Web(patience=Patience(attempts=1)) as web:
+        async with Web(patience=RetryPolicy(attempts=1)) as web:
             await publish(directory, Registry(web, place), EPOCH)
             there = Registry(web, place)
             server.stop()

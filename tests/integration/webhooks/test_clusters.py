@@ -12,7 +12,7 @@ from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.devcluster.ports import free_port
 from clusterstacks.webhooks.certificates import made
-from clusterstacks.webhooks.configuration import Endpoint, Scope, configuration
+from clusterstacks.webhooks.configuration import Endpoint, WebhookScope, configuration
 from tests.support.guarding import forget, guarded, of_minor, ranged, refusal
 from tests.support.kubectl import Kubectl
 from tests.support.stacks import config_map, templates
@@ -279,7 +279,9 @@ async def test_sec_13_a_rule_is_asked_when_labels_or_variables_change(world: Wor
 
 
 async def test_sec_24_clusters_get_their_addons_where_the_webhooks_cannot_be_reached(world: World) -> None:
-    nowhere = configuration(Endpoint(url=f"https://127.0.0.1:{free_port()}"), Scope(world.namespace), authority())
+    nowhere = configuration(
+        Endpoint(url=f"https://127.0.0.1:{free_port()}"), WebhookScope(world.namespace), authority()
+    )
     try:
         async with world.operator():
             name = world.stack.release("v1")

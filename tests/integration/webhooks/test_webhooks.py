@@ -9,10 +9,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.kube.pki import single_certificates
-from clusterstacks.webhooks.answers import Answer
+from clusterstacks.webhooks.answers import AdmissionResponse
 from clusterstacks.webhooks.certificate_rotation import SECRET_NAME
 from clusterstacks.webhooks.certificates import Times
-from clusterstacks.webhooks.configuration import Scope
+from clusterstacks.webhooks.configuration import WebhookScope
 from tests.support.guarding import Recorder, asked_about, forget, refusal, replica
 from tests.support.operating import cluster_manifest, finished_status
 from tests.support.waiting import eventually
@@ -140,7 +140,7 @@ async def test_an_object_without_a_spec_can_be_let_go(world: World) -> None:
 
 
 async def test_certificates_are_renewed_while_questions_go_on(world: World) -> None:
-    recorder = Recorder(Answer("as I was told"))
+    recorder = Recorder(AdmissionResponse("as I was told"))
     async with replica(world, recorder, SHORT):
         await asked_about(world, recorder)
         seen = {(await secret(world))["data"]["tls.crt"]}
@@ -163,7 +163,7 @@ async def test_certificates_are_renewed_while_questions_go_on(world: World) -> N
 
 
 async def test_replicas_share_one_certificate(world: World) -> None:
-    first, second = Recorder(), Recorder(Answer("second"))
+    first, second = Recorder(), Recorder(AdmissionResponse("second"))
     async with replica(world, first, SHORT) as (_, url), replica(world, second, SHORT, url=url) as (other, _):
         await asked_about(world, first)
         before = await secret(world)
@@ -187,14 +187,14 @@ async def test_replicas_share_one_certificate(world: World) -> None:
 
 
 async def test_a_configuration_somebody_removes_comes_back(world: World) -> None:
-    recorder = Recorder(Answer("no"))
+    recorder = Recorder(AdmissionResponse("no"))
     async with replica(world, recorder, SHORT):
         await asked_about(world, recorder)
         await forget(world)
 
         await eventually(_says(world, "no"), seconds=10, about="the configuration")
         resource = await world.client.resource("admissionregistration.k8s.io", "ValidatingWebhookConfiguration")
-        found = await world.client.get(resource, Scope(world.namespace).name)
+        found = await world.client.get(resource, WebhookScope(world.namespace).name)
         assert {one["failurePolicy"] for one in found["webhooks"] if one["name"].startswith("clusters.")} == {"Ignore"}
         assert {one["failurePolicy"] for one in found["webhooks"][:-1]} == {"Fail"}
     await forget(world)

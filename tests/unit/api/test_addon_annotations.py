@@ -17,7 +17,7 @@ from clusterstacks.api.addon_annotations import (
     releases_named,
     without_effect,
 )
-from clusterstacks.domain.addon_config import Action, AddonConfig, Check, Hook, Stage
+from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Stage, StageAction, StageCondition
 from clusterstacks.domain.names import parse_release
 from tests.support.stopwatch import no_stall
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 OWN = parse_release("openstack-scs-1-35-v1")
 OTHER = parse_release("openstack-scs-1-36-v0-sha-abc")
 OFFERED = {OWN: ("cni", "csi"), OTHER: ("cni", "dns")}
-INSTALL = Hook.AFTER_CONTROL_PLANE_INITIALIZED
-UPGRADE = Hook.BEFORE_CLUSTER_UPGRADE
+INSTALL = LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED
+UPGRADE = LifecycleHook.BEFORE_CLUSTER_UPGRADE
 
 
 def apply(addon: str, before: str = "") -> Stage:
-    return Stage(addon, Action.APPLY, Check(before) if before else None)
+    return Stage(addon, StageAction.APPLY, StageCondition(before) if before else None)
 
 
 def config(**stages: list[Stage]) -> AddonConfig:
-    return AddonConfig({hook: tuple(stages.get(hook.name.lower(), ())) for hook in Hook})
+    return AddonConfig({hook: tuple(stages.get(hook.name.lower(), ())) for hook in LifecycleHook})
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_annotations_without_effect_are_found_within_a_bound() -> None:
 def test_the_order_is_the_class_s_and_the_conditions_are_each_release_s_own() -> None:
     own = config(
         after_control_plane_initialized=[apply("cni", "ours"), apply("csi", "ours")],
-        before_cluster_upgrade=[Stage("cni", Action.DELETE), apply("cni")],
+        before_cluster_upgrade=[Stage("cni", StageAction.DELETE), apply("cni")],
     )
     theirs = config(
         after_control_plane_initialized=[apply("dns", "theirs"), apply("cni", "theirs")],
@@ -134,9 +134,9 @@ def test_the_order_is_the_class_s_and_the_conditions_are_each_release_s_own() ->
 
 
 def test_an_addon_kept_out_has_no_stage_and_what_the_class_deletes_goes() -> None:
-    own = config(after_control_plane_initialized=[apply("cni"), apply("csi"), Stage("old", Action.DELETE)])
+    own = config(after_control_plane_initialized=[apply("cni"), apply("csi"), Stage("old", StageAction.DELETE)])
     found = combined_config(own, {"cni": OWN}, {OWN: own}, OWN)
-    assert found.stages[INSTALL] == (apply("cni"), Stage("old", Action.DELETE))
+    assert found.stages[INSTALL] == (apply("cni"), Stage("old", StageAction.DELETE))
 
 
 def test_without_annotations_the_stages_are_those_of_the_class() -> None:

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.apply.delivery_plan import (
+    DeliveryPlan,
     DeliveryRecord,
     DeliveryState,
-    Known,
+    LiveMember,
     Mark,
-    Plan,
-    Seen,
-    Wanted,
+    RecordedObject,
+    WantedObject,
     begin,
     finish,
     worth_a_look,
@@ -29,24 +29,24 @@ def oid(name: str) -> ObjectId:
     return ObjectId("", "ConfigMap", "kube-system", name)
 
 
-def known(name: str, digest: str = "d1", mark: Mark | None = MARK) -> Known:
-    return Known(oid(name), "v1", f"uid-{name}", digest, mark)
+def known(name: str, digest: str = "d1", mark: Mark | None = MARK) -> RecordedObject:
+    return RecordedObject(oid(name), "v1", f"uid-{name}", digest, mark)
 
 
-def planned(name: str) -> Known:
-    return Known(oid(name), "v1")
+def planned(name: str) -> RecordedObject:
+    return RecordedObject(oid(name), "v1")
 
 
-def wanted(name: str, digest: str = "d1") -> Wanted:
-    return Wanted(oid(name), "v1", digest)
+def wanted(name: str, digest: str = "d1") -> WantedObject:
+    return WantedObject(oid(name), "v1", digest)
 
 
-def seen(name: str, mark: Mark = MARK, uid: str = "") -> dict[ObjectId, Seen]:
-    return {oid(name): Seen(uid or f"uid-{name}", mark)}
+def seen(name: str, mark: Mark = MARK, uid: str = "") -> dict[ObjectId, LiveMember]:
+    return {oid(name): LiveMember(uid or f"uid-{name}", mark)}
 
 
 def record(
-    *objects: Known, state: DeliveryState = DeliveryState.PRUNED, stale: tuple[Known, ...] = ()
+    *objects: RecordedObject, state: DeliveryState = DeliveryState.PRUNED, stale: tuple[RecordedObject, ...] = ()
 ) -> DeliveryRecord:
     return DeliveryRecord("cni", "old", "old inputs", state, objects, stale)
 
@@ -54,7 +54,7 @@ def record(
 def test_a_first_delivery_looks_at_nothing_and_applies_everything() -> None:
     plan = begin(None, AIM, [wanted("a"), wanted("b")], {})
 
-    assert plan == Plan(replace(AIM, objects=(planned("a"), planned("b"))), frozenset())
+    assert plan == DeliveryPlan(replace(AIM, objects=(planned("a"), planned("b"))), frozenset())
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_first_delivery_looks_at_nothing_and_applies_everything() -> None:
     ids=["same", "rendered otherwise", "changed by somebody", "recreated by somebody", "deleted by somebody"],
 )
 def test_only_what_is_rendered_and_lives_as_before_needs_no_request(
-    digest: str, live: dict[ObjectId, Seen], *, unchanged: bool
+    digest: str, live: dict[ObjectId, LiveMember], *, unchanged: bool
 ) -> None:
     plan = begin(record(known("a")), AIM, [wanted("a", digest)], live)
 
@@ -77,7 +77,7 @@ def test_only_what_is_rendered_and_lives_as_before_needs_no_request(
 
 
 def test_an_object_without_a_mark_is_applied_again() -> None:
-    plan = begin(record(known("a", mark=None)), AIM, [wanted("a")], {oid("a"): Seen("uid-a", None)})
+    plan = begin(record(known("a", mark=None)), AIM, [wanted("a")], {oid("a"): LiveMember("uid-a", None)})
 
     assert plan.unchanged == frozenset()
 
@@ -112,7 +112,7 @@ def test_a_killed_delivery_leaves_no_object_behind() -> None:
 
     plan = begin(killed, AIM, [], seen("a"))
 
-    assert plan.record.stale == (Known(oid("a"), "v1", "uid-a"),)
+    assert plan.record.stale == (RecordedObject(oid("a"), "v1", "uid-a"),)
 
 
 def test_looks_only_at_what_decides_something() -> None:
@@ -159,7 +159,7 @@ class Fake:
     def deliver(self, revision: dict[str, str], steps: int) -> None:
         """Deliver; killed after so many requests (writes of the record and applies)."""
         items = [wanted(name, digest) for name, digest in revision.items()]
-        live = {oid(name): Seen(f"uid-{name}", Mark(1, digest, "texts")) for name, digest in self.live.items()}
+        live = {oid(name): LiveMember(f"uid-{name}", Mark(1, digest, "texts")) for name, digest in self.live.items()}
         found = {}
         if self.stored:
             found = {key: live[key] for key in worth_a_look(self.stored, items) if key in live}
@@ -175,7 +175,9 @@ class Fake:
             if steps < 1:
                 return
             self.live[item.id.name] = item.digest
-            delivered[item.id] = Known(item.id, "v1", f"uid-{item.id.name}", item.digest, Mark(1, item.digest, "texts"))
+            delivered[item.id] = RecordedObject(
+                item.id, "v1", f"uid-{item.id.name}", item.digest, Mark(1, item.digest, "texts")
+            )
         if steps > 1:
             self.stored = finish(plan, delivered)
 

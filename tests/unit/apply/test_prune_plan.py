@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, Known
+from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, RecordedObject
 from clusterstacks.apply.prune_plan import Departure, Fate, plan_pruning, pruned, shared_objects
 from clusterstacks.domain.objects import ObjectId
 from tests.support.pruning import needs_pruning
@@ -18,8 +18,8 @@ def oid(name: str) -> ObjectId:
     return ObjectId("", "ConfigMap", "n", name)
 
 
-def listed(names: str) -> tuple[Known, ...]:
-    return tuple(Known(oid(name), "v1", f"uid-{name}", "d") for name in names)
+def listed(names: str) -> tuple[RecordedObject, ...]:
+    return tuple(RecordedObject(oid(name), "v1", f"uid-{name}", "d") for name in names)
 
 
 def record(
@@ -73,7 +73,9 @@ def test_objects_of_two_addons_are_named() -> None:
         (PENDING, listed("b"), DeliveryState.DELIVERED),
     ],
 )
-def test_the_record_remembers_what_is_left(fate: Departure, stale: tuple[Known, ...], state: DeliveryState) -> None:
+def test_the_record_remembers_what_is_left(
+    fate: Departure, stale: tuple[RecordedObject, ...], state: DeliveryState
+) -> None:
     (plan,) = plan_pruning(record("cni", "a", "b"), {"cni"})
 
     after = pruned(plan, {oid("b"): fate})

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.apply import record_codec
-from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, Known, Mark
+from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, Mark, RecordedObject
 from clusterstacks.apply.record_codec import (
     RecordUnreadable,
     pack_record,
@@ -36,7 +36,13 @@ IDS = st.builds(
 )
 MARKS = st.builds(Mark, st.integers(0, 2**40), WORDS, WORDS)
 ENTRIES = st.builds(
-    Known, IDS, st.sampled_from(["v1", "v1beta1"]), WORDS, WORDS, st.none() | MARKS, st.sampled_from(["", "its why"])
+    RecordedObject,
+    IDS,
+    st.sampled_from(["v1", "v1beta1"]),
+    WORDS,
+    WORDS,
+    st.none() | MARKS,
+    st.sampled_from(["", "its why"]),
 )
 RECORDS = st.lists(ENTRIES, max_size=8, unique_by=lambda known: known.id).flatmap(
     lambda entries: st.builds(
@@ -57,8 +63,8 @@ SOUND = DeliveryRecord(
     "sha256:00",
     "sha256:11",
     DeliveryState.DELIVERED,
-    (Known(ObjectId("apps", "Deployment", "n", "a"), "v1", "uid", "d", Mark(1, "", "t")),),
-    (Known(ObjectId("", "ConfigMap", "n", "b"), "v1", "uid", "d", Mark(0, "5", "t"), "kept"),),
+    (RecordedObject(ObjectId("apps", "Deployment", "n", "a"), "v1", "uid", "d", Mark(1, "", "t")),),
+    (RecordedObject(ObjectId("", "ConfigMap", "n", "b"), "v1", "uid", "d", Mark(0, "5", "t"), "kept"),),
 )
 
 
@@ -187,7 +193,7 @@ def test_braces_of_json_in_a_text_open_nothing() -> None:
 
 def test_a_large_addon_is_within_the_bounds() -> None:
     entries = tuple(
-        Known(
+        RecordedObject(
             ObjectId("apps", "Deployment", "kube-system", f"a-name-of-an-object-{number}"),
             "v1",
             "u" * 36,

@@ -12,12 +12,12 @@ import pytest
 
 from clusterstacks.apply import record_codec, record_store
 from clusterstacks.apply.apply_set import record_name
-from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, Known
+from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, RecordedObject
 from clusterstacks.apply.record_codec import RecordUnreadable, pack_record, pack_revision
 from clusterstacks.apply.record_store import MAX_SECRET_BYTES, RecordStore, Stored
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectId
-from clusterstacks.kube.resources import Listing
+from clusterstacks.kube.resources import ObjectList
 from tests.support.manifests import config_map
 from tests.support.stopwatch import no_stall
 
@@ -29,8 +29,8 @@ class Cluster:
         self.secrets = secrets
         self.written: list[Manifest] = []
 
-    async def list(self, *_: Any, **__: Any) -> Listing:
-        return Listing(list(self.secrets), "1")
+    async def list(self, *_: Any, **__: Any) -> ObjectList:
+        return ObjectList(list(self.secrets), "1")
 
     async def create(self, _: Any, secret: Manifest, __: str) -> Manifest:
         self.written.append(secret)
@@ -46,7 +46,9 @@ def store(cluster: Cluster, name: str = "team/prod") -> RecordStore:
 
 
 def record(addon: str, objects: int = 1, **fields: Any) -> DeliveryRecord:
-    entries = tuple(Known(ObjectId("", "ConfigMap", "n", f"cm-{number}"), "v1", "u") for number in range(objects))
+    entries = tuple(
+        RecordedObject(ObjectId("", "ConfigMap", "n", f"cm-{number}"), "v1", "u") for number in range(objects)
+    )
     return DeliveryRecord(addon, "d", "i", DeliveryState.PRUNED, entries, **fields)
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.apply.concurrency import AT_ONCE, together
-from clusterstacks.apply.object_applier import Step
+from clusterstacks.apply.object_applier import ObjectStep
 from clusterstacks.apply.results import Deadlines
 from clusterstacks.apply.targets import resolve
 from clusterstacks.apply.waiting import pauses
-from clusterstacks.apply.wave_applier import Rollout
+from clusterstacks.apply.wave_applier import WaveApplier
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import Forbidden, Unauthorized, Unreachable
 from clusterstacks.kube.resources import Resource
@@ -53,7 +53,7 @@ class Server(Client):
 
 async def roll_out(server: Server, names: str) -> list[ObjectResult]:
     targets = await resolve(server, [config_map(name) for name in names], default_namespace="n")
-    return await Rollout(server, deadlines=Deadlines()).run([Step(target) for target in targets])
+    return await WaveApplier(server, deadlines=Deadlines()).run([ObjectStep(target) for target in targets])
 
 
 @pytest.mark.parametrize("status", [0, 500], ids=["timed out", "webhook failed"])

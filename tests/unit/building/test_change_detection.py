@@ -14,12 +14,12 @@ from tests.support.sources import LAYOUTS, copied, first_stack, versions
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.building.stack_directories import Stack
+    from clusterstacks.building.stack_directories import StackDirectory
 
 BEFORE = versions("v3", "v2", "v1")
 
 
-def released(stack: Stack, into: Path, **replaced: bytes) -> Contents:
+def released(stack: StackDirectory, into: Path, **replaced: bytes) -> Contents:
     files = packed(
         Blueprint(stack.settings, BEFORE, stack.hashes), prepared(stack.tree, stack.settings, BEFORE) | replaced
     )
@@ -27,7 +27,7 @@ def released(stack: Stack, into: Path, **replaced: bytes) -> Contents:
     return survey(name, write_release(into / name.release, files))
 
 
-def compare(stack: Stack, release: Contents) -> tuple[str, ...]:
+def compare(stack: StackDirectory, release: Contents) -> tuple[str, ...]:
     return changed_files(stack.tree, stack.settings, release, BEFORE)
 
 

@@ -11,7 +11,7 @@ from clusterstacks.api import yaml
 from clusterstacks.building.fixed_versions import build_release
 from clusterstacks.charts.archive import read_archive
 from clusterstacks.charts.chart import ChartCache
-from clusterstacks.domain.addon_config import Hook
+from clusterstacks.domain.addon_config import LifecycleHook
 from clusterstacks.domain.names import parse_class, parse_release
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.open import open_release
@@ -53,9 +53,9 @@ def test_the_stages_tell_which_addon_goes_before_and_after_an_upgrade(releases: 
         assert release.config is not None
         stages = {hook: [stage.addon for stage in stages] for hook, stages in release.config.stages.items()}
         assert stages == {
-            Hook.AFTER_CONTROL_PLANE_INITIALIZED: ["network", "metrics", "storage"],
-            Hook.BEFORE_CLUSTER_UPGRADE: ["network"],
-            Hook.AFTER_CLUSTER_UPGRADE: ["metrics"],
+            LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED: ["network", "metrics", "storage"],
+            LifecycleHook.BEFORE_CLUSTER_UPGRADE: ["network"],
+            LifecycleHook.AFTER_CLUSTER_UPGRADE: ["metrics"],
         }
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from clusterstacks.api import yaml
 from clusterstacks.building.pinning import with_addon_versions, without_dependency
-from clusterstacks.building.settings import VERSIONS, Settings, read_settings
+from clusterstacks.building.settings import VERSIONS, StackSettings, read_settings
 from clusterstacks.building.source_tree import read_tree
 from clusterstacks.domain.versions import KubernetesVersion
 from clusterstacks.releases.errors import SourceBroken
@@ -13,8 +13,8 @@ from tests.support.sources import directory_of
 CHART = "cluster-addon/{}/Chart.yaml"
 
 
-def settings(**addons: str) -> Settings:
-    return Settings("local", "tiny", KubernetesVersion(1, 35, 1), addons, "stack.yaml")
+def settings(**addons: str) -> StackSettings:
+    return StackSettings("local", "tiny", KubernetesVersion(1, 35, 1), addons, "stack.yaml")
 
 
 def dependency(tree: dict[str, bytes], addon: str) -> str:
@@ -81,7 +81,7 @@ def test_what_does_not_fit_is_named(addons: dict[str, str], complaint: str) -> N
 
 def test_what_versions_yaml_lists_besides_dependencies_sets_nothing() -> None:
     tree = read_tree(directory_of("several"))
-    several = Settings("test", "several", KubernetesVersion(1, 35, 4), {"ubuntu": "2404"}, addons_file=VERSIONS)
+    several = StackSettings("test", "several", KubernetesVersion(1, 35, 4), {"ubuntu": "2404"}, addons_file=VERSIONS)
 
     assert without_dependency(tree, several) == ("ubuntu",)
     assert with_addon_versions(tree, several) == tree

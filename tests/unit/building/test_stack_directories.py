@@ -7,7 +7,7 @@ import pytest
 
 from clusterstacks.building.discover_stacks import find_stacks
 from clusterstacks.building.source_tree import MAX_TREE_BYTES, read_tree
-from clusterstacks.building.stack_directories import Stack, read_stack, selected, stacks_of
+from clusterstacks.building.stack_directories import StackDirectory, read_stack, selected, stacks_of
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.errors import SourceBroken
 from tests.support.sources import REPOSITORY, directory_of
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def everything(repository: Path = REPOSITORY) -> list[Stack]:
+def everything(repository: Path = REPOSITORY) -> list[StackDirectory]:
     return [stack for root in find_stacks(repository) for stack in stacks_of(root, read_tree(root), listed=True)]
 
 

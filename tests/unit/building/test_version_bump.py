@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.building.release_changes import Predecessor, Source
+from clusterstacks.building.release_changes import Predecessor, StackSource
 from clusterstacks.building.version_bump import (
     NextRelease,
     NothingChanged,
@@ -21,12 +21,12 @@ from clusterstacks.domain.hashes import Hashes
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.versions import STABLE, KubernetesVersion, StackVersion
-from clusterstacks.releases.published_releases import BETA, Listing, beta_line, read_listing
+from clusterstacks.releases.published_releases import BETA, PublishedReleases, beta_line, read_listing
 from tests.support.sources import versions
 
 NAME = parse_release("local-tiny-1-34-v3")
 HASHES = Hashes("stack", "addons", "values", "image", "images")
-SOURCE = Source(KubernetesVersion.parse("v1.34.2"), HASHES)
+SOURCE = StackSource(KubernetesVersion.parse("v1.34.2"), HASHES)
 BEFORE = Predecessor(NAME, versions("v3", "v2", "v1"), HASHES)
 
 
@@ -34,12 +34,12 @@ def texts(release: NextRelease) -> list[str]:
     return [f"{move.component} {move.before} -> {move.after}: {move.reason}" for move in release.moves]
 
 
-def changed(**hashes: str) -> Source:
+def changed(**hashes: str) -> StackSource:
     return replace(SOURCE, hashes=replace(HASHES, cluster_stack="other", **hashes))
 
 
-def listing(*dots: str) -> Listing:
-    return Listing(tuple(sorted(StackVersion.parse(dot) for dot in dots)), 0)
+def listing(*dots: str) -> PublishedReleases:
+    return PublishedReleases(tuple(sorted(StackVersion.parse(dot) for dot in dots)), 0)
 
 
 def test_the_first_release_is_v1_everywhere() -> None:
@@ -114,7 +114,7 @@ def test_what_cannot_be_compared_counts_as_changed() -> None:
 
 
 def test_a_release_without_hashes_says_so() -> None:
-    release = stable_release(Source(SOURCE.kubernetes, Hashes("stack")), replace(BEFORE, hashes=Hashes()))
+    release = stable_release(StackSource(SOURCE.kubernetes, Hashes("stack")), replace(BEFORE, hashes=Hashes()))
 
     assert release.moves[0].reason == "local-tiny-1-34-v3 has no hash of its source"
 
@@ -160,7 +160,7 @@ def test_a_beta_gives_its_version_to_every_component_and_says_what_it_is_for() -
 
 
 def test_a_hash_makes_the_version() -> None:
-    source = Source(SOURCE.kubernetes, Hashes(cluster_stack="azlfam7rgn823z07ou"))
+    source = StackSource(SOURCE.kubernetes, Hashes(cluster_stack="azlfam7rgn823z07ou"))
 
     assert hash_release(source).metadata == versions(*["v0-sha.azlfam7"] * 3)
 
@@ -213,7 +213,7 @@ ANY_METADATA = st.builds(
 
 @given(st.lists(STACK_VERSIONS))
 def test_betas_grow_and_never_reach_a_stable_release_that_is_there(there: list[StackVersion]) -> None:
-    found = Listing(tuple(sorted(set(there))), 0)
+    found = PublishedReleases(tuple(sorted(set(there))), 0)
 
     after = beta_release(SOURCE, found, None).metadata.cluster_stack
 
@@ -225,10 +225,10 @@ def test_betas_grow_and_never_reach_a_stable_release_that_is_there(there: list[S
 
 @given(st.lists(STACK_VERSIONS))
 def test_the_number_of_a_beta_is_never_that_of_a_beta_and_one(there: list[StackVersion]) -> None:
-    found = Listing(tuple(sorted(set(there))), 0)
+    found = PublishedReleases(tuple(sorted(set(there))), 0)
 
     after = beta_release(SOURCE, found, None).metadata.cluster_stack
-    again = beta_release(SOURCE, Listing(tuple(sorted({*there, after})), 0), None).metadata.cluster_stack
+    again = beta_release(SOURCE, PublishedReleases(tuple(sorted({*there, after})), 0), None).metadata.cluster_stack
 
     assert again == replace(after, build=str(int(after.build) + 1))
 
@@ -238,7 +238,7 @@ def test_a_stable_release_moves_every_number_by_at_most_one_and_the_stack_always
     now: Hashes, then: Hashes, metadata: Metadata
 ) -> None:
     before = Predecessor(NAME, metadata, then)
-    source = Source(SOURCE.kubernetes, now)
+    source = StackSource(SOURCE.kubernetes, now)
     if now.cluster_stack == then.cluster_stack:
         with pytest.raises(NothingChanged):
             stable_release(source, before)

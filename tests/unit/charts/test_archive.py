@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.charts.archive import Limits, read_archive, write_archive
+from clusterstacks.charts.archive import ArchiveLimits, read_archive, write_archive
 from clusterstacks.charts.errors import UnsafeArchive
 from tests.support.releases import GZIP, gzipped, tar_of
 
 FILES = {"a/Chart.yaml": b"name: a\n", "a/templates/x.yaml": b"x" * 2000, "b": b""}
-SMALL = Limits(members=3, file_bytes=1000, total_bytes=20_000, ratio=200)
+SMALL = ArchiveLimits(members=3, file_bytes=1000, total_bytes=20_000, ratio=200)
 
 PART = st.text(st.characters(codec="utf-8", exclude_characters="/\\"), min_size=1, max_size=20).filter(
     lambda part: part.isprintable() and part not in (".", "..")
@@ -182,7 +182,7 @@ def test_an_extended_header_has_bounds() -> None:
 
 
 def test_the_whole_has_a_limit_however_many_members_share_it() -> None:
-    limits = Limits(members=100, file_bytes=1000, total_bytes=20_000)
+    limits = ArchiveLimits(members=100, file_bytes=1000, total_bytes=20_000)
     with pytest.raises(UnsafeArchive, match="more than the 20000 bytes"):
         read_archive(write_archive({f"f{i}": os.urandom(999) for i in range(30)}), "x", limits)
 

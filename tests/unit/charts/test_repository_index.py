@@ -7,7 +7,7 @@ import pytest
 
 from clusterstacks.api import yaml
 from clusterstacks.charts import repository_index
-from clusterstacks.charts.repository_index import Entry, read_entries
+from clusterstacks.charts.repository_index import IndexEntry, read_entries
 from clusterstacks.domain.errors import SpecError
 
 HEX = "ab" * 32
@@ -24,9 +24,9 @@ ENTRIES = {
     "empty": [],
 }
 FOUND = (
-    Entry("1.0.0", "https://h.example/cache-1.0.0.tgz", f"sha256:{HEX}"),
-    Entry("1.1.0", "cache-1.1.0.tgz", f"sha256:{HEX}"),
-    Entry("1.2.0", "x", ""),
+    IndexEntry("1.0.0", "https://h.example/cache-1.0.0.tgz", f"sha256:{HEX}"),
+    IndexEntry("1.1.0", "cache-1.1.0.tgz", f"sha256:{HEX}"),
+    IndexEntry("1.2.0", "x", ""),
 )
 
 AS_HELM_WRITES_IT = f"""\

@@ -8,7 +8,7 @@ import pytest
 
 from clusterstacks.charts.chart import read_chart
 from clusterstacks.charts.chart_download import Downloads
-from clusterstacks.charts.chart_version import Wanted
+from clusterstacks.charts.chart_version import WantedChart
 from clusterstacks.charts.errors import (
     ChartBroken,
     ChartDigestMismatch,
@@ -17,15 +17,15 @@ from clusterstacks.charts.errors import (
     ChartRepositoryRefused,
     UnsafeArchive,
 )
-from clusterstacks.charts.repository import IndexRepository, Offer
+from clusterstacks.charts.repository import ChartOffer, IndexRepository
 from clusterstacks.charts.requirements import lock_digest
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.semver import Constraint
 from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.client import RetryPolicy, Web
 from clusterstacks.http.errors import NotThere, ServerUnavailable
-from clusterstacks.oci.docker_config import Credentials
+from clusterstacks.oci.docker_config import RegistryCredentials
 from tests.support.chart_repository import ChartRepository, chart_files, chart_repository, digest_of, packaged
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ async def repository() -> AsyncIterator[ChartRepository]:
 
 @pytest.fixture
 async def web() -> AsyncIterator[Web]:
-    async with Web(patience=Patience(attempts=1, pause=timedelta(0)), environ={}) as web:
+    async with Web(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
         yield web
 
 
@@ -400,9 +400,9 @@ async def test_an_index_cannot_lead_to_places_of_other_kinds(repository: ChartRe
 async def test_credentials_of_the_host_are_sent_to_it_and_never_shown(repository: ChartRepository, web: Web) -> None:
     asked: list[str] = []
 
-    async def find(reference: Reference) -> Credentials:
+    async def find(reference: Reference) -> RegistryCredentials:
         asked.append(reference.registry)
-        return Credentials("author", "not-a-secret")
+        return RegistryCredentials("author", "not-a-secret")
 
     repository.add("cache", "1.2.0")
     charts = ChartDependencies(web, None, credentials=find)
@@ -470,10 +470,10 @@ async def test_credentials_in_the_url_of_a_repository_are_refused_and_not_repeat
     ],
 )
 async def test_an_index_does_not_lead_into_the_network_of_who_reads_it(url: str) -> None:
-    async def nobody(reference: Reference) -> Credentials:
+    async def nobody(reference: Reference) -> RegistryCredentials:
         raise AssertionError(reference)
 
     async with Web(environ={}) as web:
         repository = IndexRepository(Downloads(web, None, nobody), "https://charts.example/stable")
         with pytest.raises(ChartRepositoryRefused, match="leads astray"):
-            await repository.fetch(Wanted("x", Constraint.parse("1.0.0")), Offer("1.0.0", "", url))
+            await repository.fetch(WantedChart("x", Constraint.parse("1.0.0")), ChartOffer("1.0.0", "", url))

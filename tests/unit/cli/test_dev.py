@@ -15,7 +15,7 @@ from clusterstacks.cli.shared import output
 from clusterstacks.devcluster import process_records, supervisor
 from clusterstacks.devcluster.capi_managers import PROVIDERS
 from clusterstacks.devcluster.environment import EnvironmentSettings
-from clusterstacks.devcluster.state_directory import Phase, StateDirectory, Summary, state_directory
+from clusterstacks.devcluster.state_directory import EnvironmentPhase, StateDirectory, Summary, state_directory
 from clusterstacks.devcluster.toolchain import TOOLS
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
 @pytest.fixture
 def running(state: StateDirectory) -> StateDirectory:
     pid = os.getpid()
-    state.write(Summary(phase=Phase.RUNNING, pid=pid, identity=process_records.identity_of(pid)))
-    record = process_records.Record(
+    state.write(Summary(phase=EnvironmentPhase.RUNNING, pid=pid, identity=process_records.identity_of(pid)))
+    record = process_records.ProcessRecord(
         name="etcd", pid=pid, identity=process_records.identity_of(pid), version="v3.6.14", port=20_001
     )
     process_records.write(state.records, record)
@@ -127,7 +127,8 @@ def test_status_is_there_for_programs_too(capsys: pytest.CaptureFixture[str]) ->
 
 def test_status_fails_when_something_does_not_run(running: StateDirectory, capsys: pytest.CaptureFixture[str]) -> None:
     process_records.write(
-        running.records, process_records.Record(name="provider", pid=1, identity="x:1", ended="exited with code 1")
+        running.records,
+        process_records.ProcessRecord(name="provider", pid=1, identity="x:1", ended="exited with code 1"),
     )
 
     assert run("dev", "status") == 1

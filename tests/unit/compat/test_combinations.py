@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.compat.combinations import Part, contradictions, parts, worst
+from clusterstacks.compat.combinations import ReleasePart, contradictions, parts, worst
 from clusterstacks.compat.constraints import Judges
 from clusterstacks.compat.matrices import Row, matrix
-from clusterstacks.compat.statements import ComponentFacts, Source, Statement, UpgradeStatement, UpstreamFacts
+from clusterstacks.compat.statements import (
+    ComponentFacts,
+    FactSource,
+    UpgradeStatement,
+    UpstreamFacts,
+    UpstreamStatement,
+)
 from clusterstacks.compat.verdicts import Judgement, Verdict
 from clusterstacks.domain.compatibility import UpgradeRule
 from clusterstacks.domain.ranges import Range
@@ -18,12 +24,12 @@ from tests.support.planning import candidate
 if TYPE_CHECKING:
     from clusterstacks.compat.world import Candidate
 
-PAGE = Source("https://net.example", "2026-11-20")
+PAGE = FactSource("https://net.example", "2026-11-20")
 NET = ComponentFacts(
     "net",
     "A network",
     "2026-11-20",
-    statements=(Statement("1.2", Range.parse(">=1.2 <1.3"), "tested", PAGE, Range.parse(">=1.33 <1.35")),),
+    statements=(UpstreamStatement("1.2", Range.parse(">=1.2 <1.3"), "tested", PAGE, Range.parse(">=1.33 <1.35")),),
     upgrade=UpgradeStatement(UpgradeRule(1), PAGE, SemVer(1, 1)),
 )
 JUDGES = Judges(upstream=UpstreamFacts({"net": NET}))
@@ -39,7 +45,7 @@ def net(version: str = "1.2.0", **stated: Any) -> dict[str, Any]:
     return {"name": "net", "addon": "cni", "version": version, **stated}
 
 
-def judged(one: Candidate, kubernetes: str = "v1.35.4") -> dict[str, Part]:
+def judged(one: Candidate, kubernetes: str = "v1.35.4") -> dict[str, ReleasePart]:
     return {part.fact: part for part in parts(one, KubernetesVersion.parse(kubernetes), JUDGES)}
 
 

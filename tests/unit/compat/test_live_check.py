@@ -8,7 +8,7 @@ import pytest
 
 from clusterstacks.compat.constraints import Judges
 from clusterstacks.compat.kubernetes import skew_rules
-from clusterstacks.compat.live_check import LiveCluster, LiveFacts, concerns, told_together
+from clusterstacks.compat.live_check import CheckedCluster, LiveFacts, concerns, told_together
 from clusterstacks.compat.removed_apis import judge_api
 from clusterstacks.compat.rules.combination import Setup
 from clusterstacks.domain.compatibility import Rule, parse_rule
@@ -22,11 +22,11 @@ CSI = {"name": "csi", "addon": "csi", "version": "1.0.0", "kind": "tested", "kub
 TESTED = candidate("p-s-1-35-v2", "v1.35.1", {"kubernetes": ">=1.34 <1.38", "components": [CSI]})
 
 
-def live(version: str = "v1.35.1", *workers: str, of: Any = RELEASE, **more: Any) -> LiveCluster:
+def live(version: str = "v1.35.1", *workers: str, of: Any = RELEASE, **more: Any) -> CheckedCluster:
     kubernetes = KubernetesVersion.parse(version)
     stated = of.compatibility
     addons = {addon: stated.of_addon(addon) for addon in stated.addons()} if stated is not None else {}
-    return LiveCluster(
+    return CheckedCluster(
         key=ObjectKey("users", "one"),
         setup=Setup(of, kubernetes, addons) if stated is not None else None,
         control_plane=kubernetes,
@@ -35,12 +35,12 @@ def live(version: str = "v1.35.1", *workers: str, of: Any = RELEASE, **more: Any
     )
 
 
-def judged(cluster: LiveCluster, *rules: Rule) -> list[tuple[str, str]]:
+def judged(cluster: CheckedCluster, *rules: Rule) -> list[tuple[str, str]]:
     found = concerns(cluster, LiveFacts(Judges(rules), skew_rules(), judge_api))
     return [(one.reason.value, one.severity.value) for one in found]
 
 
-def told(cluster: LiveCluster, *rules: Rule) -> str:
+def told(cluster: CheckedCluster, *rules: Rule) -> str:
     return told_together(concerns(cluster, LiveFacts(Judges(rules), skew_rules(), judge_api)))
 
 
@@ -61,7 +61,7 @@ def rule(severity: str, **more: Any) -> Rule:
         (live("v1.36.0", "v1.31.0"), [("OutsideRanges", "Warning"), ("WorkersLag", "Warning")]),
     ],
 )
-def test_versions_beside_each_other(cluster: LiveCluster, found: list[tuple[str, str]]) -> None:
+def test_versions_beside_each_other(cluster: CheckedCluster, found: list[tuple[str, str]]) -> None:
     assert judged(cluster) == found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import API_VERSION, GROUP, Kind
-from clusterstacks.controllers.status_reconciler import Draft, StatusReconciler
+from clusterstacks.controllers.status_reconciler import StatusPatch, StatusReconciler
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled
@@ -38,7 +38,7 @@ def condition(kind: str, status: str) -> Manifest:
     return {"type": kind, "status": status, "lastTransitionTime": "2026-11-01T00:00:00Z"}
 
 
-def frame(api: FakeApi, work: Callable[[Draft], Awaitable[Outcome | None]]) -> StatusReconciler:
+def frame(api: FakeApi, work: Callable[[StatusPatch], Awaitable[Outcome | None]]) -> StatusReconciler:
     events = EventRecorder(api, "test")
     return StatusReconciler(
         group=GROUP, kind=Kind.CLUSTER_ADDON, client=api, clock=SystemClock(), events=events, work=work
@@ -46,7 +46,7 @@ def frame(api: FakeApi, work: Callable[[Draft], Awaitable[Outcome | None]]) -> S
 
 
 async def reconciled(
-    manifest: Manifest, work: Callable[[Draft], Awaitable[Outcome | None]]
+    manifest: Manifest, work: Callable[[StatusPatch], Awaitable[Outcome | None]]
 ) -> tuple[FakeApi, Manifest]:
     api = FakeApi(ADDONS)
     await api.create(ADDONS, manifest)
@@ -55,7 +55,7 @@ async def reconciled(
 
 
 async def test_an_object_to_be_left_alone_gets_no_status_and_so_never_looks_ready() -> None:
-    async def leave(_: Draft) -> None:
+    async def leave(_: StatusPatch) -> None:
         return None
 
     api, left = await reconciled(addon(), leave)
@@ -67,7 +67,7 @@ async def test_an_object_to_be_left_alone_gets_no_status_and_so_never_looks_read
 async def test_an_event_about_another_object_is_recorded_after_the_status_was_written() -> None:
     other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other", "namespace": "team", "uid": "1"}}
 
-    async def announce(draft: Draft) -> Outcome:
+    async def announce(draft: StatusPatch) -> Outcome:
         draft.announce(other, "Warning", "Broken", "it does not work")
         raise SpecError("Broken", "it does not work")
 
@@ -81,7 +81,7 @@ async def test_an_event_about_another_object_is_recorded_after_the_status_was_wr
 
 
 async def test_a_failure_that_was_mended_does_not_stay_in_the_conditions() -> None:
-    async def settle(draft: Draft) -> Outcome:
+    async def settle(draft: StatusPatch) -> Outcome:
         draft.reconsider(["HelmChartFound", "HelmChartApplied"])
         return Settled()
 
@@ -94,7 +94,7 @@ async def test_a_failure_that_was_mended_does_not_stay_in_the_conditions() -> No
 
 
 async def test_a_failure_that_lasts_keeps_the_time_it_began() -> None:
-    async def fail_again(draft: Draft) -> Outcome:
+    async def fail_again(draft: StatusPatch) -> Outcome:
         draft.reconsider(["HelmChartFound"])
         draft.false("HelmChartFound", "HelmChartMissing", "it is still missing")
         return Settled()
@@ -109,7 +109,7 @@ async def test_a_change_of_the_spec_meanwhile_does_not_lose_the_status() -> None
     api = FakeApi(ADDONS)
     await api.create(ADDONS, addon())
 
-    async def edited_meanwhile(_: Draft) -> Outcome:
+    async def edited_meanwhile(_: StatusPatch) -> Outcome:
         await api.merge_patch(ADDONS, KEY.name, {"spec": {"paused": True}}, KEY.namespace)
         return Settled()
 
@@ -124,7 +124,7 @@ async def test_another_object_of_the_name_gets_nothing_of_the_first_ones_status(
     api = FakeApi(ADDONS)
     await api.create(ADDONS, addon())
 
-    async def replaced_meanwhile(_: Draft) -> Outcome:
+    async def replaced_meanwhile(_: StatusPatch) -> Outcome:
         await api.delete(ADDONS, KEY.name, KEY.namespace)
         await api.create(ADDONS, addon())
         return Settled()
@@ -148,7 +148,7 @@ async def test_sec_5_a_patch_that_a_server_prunes_is_sent_once_and_reported_once
         }
         return await real(resource, name, {**patch, "status": kept}, namespace, subresource=how["subresource"])
 
-    async def admit(draft: Draft) -> Outcome:
+    async def admit(draft: StatusPatch) -> Outcome:
         nonlocal looks
         looks += 1
         draft.status["admitted"] = {"class": "x" if looks < 5 else "y"}

@@ -30,8 +30,8 @@ def command(tmp_path: Path, code: str, *, ready: bool = True) -> Command:
     )
 
 
-def record_of(process: subprocess.Popen[bytes]) -> process_records.Record:
-    return process_records.Record(name="x", pid=process.pid, identity=process_records.identity_of(process.pid))
+def record_of(process: subprocess.Popen[bytes]) -> process_records.ProcessRecord:
+    return process_records.ProcessRecord(name="x", pid=process.pid, identity=process_records.identity_of(process.pid))
 
 
 def test_a_process_that_ends_while_starting_is_said_with_its_last_lines(tmp_path: Path) -> None:
@@ -129,9 +129,11 @@ def test_a_zombie_does_not_run() -> None:
 
 
 def test_records_are_read_back_and_broken_ones_passed_over(tmp_path: Path) -> None:
-    written = process_records.Record(name="default/prod", pid=7, identity="boot:12", version="v1.36", port=20_000)
+    written = process_records.ProcessRecord(
+        name="default/prod", pid=7, identity="boot:12", version="v1.36", port=20_000
+    )
     process_records.write(tmp_path, written)
-    process_records.write(tmp_path, process_records.Record(name="etcd", pid=3, identity="boot:9"))
+    process_records.write(tmp_path, process_records.ProcessRecord(name="etcd", pid=3, identity="boot:9"))
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "other.json").write_text('{"colour": "blue"}')
 

@@ -100,8 +100,8 @@ def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
     assert changed[0]["lastTransitionTime"] > "2026"
 
 
-def ground(tmp_path: Path) -> workload_servers.Ground:
-    return workload_servers.Ground(
+def ground(tmp_path: Path) -> workload_servers.ServerEnvironment:
+    return workload_servers.ServerEnvironment(
         binary=tmp_path / "none",
         version=KubernetesVersion.parse("v1.36.3"),
         etcd=EtcdAccess.at(1, tmp_path),
@@ -112,7 +112,7 @@ def ground(tmp_path: Path) -> workload_servers.Ground:
 
 @pytest.mark.parametrize("version", ["v1.32.9", "v1.37.0", "v2.36.0"])
 def test_a_version_the_binary_cannot_emulate_is_refused_with_its_range(tmp_path: Path, version: str) -> None:
-    wanted = workload_servers.Wanted(ObjectKey("default", "prod"), "uid", KubernetesVersion.parse(version))
+    wanted = workload_servers.WantedServer(ObjectKey("default", "prod"), "uid", KubernetesVersion.parse(version))
     with pytest.raises(SpecError, match=rf"{version} cannot be served: .* offers v1\.33 to v1\.36; choose"):
         asyncio.run(workload_servers.WorkloadServers(ground(tmp_path)).ensure(wanted))
 

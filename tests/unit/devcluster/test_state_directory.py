@@ -10,7 +10,7 @@ from clusterstacks.devcluster import restart as restarting
 from clusterstacks.devcluster.binaries import silent
 from clusterstacks.devcluster.environment import EnvironmentSettings
 from clusterstacks.devcluster.installation import read_manifests
-from clusterstacks.devcluster.state_directory import Phase, StateDirectory, Summary, state_directory
+from clusterstacks.devcluster.state_directory import EnvironmentPhase, StateDirectory, Summary, state_directory
 from clusterstacks.domain.errors import DependencyError, SpecError
 
 
@@ -48,7 +48,7 @@ def test_a_start_interrupted_at_once_leaves_nothing(tmp_path: Path, monkeypatch:
 def test_the_summary_is_read_back(tmp_path: Path) -> None:
     state = StateDirectory(tmp_path / "new")
     assert state.read() is None
-    written = Summary(phase=Phase.FAILED, message="because", pid=1, identity="x")
+    written = Summary(phase=EnvironmentPhase.FAILED, message="because", pid=1, identity="x")
     state.write(written)
     assert state.read() == written
     state.marker.write_text('{"phase": "Unheard"}')
@@ -74,13 +74,13 @@ def test_the_detached_supervisor_gets_all_settings() -> None:
 def environment(tmp_path: Path, *, supervised: bool) -> StateDirectory:
     state = StateDirectory(tmp_path / "env")
     identity = process_records.identity_of(os.getpid()) if supervised else "gone"
-    state.write(Summary(phase=Phase.RUNNING, pid=os.getpid(), identity=identity))
+    state.write(Summary(phase=EnvironmentPhase.RUNNING, pid=os.getpid(), identity=identity))
     return state
 
 
 def test_a_component_that_ended_is_said(tmp_path: Path) -> None:
     state = environment(tmp_path, supervised=True)
-    etcd = process_records.Record(name="etcd", pid=0, identity="x:1", ended="was ended by SIGKILL at 12:00:00")
+    etcd = process_records.ProcessRecord(name="etcd", pid=0, identity="x:1", ended="was ended by SIGKILL at 12:00:00")
     process_records.write(state.records, etcd)
 
     seen = inspection.inspect(state)
@@ -95,22 +95,22 @@ def test_a_component_that_ended_is_said(tmp_path: Path) -> None:
 
 def test_live_l10_what_cannot_be_restarted_is_refused_at_once(tmp_path: Path) -> None:
     state = environment(tmp_path, supervised=True)
-    process_records.write(state.records, process_records.Record(name="etcd", pid=0, identity="x:1"))
-    process_records.write(state.records, process_records.Record(name="default/prod", pid=0, identity="x:2"))
+    process_records.write(state.records, process_records.ProcessRecord(name="etcd", pid=0, identity="x:1"))
+    process_records.write(state.records, process_records.ProcessRecord(name="default/prod", pid=0, identity="x:2"))
 
     with pytest.raises(SpecError, match="component default/prod cannot be restarted: choose one of etcd"):
-        restarting.ask(state, restarting.Request("default/prod"))
+        restarting.ask(state, restarting.RestartRequest("default/prod"))
     with pytest.raises(SpecError, match="etcd has no cache directory"):
-        restarting.ask(state, restarting.Request("etcd", fresh_cache=True))
+        restarting.ask(state, restarting.RestartRequest("etcd", fresh_cache=True))
     with pytest.raises(SpecError, match="no environment is running in"):
-        restarting.ask(environment(tmp_path / "two", supervised=False), restarting.Request("etcd"))
+        restarting.ask(environment(tmp_path / "two", supervised=False), restarting.RestartRequest("etcd"))
 
 
 def test_live_l10_a_component_that_does_not_start_is_the_answer(tmp_path: Path) -> None:
     state = environment(tmp_path, supervised=True)
-    asked: list[restarting.Request] = []
+    asked: list[restarting.RestartRequest] = []
 
-    def restart(request: restarting.Request) -> None:
+    def restart(request: restarting.RestartRequest) -> None:
         asked.append(request)
         raise DependencyError("ProcessFailed", "operator exited with code 1 while starting")
 
@@ -121,7 +121,7 @@ def test_live_l10_a_component_that_does_not_start_is_the_answer(tmp_path: Path) 
     state.restart_request.write_text('{"component": "operator", "fresh_cache": true}')
     restarting.serve(state, restart)
 
-    assert asked == [restarting.Request("operator", fresh_cache=True)]
+    assert asked == [restarting.RestartRequest("operator", fresh_cache=True)]
     assert not state.restart_request.exists()
     assert "exited with code 1" in state.restart_answer.read_text()
 
@@ -136,7 +136,7 @@ def test_a_supervisor_that_is_gone_is_said(tmp_path: Path) -> None:
 
 def test_down_removes_the_files_and_the_parent_when_it_is_empty(tmp_path: Path) -> None:
     state = StateDirectory(tmp_path / "cluster-stacks" / "default")
-    state.write(Summary(phase=Phase.RUNNING, pid=0, identity="gone"))
+    state.write(Summary(phase=EnvironmentPhase.RUNNING, pid=0, identity="gone"))
 
     assert teardown.down(state, silent)
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ from clusterstacks.domain.errors import SpecError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.devcluster.third_party_crds.definition import Definition
+    from clusterstacks.devcluster.third_party_crds.definition import ThirdPartyCRD
 
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
 LABEL = {"cluster.x-k8s.io/v1beta1": "v1beta1"}
@@ -43,7 +43,7 @@ def put(path: Path, *documents: object) -> Path:
     return path
 
 
-def read(directory: Path) -> tuple[list[Definition], list[str]]:
+def read(directory: Path) -> tuple[list[ThirdPartyCRD], list[str]]:
     lines: list[str] = []
     return directories.read_definitions([directory], lines.append), lines
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.domain.addon_config import (
-    Action,
-    Check,
-    Hook,
     InvalidAddonConfig,
+    LifecycleHook,
     Stage,
+    StageAction,
+    StageCondition,
     WatchedObject,
     parse_addon_config,
 )
@@ -43,14 +43,16 @@ def stages(*given_stages: object) -> dict[str, Any]:
 
 def test_reads_stages_in_their_order_with_conditions() -> None:
     config = parse_addon_config(DOCUMENT)
-    check = Check("ds.status.numberReady > 0", (WatchedObject("ds", "apps/v1", "DaemonSet", "cilium", "kube-system"),))
-
-    assert config.stages[Hook.AFTER_CONTROL_PLANE_INITIALIZED] == (
-        Stage("cni", Action.APPLY),
-        Stage("csi", Action.APPLY, pre=check),
+    check = StageCondition(
+        "ds.status.numberReady > 0", (WatchedObject("ds", "apps/v1", "DaemonSet", "cilium", "kube-system"),)
     )
-    assert config.stages[Hook.BEFORE_CLUSTER_UPGRADE] == (Stage("old", Action.DELETE),)
-    assert config.stages[Hook.AFTER_CLUSTER_UPGRADE] == ()
+
+    assert config.stages[LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED] == (
+        Stage("cni", StageAction.APPLY),
+        Stage("csi", StageAction.APPLY, pre=check),
+    )
+    assert config.stages[LifecycleHook.BEFORE_CLUSTER_UPGRADE] == (Stage("old", StageAction.DELETE),)
+    assert config.stages[LifecycleHook.AFTER_CLUSTER_UPGRADE] == ()
     assert config.addons() == ("cni", "csi", "old")
 
 

@@ -13,7 +13,7 @@ from yarl import URL
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http import client as releases_web
-from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.client import RetryPolicy, Web
 from clusterstacks.http.errors import AnswerRefused, CredentialsRefused, NotThere, RateLimited, ServerUnavailable
 from clusterstacks.http.proxies import is_loopback
 from clusterstacks.http.response import PIECE_BYTES
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.support.scripted_server import Answer
 
-QUICK = Patience(pause=timedelta(milliseconds=1))
+QUICK = RetryPolicy(pause=timedelta(milliseconds=1))
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ async def test_a_large_body_is_sent_in_pieces(server: ScriptedServer, client: We
 
 
 async def test_a_server_that_takes_nothing_of_a_body_is_given_up(client: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releases_web, "SILENCE", timedelta(seconds=0.2))
+    monkeypatch.setattr(releases_web, "IDLE_TIMEOUT", timedelta(seconds=0.2))
     done = asyncio.Event()
 
     async def frozen(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -247,10 +247,10 @@ async def test_d78_a_server_with_a_ca_of_its_own_is_trusted_when_the_ca_is_named
     try:
         async with Web(ca=authority.certificate.decode(), patience=QUICK, environ={}) as client:
             assert (await client.read(url, limit=100)).body == b"hello"
-        async with Web(patience=Patience(attempts=1), environ={}) as client:
+        async with Web(patience=RetryPolicy(attempts=1), environ={}) as client:
             with pytest.raises(ServerUnavailable, match=r"certificate is not trusted .* name its CA"):
                 await client.read(url, limit=100)
-        async with Web(plain_http=True, patience=Patience(attempts=1), environ={}) as client:
+        async with Web(plain_http=True, patience=RetryPolicy(attempts=1), environ={}) as client:
             with pytest.raises(ServerUnavailable):
                 await client.read(url.replace("https", "http"), limit=100)
     finally:

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from clusterstacks.kube import auth as credentials_module
-from clusterstacks.kube.auth import Clocks, Credentials
+from clusterstacks.kube.auth import Clocks, ConnectionCredentials
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection, ExecPlugin, Material, User
 from clusterstacks.kube.errors import CredentialsFailed, Unauthorized
@@ -94,7 +94,9 @@ def test_file_that_vanishes_keeps_its_last_content_and_one_that_never_was_is_nam
 async def test_identity_stays_the_same_object_while_nothing_changes(time: Time) -> None:
     authority = Authority.create("test")
     user = User(token=Material(b"t"))
-    credentials = Credentials(Connection("https://one", Material(authority.certificate), user=user), time.clocks())
+    credentials = ConnectionCredentials(
+        Connection("https://one", Material(authority.certificate), user=user), time.clocks()
+    )
 
     first = await credentials.present()
 
@@ -110,7 +112,7 @@ async def test_new_token_keeps_the_tls_context_and_with_it_the_connections(tmp_p
     path = tmp_path / "token"
     path.write_text("one\n")
     user = User(token=Material(file=path))
-    credentials = Credentials(Connection("https://one", verify=False, user=user), time.clocks())
+    credentials = ConnectionCredentials(Connection("https://one", verify=False, user=user), time.clocks())
     first = await credentials.present()
 
     path.write_text("number two\n")
@@ -123,7 +125,7 @@ async def test_new_token_keeps_the_tls_context_and_with_it_the_connections(tmp_p
 
 async def test_basic_and_impersonation_headers(time: Time) -> None:
     user = User(username="jane", password="secret", impersonation=(("Impersonate-User", "joe"),))
-    identity = await Credentials(Connection("http://one", user=user), time.clocks()).present()
+    identity = await ConnectionCredentials(Connection("http://one", user=user), time.clocks()).present()
 
     assert identity.headers == (("Authorization", "Basic amFuZTpzZWNyZXQ="), ("Impersonate-User", "joe"))
 
@@ -134,7 +136,7 @@ async def test_broken_certificate_is_named_without_its_content(tmp_path: Path, t
     user = User(certificate=material, key=material)
 
     with pytest.raises(CredentialsFailed, match="the certificates for https://one cannot be used") as caught:
-        await Credentials(Connection("https://one", verify=False, user=user), time.clocks()).present()
+        await ConnectionCredentials(Connection("https://one", verify=False, user=user), time.clocks()).present()
     assert "hunter2" not in str(caught.value)
 
 
@@ -163,7 +165,7 @@ def plugin(time: Time, monkeypatch: pytest.MonkeyPatch) -> Plugin:
 
 
 async def test_plugin_runs_once_for_all_and_again_when_its_token_expires(time: Time, plugin: Plugin) -> None:
-    credentials = Credentials(Connection("http://one", user=plugin.user), time.clocks())
+    credentials = ConnectionCredentials(Connection("http://one", user=plugin.user), time.clocks())
 
     await asyncio.gather(*(credentials.present() for _ in range(10)))
     assert plugin.runs == 1
@@ -173,7 +175,7 @@ async def test_plugin_runs_once_for_all_and_again_when_its_token_expires(time: T
 
 
 async def test_refused_token_is_renewed_once_and_not_for_every_request(time: Time, plugin: Plugin) -> None:
-    credentials = Credentials(Connection("http://one", user=plugin.user), time.clocks())
+    credentials = ConnectionCredentials(Connection("http://one", user=plugin.user), time.clocks())
     refused = await credentials.present()
     time.seconds += 60
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.api.bounded_json import MAX_DEPTH, MAX_VALUES, Undecodable, decode
-from clusterstacks.kube.partial_json import Page, read_page, salvage
+from clusterstacks.kube.partial_json import ListPage, read_page, salvage
 
 TEXTS = st.text(max_size=8) | st.sampled_from(['"', "\\", '\\"', "[", "}", '["],{'])
 JSON = st.recursive(
@@ -41,7 +41,7 @@ def test_a_page_is_taken_apart_into_the_items_it_has(items: list[dict[str, Any]]
     document = {"apiVersion": "v1", "items": items, "metadata": {"continue": token}}
     page = asyncio.run(read_page(orjson.dumps(document)))
 
-    assert page == Page({**document, "items": [None] * len(items)}, [orjson.dumps(item) for item in items])
+    assert page == ListPage({**document, "items": [None] * len(items)}, [orjson.dumps(item) for item in items])
 
 
 @given(st.binary(max_size=60) | st.text(alphabet='[]{}",\\ab1', max_size=60).map(str.encode))

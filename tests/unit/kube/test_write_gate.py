@@ -14,7 +14,7 @@ from multidict import CIMultiDict
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
 from clusterstacks.kube.errors import WriteRefused
-from clusterstacks.kube.transport import Patience, Pool
+from clusterstacks.kube.transport import Pool, RequestTimeouts
 from clusterstacks.kube.write_gate import PIECE_BYTES, GuardedBody, WriteGate
 from tests.support.scripted_server import says
 from tests.unit.kube.test_faults import CONFIG_MAPS, OBJECT, ONCE, REPEATABLE
@@ -215,6 +215,6 @@ async def test_a_connection_whose_write_was_answered_is_not_broken(server: Scrip
 
 async def test_a_client_without_a_gate_writes_always(server: ScriptedServer, pool: Pool) -> None:
     server.plays(says({}))
-    client = Client(Connection(server.url), pool, patience=Patience(attempts=1))
+    client = Client(Connection(server.url), pool, patience=RequestTimeouts(attempts=1))
     await client.create(CONFIG_MAPS, LARGE)
     assert server.requests[0].headers["Content-Type"] == "application/json"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.client import RetryPolicy, Web
 from clusterstacks.oci import transfers
 from clusterstacks.oci.registry import Registry
 from tests.support.registry_double import RegistryDouble
@@ -23,7 +23,7 @@ async def double(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RegistryDoubl
 
 @pytest.fixture
 async def web() -> AsyncIterator[Web]:
-    async with Web(patience=Patience(pause=timedelta(milliseconds=1)), environ={}) as web:
+    async with Web(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as web:
         yield web
 
 

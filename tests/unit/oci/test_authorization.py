@@ -14,14 +14,14 @@ from clusterstacks.http.errors import AnswerRefused, CredentialsRefused
 from clusterstacks.http.redirects import follow
 from clusterstacks.oci.authorization import Authorization
 from clusterstacks.oci.challenge import Challenge, parse_challenges
-from clusterstacks.oci.docker_config import ANONYMOUS, Credentials
+from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.registry import Registry
 
 if TYPE_CHECKING:
     from clusterstacks.http.client import Web
     from tests.support.registry_double import RegistryDouble
 
-ME = Credentials("me", "secret")
+ME = RegistryCredentials("me", "secret")
 
 
 def test_challenges_are_read() -> None:
@@ -121,7 +121,7 @@ async def test_wrong_credentials_are_refused_without_being_shown(double: Registr
 async def test_an_identity_token_is_exchanged(double: RegistryDouble, web: Web) -> None:
     double.users = {"": "identity"}
 
-    assert await Registry(web, double.reference, Credentials(identity="identity")).head("x") is None
+    assert await Registry(web, double.reference, RegistryCredentials(identity="identity")).head("x") is None
 
     assert double.forms[0]["grant_type"] == "refresh_token"
     assert double.forms[0]["scope"] == "repository:kaas/stacks:pull"
@@ -130,11 +130,11 @@ async def test_an_identity_token_is_exchanged(double: RegistryDouble, web: Web) 
 async def test_a_bearer_token_is_used_as_it_is(double: RegistryDouble, web: Web) -> None:
     double.users, double.granted = {"me": "x"}, {"given": "pull"}
 
-    assert await Registry(web, double.reference, Credentials(token="given")).head("x") is None
+    assert await Registry(web, double.reference, RegistryCredentials(token="given")).head("x") is None
 
     double.granted = {}
     with pytest.raises(CredentialsRefused):
-        await Registry(web, double.reference, Credentials(token="given")).head("x")
+        await Registry(web, double.reference, RegistryCredentials(token="given")).head("x")
     assert not double.token_requests
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from clusterstacks.oci import credential_helpers
 from clusterstacks.oci.credentials import find, from_docker_config
-from clusterstacks.oci.docker_config import ANONYMOUS, Credentials
+from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.errors import DockerConfigInvalid, HelperFailed
 from clusterstacks.oci.reference import Reference
 
@@ -47,7 +47,7 @@ async def test_nobody_asks_without_any_credentials(tmp_path: Path) -> None:
 async def test_the_variables_of_csctl_are_for_the_registry_they_name() -> None:
     environ = {"OCI_REGISTRY": "r.example:5000", "OCI_USERNAME": "me", "OCI_PASSWORD": SECRET}
 
-    assert await find(HERE, environ) == Credentials("me", SECRET)
+    assert await find(HERE, environ) == RegistryCredentials("me", SECRET)
     assert await find(Reference.parse("evil.example/a"), environ) == ANONYMOUS
     assert await find(HERE, {**environ, "OCI_REGISTRY": ""}) == ANONYMOUS
 
@@ -55,12 +55,12 @@ async def test_the_variables_of_csctl_are_for_the_registry_they_name() -> None:
 async def test_an_access_token_is_sent_in_base64_as_csctl_does() -> None:
     environ = {"OCI_REGISTRY": "r.example:5000", "OCI_ACCESS_TOKEN": "abc", "OCI_USERNAME": "me"}
 
-    assert await find(HERE, environ) == Credentials(token="YWJj")
+    assert await find(HERE, environ) == RegistryCredentials(token="YWJj")
 
 
 @pytest.mark.parametrize("key", ["r.example:5000", "https://r.example:5000/v1/", "r.example:5000/kaas"])
 async def test_dockers_configuration_is_read(tmp_path: Path, key: str) -> None:
-    assert await find(HERE, config(tmp_path, auths={key: auth()})) == Credentials("me", SECRET)
+    assert await find(HERE, config(tmp_path, auths={key: auth()})) == RegistryCredentials("me", SECRET)
 
 
 async def test_the_longest_path_wins(tmp_path: Path) -> None:
@@ -94,14 +94,14 @@ async def test_a_helper_is_asked(tmp_path: Path, key: str) -> None:
     environ = config(tmp_path, **{key: {"r.example:5000": "test"} if key == "credHelpers" else "test"})
     helper(tmp_path, "test", f"print(json.dumps({{'Username': server, 'Secret': {SECRET!r}}}))")
 
-    assert await find(HERE, environ) == Credentials("r.example:5000", SECRET)
+    assert await find(HERE, environ) == RegistryCredentials("r.example:5000", SECRET)
 
 
 async def test_a_helper_may_give_an_identity_token(tmp_path: Path) -> None:
     environ = config(tmp_path, credsStore="test")
     helper(tmp_path, "test", f"print(json.dumps({{'Username': '<token>', 'Secret': {SECRET!r}}}))")
 
-    assert await find(HERE, environ) == Credentials(identity=SECRET)
+    assert await find(HERE, environ) == RegistryCredentials(identity=SECRET)
 
 
 async def test_a_helper_that_keeps_nothing_means_nobody(tmp_path: Path) -> None:
@@ -170,9 +170,9 @@ async def test_a_broken_file_is_named_and_not_quoted(tmp_path: Path, text: str) 
 def test_a_secret_of_kubernetes_is_read() -> None:
     text = json.dumps({"auths": {"r.example:5000": {"username": "me", "password": SECRET}}})
 
-    assert from_docker_config(text, HERE) == Credentials("me", SECRET)
+    assert from_docker_config(text, HERE) == RegistryCredentials("me", SECRET)
     assert from_docker_config(text, Reference.parse("other.example/a")) == ANONYMOUS
 
 
 def test_credentials_are_not_shown() -> None:
-    assert SECRET not in repr(Credentials(SECRET, SECRET, SECRET, SECRET))
+    assert SECRET not in repr(RegistryCredentials(SECRET, SECRET, SECRET, SECRET))

@@ -11,7 +11,7 @@ import pytest
 from clusterstacks.http.errors import AnswerRefused, NotThere, ServerUnavailable
 from clusterstacks.oci import blob_upload
 from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, describe
-from clusterstacks.oci.docker_config import Credentials
+from clusterstacks.oci.docker_config import RegistryCredentials
 from clusterstacks.oci.errors import ContentCorrupt, ManifestInvalid, ManifestUnsupported
 from clusterstacks.oci.manifests import MAX_BLOBS, OCI_MANIFEST, write_manifest
 from clusterstacks.oci.registry import Registry
@@ -209,7 +209,7 @@ async def test_an_upload_elsewhere_gets_no_credentials(double: RegistryDouble, w
         elsewhere.plays(says({}, 201))
         double.upload_host = elsewhere.url.removeprefix("http://")
 
-        await Registry(web, double.reference, Credentials("me", "secret")).push_blob(CONTENT)
+        await Registry(web, double.reference, RegistryCredentials("me", "secret")).push_blob(CONTENT)
 
         [request] = elsewhere.requests
         assert "Authorization" not in request.headers

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.operator.go_flags import started_as_manager, two_dashes, writable_directory
-from clusterstacks.operator.settings import Settings, parse_settings
+from clusterstacks.operator.settings import OperatorSettings, parse_settings
 from clusterstacks.sources.spec import SourceKind
 from clusterstacks.sources.stack_source import default_terms
 
@@ -25,7 +25,7 @@ GO_DEFAULTS = {
 }
 
 
-def address(settings: Settings) -> SourceAddress:
+def address(settings: OperatorSettings) -> SourceAddress:
     return default_terms(settings.source).address
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from clusterstacks.operator.rbac import RIGHTS, Feature, Scope, missing_rights, policy_rules
+from clusterstacks.operator.rbac import RIGHTS, Feature, RightScope, missing_rights, policy_rules
 
 EVERYTHING = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
-DOCUMENTED = policy_rules(Scope.CLUSTER, Scope.OWN)
+DOCUMENTED = policy_rules(RightScope.CLUSTER, RightScope.OWN)
 ALL = frozenset(Feature)
 NOT_CHECKED = ("authorization.k8s.io", "rbac.authorization.k8s.io")
 """Groups without whose rights everything works but the report of missing rights, or the uninstallation."""

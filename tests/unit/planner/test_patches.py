@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.api.addon_annotations import ADDON_ANNOTATION, RELEASE_ANNOTATION, AddonReleaseRefused, read_wishes
-from clusterstacks.compat.world import Candidate, State, World
+from clusterstacks.compat.world import Candidate, ClusterState, World
 from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.names import ReleaseName, parse_class, parse_release
 from clusterstacks.domain.versions import KubernetesVersion
@@ -48,7 +48,7 @@ def planned(annotations: dict[str, str], to: str, *releases: Candidate, own: str
     known = {one.name: one for one in releases}
     now = KubernetesVersion.parse("v1.35.1")
     here = parse_release(own)
-    state = State(now, now, here, versions(annotations, here, known), annotations=annotations)
+    state = ClusterState(now, now, here, versions(annotations, here, known), annotations=annotations)
     world, target = World(tuple(releases)), parse_target(to)
     answer = find_plan(world, state, target)
     assert isinstance(answer, Plan)
@@ -102,7 +102,7 @@ def test_an_addon_that_is_kept_out_stays_out_until_the_target_has_it() -> None:
 
 def test_an_annotation_that_names_no_release_is_told_instead_of_a_plan() -> None:
     now, world = KubernetesVersion.parse("v1.35.1"), World((release(V1, cni="1.0.0"),))
-    state = State(now, now, parse_release(V1), annotations={CNI: "latest"})
+    state = ClusterState(now, now, parse_release(V1), annotations={CNI: "latest"})
     target = parse_target("v1.35.2")
     answer = find_plan(world, state, target)
     assert isinstance(answer, Plan)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clusterstacks.compat.world import Candidate, State, World
+from clusterstacks.compat.world import Candidate, ClusterState, World
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.versions import KubernetesVersion
 from clusterstacks.planner.compiling import PlanImpossible, Target
@@ -29,9 +29,9 @@ NEW = release("p-s-1-36-v1", "v1.36.1", ">=1.35 <1.38", cni=("1.18.0", ">=1.33 <
 WORLD = World((OLD, NEW))
 
 
-def state(release: Candidate = OLD, kubernetes: str = "v1.35.3", workers: str = "", **more: Any) -> State:
+def state(release: Candidate = OLD, kubernetes: str = "v1.35.3", workers: str = "", **more: Any) -> ClusterState:
     version = KubernetesVersion.parse(kubernetes)
-    return State(version, KubernetesVersion.parse(workers) if workers else version, release.name, **more)
+    return ClusterState(version, KubernetesVersion.parse(workers) if workers else version, release.name, **more)
 
 
 def told(found: object) -> list[str]:
@@ -222,7 +222,7 @@ def test_a_bound_that_is_reached_is_no_verdict(effort: Effort) -> None:
         (state(workers="v1.36.0"), NEW.name, r"workers of v1\.36\.0 are ahead"),
     ],
 )
-def test_a_question_that_makes_no_sense_is_refused(asked: State, target: Target, complaint: str) -> None:
+def test_a_question_that_makes_no_sense_is_refused(asked: ClusterState, target: Target, complaint: str) -> None:
     with pytest.raises(PlanImpossible, match=complaint):
         find_plan(WORLD, asked, target)
 

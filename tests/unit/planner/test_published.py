@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.compat.world import State
+from clusterstacks.compat.world import ClusterState
 from clusterstacks.planner.planner import Plan, find_plan
 from clusterstacks.planner.steps import Kind
 from tests.support.published import COMPONENTS, published_world
@@ -29,7 +29,7 @@ def line(number: int, step: Step) -> str:
 def test_the_plan_over_every_published_series_is_that_of_the_documentation() -> None:
     world = published_world()
     first, last = world.candidates[0], world.candidates[-1]
-    state = State(first.kubernetes, first.kubernetes, first.name)
+    state = ClusterState(first.kubernetes, first.kubernetes, first.name)
     with no_stall():
         found = find_plan(world, state, last.name)
     assert isinstance(found, Plan)

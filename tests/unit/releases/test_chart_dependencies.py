@@ -14,7 +14,7 @@ from clusterstacks.charts.errors import ChartDigestMismatch, ChartNotFound
 from clusterstacks.charts.requirements import ChartDependenciesMissing, ChartLockOutdated
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.client import RetryPolicy, Web
 from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.releases.errors import DigestMismatch, ReleaseDamaged
 from clusterstacks.releases.store import ReleaseStore
@@ -37,7 +37,7 @@ async def repository() -> AsyncIterator[ChartRepository]:
 
 @pytest.fixture
 async def charts() -> AsyncIterator[ChartDependencies]:
-    async with Web(patience=Patience(attempts=1, pause=timedelta(0)), environ={}) as web:
+    async with Web(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
         yield ChartDependencies(web, None, allowed=AllowedHosts.parse("127.0.0.1:*"))
 
 

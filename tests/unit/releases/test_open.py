@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from clusterstacks.charts.archive import read_archive, write_archive
 from clusterstacks.charts.chart import ChartCache, read_chart
-from clusterstacks.domain.addon_config import Hook
+from clusterstacks.domain.addon_config import LifecycleHook
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
@@ -53,7 +53,10 @@ def test_a_release_with_stages_hands_out_its_parts(tmp_path: Path) -> None:
 
     assert (release.name, release.staged, release.addons()) == (STAGED, True, ("cni", "csi"))
     assert release.config is not None
-    assert [stage.addon for stage in release.config.stages[Hook.AFTER_CONTROL_PLANE_INITIALIZED]] == ["cni", "csi"]
+    assert [stage.addon for stage in release.config.stages[LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED]] == [
+        "cni",
+        "csi",
+    ]
     assert read_chart(release.class_chart(), "x") == read_chart(files[CLASS], "x")
     assert release.hashes.cluster_stack == "abcdefghij"
     cni = release.addon("cni")
@@ -63,9 +66,9 @@ def test_a_release_with_stages_hands_out_its_parts(tmp_path: Path) -> None:
     assert release.node_images() is None
 
 
-@pytest.mark.parametrize("hook", [Hook.BEFORE_CLUSTER_UPGRADE, Hook.AFTER_CLUSTER_UPGRADE])
+@pytest.mark.parametrize("hook", [LifecycleHook.BEFORE_CLUSTER_UPGRADE, LifecycleHook.AFTER_CLUSTER_UPGRADE])
 def test_drop_m6_an_addon_without_a_chart_fails_alone_where_only_an_upgrade_applies_it(
-    tmp_path: Path, hook: Hook
+    tmp_path: Path, hook: LifecycleHook
 ) -> None:
     stages = f"{CONFIG}  {hook}:\n    - {{name: ngnix, action: apply}}\n"
     release = opened(tmp_path / "r", STAGED, staged_release() | {"clusteraddon.yaml": stages.encode()})

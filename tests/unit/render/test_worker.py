@@ -7,7 +7,7 @@ import pytest
 
 from clusterstacks.render import protocol
 from clusterstacks.render.errors import CelFailed, RenderFailed, shortened
-from clusterstacks.render.worker import ChartCache, Worker, encode_reply, read_frame
+from clusterstacks.render.worker import Worker, WorkerChartCache, encode_reply, read_frame
 
 if TYPE_CHECKING:
     from clusterstacks.domain.errors import ClusterStacksError
@@ -58,13 +58,13 @@ class TestAnswers:
 
 class TestChartCache:
     def test_it_keeps_what_was_sent(self) -> None:
-        cache = ChartCache()
+        cache = WorkerChartCache()
 
         assert cache.chart("d", b"chart") == b"chart"
         assert cache.chart("d", b"") == b"chart"
 
     def test_it_drops_what_was_used_longest_ago(self) -> None:
-        cache = ChartCache(limit=2)
+        cache = WorkerChartCache(limit=2)
         for digest in ("a", "b"):
             cache.chart(digest, b"x")
         cache.chart("a", b"")
@@ -73,7 +73,7 @@ class TestChartCache:
         assert [cache.chart(digest, b"") for digest in ("a", "b", "c")] == [b"x", None, b"x"]
 
     def test_a_chart_larger_than_the_limit_is_kept_until_the_next(self) -> None:
-        cache = ChartCache(limit=1)
+        cache = WorkerChartCache(limit=1)
 
         assert cache.chart("big", b"xx") == b"xx"
         assert cache.chart("big", b"") == b"xx"

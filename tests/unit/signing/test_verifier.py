@@ -18,7 +18,7 @@ from clusterstacks.signing.envelope import PAYLOAD_TYPE, Envelope
 from clusterstacks.signing.errors import SignatureRequired, SignaturesUnclear
 from clusterstacks.signing.keys import PublicKey
 from clusterstacks.signing.statement import PREDICATE_TYPE, STATEMENT_TYPE, Statement
-from clusterstacks.signing.verifier import Policy, Verification, require, verify
+from clusterstacks.signing.verifier import SignaturePolicy, Verification, require, verify
 from tests.support.signing import FILES, NAME, cosign_signed, ecdsa_key, ed25519_key, manifest, signed
 
 OURS, ROTATED, FOREIGN = ecdsa_key("ours"), ed25519_key("rotated"), ecdsa_key("foreign")
@@ -197,7 +197,7 @@ def test_what_was_not_read_is_said_first_and_nothing_is_known_then() -> None:
     assert found.problems[0] == "not all were read"
     with pytest.raises(SignaturesUnclear, match=r"cannot be verified now.*not all were read.*delete"):
         require(NAME, found)
-    assert "cannot be verified now" in require(NAME, found, Policy.WARN)
+    assert "cannot be verified now" in require(NAME, found, SignaturePolicy.WARN)
     assert require(NAME, verify(NAME, FILES, replace(unread, envelopes=(signed(OURS),)), TRUSTED)) == ""
 
 
@@ -342,13 +342,13 @@ def test_the_policy_decides_between_refusal_and_warning() -> None:
         require(NAME, unsigned)
 
     assert refused.value.code == "SignatureRequired"
-    assert str(refused.value) == require(NAME, unsigned, Policy.WARN)
+    assert str(refused.value) == require(NAME, unsigned, SignaturePolicy.WARN)
     assert str(refused.value) == (
         "release local-tiny-1-35-v2 is not signed by a trusted key (envelope 1: it is odd): ask its publisher "
         "to sign it with a trusted key ('csctl sign'), and do not use it until then"
     )
-    assert require(NAME, Verification(("ours",), ("further",)), Policy.REQUIRE) == ""
+    assert require(NAME, Verification(("ours",), ("further",)), SignaturePolicy.REQUIRE) == ""
 
 
 def test_a_message_speaks_of_some_problems_only() -> None:
-    assert "(0; 1; 2; 3; 6 more)" in require(NAME, Verification((), tuple("0123456789")), Policy.WARN)
+    assert "(0; 1; 2; 3; 6 more)" in require(NAME, Verification((), tuple("0123456789")), SignaturePolicy.WARN)

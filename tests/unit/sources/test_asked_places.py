@@ -16,7 +16,7 @@ from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.http.client import Web
-from clusterstacks.sources.open_source import Access, SourceOpener
+from clusterstacks.sources.open_source import SourceAccess, SourceOpener
 from clusterstacks.sources.source_secrets import SecretReader
 from clusterstacks.sources.spec import SourceAddress, SourceKind, SourceTerms
 from clusterstacks.sources.stack_source import SourceChoice
@@ -130,7 +130,7 @@ async def asked(source: Mapping[str, Any], patterns: str) -> list[str]:
     opener = SourceOpener(secrets=SecretReader(FakeApi()), release_dir=Path("/nowhere"), environ={})
     try:
         address = allowing(patterns).terms(stack(source)).address
-        await opener._remote(address, Access().credentials, web).list()
+        await opener._remote(address, SourceAccess().credentials, web).list()
     except ClusterStacksError:
         pass
     return web.asked

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from clusterstacks.http.conditional_get import Revalidated
-from clusterstacks.http.response import Document
+from clusterstacks.http.response import HTTPDocument
 from clusterstacks.releases.errors import ReleaseBroken
 from clusterstacks.releases.release_source import MAX_FILE_BYTES, MAX_RELEASE_BYTES
 from clusterstacks.sources.downloads import StatedFile, check_files, is_file_name
@@ -56,12 +56,12 @@ class Server:
         self.etags = etags
         self.conditions: list[dict[str, str]] = []
 
-    async def read(self, url: str, condition: Mapping[str, str]) -> Document:
+    async def read(self, url: str, condition: Mapping[str, str]) -> HTTPDocument:
         self.conditions.append(dict(condition))
         headers = CIMultiDictProxy(CIMultiDict({"ETag": f'"{url}"'} if self.etags else {}))
         if condition.get("If-None-Match") == f'"{url}"':
-            return Document(304, headers, b"")
-        return Document(200, headers, url.encode())
+            return HTTPDocument(304, headers, b"")
+        return HTTPDocument(200, headers, url.encode())
 
 
 async def test_the_document_not_asked_for_the_longest_is_forgotten() -> None:

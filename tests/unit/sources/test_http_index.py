@@ -11,7 +11,7 @@ import pytest
 
 from clusterstacks.domain.digests import content_digest
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.client import RetryPolicy, Web
 from clusterstacks.http.errors import (
     AnswerRefused,
     CredentialsRefused,
@@ -38,7 +38,7 @@ ZERO = f"sha256:{'0' * 64}"
 
 @pytest.fixture
 async def web() -> AsyncIterator[Web]:
-    async with Web(patience=Patience(pause=timedelta(milliseconds=1)), environ={}) as client:
+    async with Web(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
         yield client
 
 

@@ -12,8 +12,8 @@ import pytest
 from clusterstacks.api.names import SOURCE_CREDENTIALS_LABEL
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.kube.resources import Resource
-from clusterstacks.oci.docker_config import Credentials
-from clusterstacks.sources.open_source import Access, CredentialsInClear, SourceOpener
+from clusterstacks.oci.docker_config import RegistryCredentials
+from clusterstacks.sources.open_source import CredentialsInClear, SourceAccess, SourceOpener
 from clusterstacks.sources.source_secrets import SecretReader, SecretUnusable
 from clusterstacks.sources.spec import SourceAddress, SourceKind, SourceTerms
 from tests.support.fake_api import FakeApi
@@ -43,7 +43,7 @@ async def access(
     kind: str = "Opaque",
     labelled: bool = True,
     plain: str = "",
-) -> Access:
+) -> SourceAccess:
     api = FakeApi(SECRETS)
     if values is not None:
         data = {
@@ -64,12 +64,12 @@ async def access(
 @pytest.mark.parametrize(
     ("values", "found"),
     [
-        ({"username": "me", "password": SECRET}, Credentials("me", SECRET)),
-        ({"token": f"{SECRET}\n"}, Credentials(token=SECRET)),
-        ({".dockerconfigjson": docker_config("registry.example.org")}, Credentials("me", SECRET)),
+        ({"username": "me", "password": SECRET}, RegistryCredentials("me", SECRET)),
+        ({"token": f"{SECRET}\n"}, RegistryCredentials(token=SECRET)),
+        ({".dockerconfigjson": docker_config("registry.example.org")}, RegistryCredentials("me", SECRET)),
     ],
 )
-async def test_a_secret_has_one_of_three_forms(values: dict[str, str], found: Credentials) -> None:
+async def test_a_secret_has_one_of_three_forms(values: dict[str, str], found: RegistryCredentials) -> None:
     assert (await access(values, terms())).credentials == found
 
 
@@ -105,7 +105,7 @@ async def test_any_other_is_refused_by_name(
 async def test_sec_11_a_secret_that_is_meant_to_be_sent_is(
     kind: str, *, labelled: bool, values: dict[str, str]
 ) -> None:
-    assert (await access(values, terms(), kind=kind, labelled=labelled)).credentials != Credentials()
+    assert (await access(values, terms(), kind=kind, labelled=labelled)).credentials != RegistryCredentials()
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ async def test_sec_11_without_tls_no_secret_is_even_read_unless_the_operator_all
     with pytest.raises(CredentialsInClear):
         await access({"token": SECRET}, terms(address), plain="other.example.org,plain.example.org/other")
     found = await access({"token": SECRET}, terms(address), plain="plain.example.org")
-    assert found.credentials == Credentials(token=SECRET)
+    assert found.credentials == RegistryCredentials(token=SECRET)
 
 
 async def test_a_missing_ca_is_named_with_its_key() -> None:
@@ -159,19 +159,21 @@ async def test_the_operators_credentials_are_for_its_own_source_alone() -> None:
         secrets=SecretReader(FakeApi(SECRETS)), release_dir=Path("/nowhere"), ca="own ca", environ=environ
     )
 
-    assert await opener.access(SourceTerms(address=OCI)) == Access()
-    assert await opener.access(SourceTerms(address=OCI, own=True)) == Access(Credentials("operator", SECRET), "own ca")
+    assert await opener.access(SourceTerms(address=OCI)) == SourceAccess()
+    assert await opener.access(SourceTerms(address=OCI, own=True)) == SourceAccess(
+        RegistryCredentials("operator", SECRET), "own ca"
+    )
 
 
 def test_another_secret_is_another_source_and_none_is_shown() -> None:
     ones = [
-        Access(),
-        Access(ca="x"),
-        Access(Credentials(token="x")),
-        Access(Credentials("x")),
-        Access(Credentials(password="x")),
-        Access(Credentials("x", "x"), "x"),
+        SourceAccess(),
+        SourceAccess(ca="x"),
+        SourceAccess(RegistryCredentials(token="x")),
+        SourceAccess(RegistryCredentials("x")),
+        SourceAccess(RegistryCredentials(password="x")),
+        SourceAccess(RegistryCredentials("x", "x"), "x"),
     ]
 
     assert len({one.digest for one in ones}) == len(ones)
-    assert SECRET not in repr(Access(Credentials("me", SECRET, SECRET, SECRET), SECRET))
+    assert SECRET not in repr(SourceAccess(RegistryCredentials("me", SECRET, SECRET, SECRET), SECRET))

@@ -14,7 +14,7 @@ import pytest
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.http.errors import RateLimited
-from clusterstacks.sources.open_source import Access, SourceOpener
+from clusterstacks.sources.open_source import SourceAccess, SourceOpener
 from clusterstacks.sources.periodic_listing import DEADLINE, Listings
 from clusterstacks.sources.source_cache import Sources
 from clusterstacks.sources.source_secrets import SecretReader
@@ -80,7 +80,7 @@ class Opener(SourceOpener):
 
     sources: Mapping[str, Source]
 
-    async def open(self, address: SourceAddress, access: Access) -> tuple[ReleaseSource, Web | None]:  # noqa: ARG002
+    async def open(self, address: SourceAddress, access: SourceAccess) -> tuple[ReleaseSource, Web | None]:  # noqa: ARG002
         return self.sources[address.place], None
 
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from clusterstacks.domain.names import parse_release
-from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.client import RetryPolicy, Web
 from clusterstacks.http.errors import AnswerRefused, SourceUnavailable
 from clusterstacks.oci.errors import ContentCorrupt
 from clusterstacks.oci.registry import Registry
@@ -43,7 +43,7 @@ OTHER = parse_release("local-tiny-1-35-v9")
 
 @asynccontextmanager
 async def web() -> AsyncIterator[Web]:
-    async with Web(patience=Patience(pause=timedelta(milliseconds=1)), environ={}) as client:
+    async with Web(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
         yield client
 
 

@@ -10,7 +10,7 @@ from clusterstacks.releases.release import METADATA
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from clusterstacks.sources.open_source import SourceOpener
 from clusterstacks.sources.periodic_listing import Listings
-from clusterstacks.sources.remote_statements import Statements
+from clusterstacks.sources.remote_statements import RemoteStatements
 from clusterstacks.sources.source_cache import Sources
 from clusterstacks.sources.source_secrets import SecretReader
 from clusterstacks.sources.spec import SourceAddress, SourceKind, SourceTerms
@@ -45,7 +45,7 @@ async def test_releases_a_stack_could_offer_are_read_once_listed(tmp_path: Path)
     opener = SourceOpener(secrets=SecretReader(FakeApi()), release_dir=tmp_path, environ={})
     sources, clock = Sources(opener, SYSTEM_CLOCK), SYSTEM_CLOCK
     listings = Listings(sources, clock, lambda _: None)
-    statements = Statements(sources, listings, SourceChoice(default=TERMS), clock)
+    statements = RemoteStatements(sources, listings, SourceChoice(default=TERMS), clock)
     try:
         assert statements.known([stack()]) == {}  # follows nothing
         listing = listings.follow(stack().key, TERMS)

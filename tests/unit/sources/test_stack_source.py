@@ -10,7 +10,7 @@ import pytest
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.sources.spec import SourceAddress, SourceKind, SourceTerms, Trust, TrustedKey
+from clusterstacks.sources.spec import SignatureTrust, SourceAddress, SourceKind, SourceTerms, TrustedKey
 from clusterstacks.sources.stack_source import SourceChoice, SourceRefused
 
 OWN = SourceTerms(address=SourceAddress(SourceKind.OCI, "registry.example.org/kaas/stacks"), own=True)
@@ -32,7 +32,7 @@ def stack(source: dict[str, Any] | None, namespace: str = "team") -> ClusterStac
     )
 
 
-def choice(allowed: str = "", trust: Trust | None = None) -> SourceChoice:
+def choice(allowed: str = "", trust: SignatureTrust | None = None) -> SourceChoice:
     return SourceChoice(default=OWN, allowed=AllowedHosts.parse(allowed), trust=trust)
 
 
@@ -102,11 +102,11 @@ def test_the_interval_depends_on_the_kind() -> None:
 
 
 def test_keys_of_the_stack_take_the_place_of_the_operators() -> None:
-    operators = Trust(keys=(TrustedKey("pem"),))
+    operators = SignatureTrust(keys=(TrustedKey("pem"),))
     chosen = choice("ghcr.io", operators)
     own = {"policy": "Warn", "keys": [{"secretName": "keys"}, {"publicKey": "other pem"}]}
 
     assert chosen.trusted(stack(None)) == chosen.trusted(stack(OCI)) == operators
-    assert chosen.trusted(stack({**OCI, "verification": own})) == Trust(
+    assert chosen.trusted(stack({**OCI, "verification": own})) == SignatureTrust(
         keys=(TrustedKey(secret="keys", key="cosign.pub"), TrustedKey("other pem")), required=False, namespace="team"
     )

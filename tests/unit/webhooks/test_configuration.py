@@ -8,10 +8,10 @@ import pytest
 
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.render.cel import holds
-from clusterstacks.webhooks.configuration import Endpoint, Scope, configuration
+from clusterstacks.webhooks.configuration import Endpoint, WebhookScope, configuration
 
 SERVICE = Endpoint(ObjectKey("stacks", "webhooks"))
-WEBHOOKS = {one["name"].partition(".")[0]: one for one in configuration(SERVICE, Scope(), b"CA")["webhooks"]}
+WEBHOOKS = {one["name"].partition(".")[0]: one for one in configuration(SERVICE, WebhookScope(), b"CA")["webhooks"]}
 
 
 def asked(kind: str, new: dict[str, Any] | None, old: dict[str, Any] | None = None) -> bool:
@@ -197,7 +197,7 @@ def test_no_condition_fails_on_an_object_that_says_nothing(kind: str) -> None:
 
 
 def test_an_operator_for_some_objects_is_asked_about_those() -> None:
-    found = configuration(Endpoint(url="https://127.0.0.1:9"), Scope("team", "ours"), b"CA")
+    found = configuration(Endpoint(url="https://127.0.0.1:9"), WebhookScope("team", "ours"), b"CA")
 
     assert found["metadata"]["name"] == "cluster-stack-operator-team"
     for webhook in found["webhooks"]:

@@ -13,7 +13,7 @@ from clusterstacks.kube.resources import Resource
 from clusterstacks.kube.tls import server_context
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from clusterstacks.webhooks.certificate_rotation import CertificateKeeper
-from clusterstacks.webhooks.configuration import NAME, Endpoint, Scope
+from clusterstacks.webhooks.configuration import NAME, Endpoint, WebhookScope
 from tests.support.fake_api import FakeApi
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ async def registered(api: Server) -> Manifest:
         client=api,
         secret=ObjectKey("home", "webhook"),
         endpoint=Endpoint(url="https://127.0.0.1:9443"),
-        scope=Scope(),
+        scope=WebhookScope(),
         context=server_context(),
         listening=listening,
         clock=SYSTEM_CLOCK,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from clusterstacks.api.compatibility_policy import Policy
+from clusterstacks.api.compatibility_policy import CompatibilityPolicy
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
 from clusterstacks.api.provider_refs import DEFAULT_KINDS
 from clusterstacks.compat.constraints import kubernetes_fact
@@ -19,11 +19,11 @@ from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.versions import StackVersion
 from clusterstacks.kube.resources import Resource
-from clusterstacks.runtime.cache import Change, Store, key_of
+from clusterstacks.runtime.cache import CacheChange, Store, key_of
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.webhooks.cluster_handler import ClusterJudge
-from clusterstacks.webhooks.dispatch import Judge
-from clusterstacks.webhooks.known_releases import Offer
+from clusterstacks.webhooks.dispatch import Validator
+from clusterstacks.webhooks.known_releases import ClassOffer
 from clusterstacks.webhooks.provider_rules import ProviderRules
 from clusterstacks.webhooks.reviews import Operation, Review
 from clusterstacks.webhooks.stack_validators import OwnKinds
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.compat.world import Candidate
-    from clusterstacks.webhooks.answers import Answer
+    from clusterstacks.webhooks.answers import AdmissionResponse
 
 GROUP = "clusterstack.x-k8s.io"
 
@@ -74,12 +74,12 @@ class Given:
     asked: list[set[str]] = field(default_factory=list)
     rules: tuple[Manifest, ...] = ()
 
-    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> Offer | None:
+    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> ClassOffer | None:
         known = {one.name: one for one in self.candidates}
         if namespace != "stacks" or release not in known:
             return None
         assert release not in wanted
-        return Offer(known[release].kubernetes.text, candidates=known, lacking=self.lacking)
+        return ClassOffer(known[release].kubernetes.text, candidates=known, lacking=self.lacking)
 
     async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:
         assert cluster.key == ObjectKey("users", "one")
@@ -123,12 +123,14 @@ def review(new: Manifest, old: Manifest | None = None, kind: str = "Cluster") ->
     return Review("u1", operation, GROUP, kind, new, old or {})
 
 
-async def judged(adviser: Adviser, new: Manifest, old: Manifest | None = None, given: Given | None = None) -> Answer:
+async def judged(
+    adviser: Adviser, new: Manifest, old: Manifest | None = None, given: Given | None = None
+) -> AdmissionResponse:
     rules, given = ProviderRules(Noon()), given or Given()
     for at, spec in enumerate(given.rules):
         metadata = {"name": f"rule-{at}"}
         rule = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "CompatibilityRule", "metadata": metadata, "spec": spec}
-        rules.changed(Change(ObjectKey("", metadata["name"]), None, rule))
+        rules.changed(CacheChange(ObjectKey("", metadata["name"]), None, rule))
     judge = ClusterJudge(offers=given, rules=rules, upstream=NOTHING_KNOWN, adviser=adviser)
     return await judge.judge(review(new, old))
 
@@ -249,12 +251,12 @@ async def test_an_unknown_release_is_let_through_with_a_warning(adviser: Adviser
 class Unread(Given):
     """A namespace whose release v77 is there, and is not on disk."""
 
-    policy: Policy = Policy.RANGE
+    policy: CompatibilityPolicy = CompatibilityPolicy.RANGE
 
-    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> Offer | None:
+    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> ClassOffer | None:
         if release.version != StackVersion(77):
             return await super().offer(namespace, release, wanted)
-        return Offer("", self.policy, lacking={release: "it is being fetched for the first time"})
+        return ClassOffer("", self.policy, lacking={release: "it is being fetched for the first time"})
 
 
 async def test_live_h1_an_update_to_facts_that_are_not_known_yet_is_to_be_tried_again(adviser: Adviser) -> None:
@@ -264,7 +266,9 @@ async def test_live_h1_an_update_to_facts_that_are_not_known_yet_is_to_be_tried_
     created = await judged(adviser, cluster("p-s-1-35-v77"), given=unread)
     same = await judged(adviser, cluster("p-s-1-35-v77"), cluster("p-s-1-35-v77"), given=unread)
     excused = await judged(adviser, cluster("p-s-1-35-v77", **{"allow-incompatible": "tried"}), cluster(), given=unread)
-    permissive = await judged(adviser, cluster("p-s-1-35-v77"), cluster(), given=Unread(policy=Policy.PERMISSIVE))
+    permissive = await judged(
+        adviser, cluster("p-s-1-35-v77"), cluster(), given=Unread(policy=CompatibilityPolicy.PERMISSIVE)
+    )
 
     assert moved.refusal == (
         "nothing is known of release p-s-1-35-v77 of class stacks/p-s-1-35-v77 yet: it is being fetched for the first "
@@ -478,7 +482,7 @@ async def events_of(
     api, clock = FakeApi(EVENTS), VirtualClock()
     clusters = ClusterJudge(offers=Given(), rules=ProviderRules(Noon()), upstream=NOTHING_KNOWN, adviser=adviser)
     recorder = EventRecorder(api, "operator", clock=clock)
-    judge = Judge(await own_kinds(), clusters, recorder, live, clock)
+    judge = Validator(await own_kinds(), clusters, recorder, live, clock)
     for one in asked:
         question = replace(review(one, cluster(), CLUSTER_KIND), group=CLUSTER_API_GROUP)
         assert (await judge.judge(question)).excused
@@ -526,7 +530,7 @@ async def test_sec_6_a_question_asked_again_and_again_writes_one_event(adviser: 
 
 async def test_what_is_awaited_is_given_up_at_the_end(adviser: Adviser) -> None:
     clusters = ClusterJudge(offers=Given(), rules=ProviderRules(Noon()), upstream=NOTHING_KNOWN, adviser=adviser)
-    judge = Judge(await own_kinds(), clusters, EventRecorder(FakeApi(EVENTS), "operator"), Store())
+    judge = Validator(await own_kinds(), clusters, EventRecorder(FakeApi(EVENTS), "operator"), Store())
     assert (await judge.judge(replace(review(let_through(), cluster(), CLUSTER_KIND), group=CLUSTER_API_GROUP))).excused
 
     await asyncio.wait_for(judge.close(), 0.2)
@@ -537,7 +541,7 @@ async def test_live_m1_decisions_are_counted_by_kind_and_only_of_kinds_that_are_
     decided: list[tuple[str, str]] = []
     events = EventRecorder(FakeApi(EVENTS), "operator")
     own = await own_kinds(seen=(stack(),))
-    judge = Judge(own, clusters, events, Store(), decided=lambda kind, decision: decided.append((kind, decision)))
+    judge = Validator(own, clusters, events, Store(), decided=lambda kind, decision: decided.append((kind, decision)))
     for name, manifest in (("ClusterStack", stack("twin")), ("ClusterStack", stack("x", noProvider=False))):
         await judge.judge(replace(review(manifest), group=GROUP, kind=name))
     await judge.judge(replace(review(stack("other", provider="q")), group=GROUP, kind="ClusterStack"))
@@ -707,12 +711,12 @@ def test_rules_come_go_and_expire() -> None:
     expired = {**rule, "spec": {**rule["spec"], "expires": "2026-11-21T11:59:59Z"}}  # type: ignore[dict-item]
 
     assert rules.counting(OLD.name, {}) == ()
-    rules.changed(Change(key, None, rule))
+    rules.changed(CacheChange(key, None, rule))
     assert [one.message for one in rules.counting(OLD.name, {})] == ["careful"]
-    rules.changed(Change(key, rule, expired))
+    rules.changed(CacheChange(key, rule, expired))
     assert rules.counting(OLD.name, {}) == ()
-    rules.changed(Change(key, expired, rule))
-    rules.changed(Change(key, rule, {**rule, "spec": {"severity": "Deny"}}))
+    rules.changed(CacheChange(key, expired, rule))
+    rules.changed(CacheChange(key, rule, {**rule, "spec": {"severity": "Deny"}}))
     assert rules.counting(OLD.name, {}) == ()
-    rules.changed(Change(key, rule, None))
+    rules.changed(CacheChange(key, rule, None))
     assert rules.counting(OLD.name, {}) == ()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.webhooks.answers import Answer, warned
+from clusterstacks.webhooks.answers import AdmissionResponse, warned
 from clusterstacks.webhooks.reviews import (
     EXACT_BYTES,
     MAX_VALUES,
@@ -63,7 +63,7 @@ def test_what_is_no_question_is_refused(body: bytes) -> None:
 
 
 def test_a_refusal_has_a_status_and_its_warnings() -> None:
-    answer = json.loads(answer_document("u1", Answer("because", ("careful",))))
+    answer = json.loads(answer_document("u1", AdmissionResponse("because", ("careful",))))
 
     assert answer["response"] == {
         "uid": "u1",
@@ -74,7 +74,7 @@ def test_a_refusal_has_a_status_and_its_warnings() -> None:
 
 
 def test_a_plain_yes_says_nothing_else() -> None:
-    assert json.loads(answer_document("u1", Answer()))["response"] == {"uid": "u1", "allowed": True}
+    assert json.loads(answer_document("u1", AdmissionResponse()))["response"] == {"uid": "u1", "allowed": True}
 
 
 def test_warnings_stay_within_what_the_api_server_takes() -> None:
@@ -87,7 +87,7 @@ def test_warnings_stay_within_what_the_api_server_takes() -> None:
 
 
 def test_a_refusal_is_bounded() -> None:
-    response = json.loads(answer_document("u1", Answer("x" * 100_000)))
+    response = json.loads(answer_document("u1", AdmissionResponse("x" * 100_000)))
 
     assert len(response["response"]["status"]["message"]) == 4096
 

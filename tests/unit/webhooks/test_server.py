@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from clusterstacks.kube.errors import Unreachable
 from clusterstacks.kube.tls import serve_with, server_context
 from clusterstacks.webhooks import server as module
-from clusterstacks.webhooks.answers import Answer
+from clusterstacks.webhooks.answers import AdmissionResponse
 from clusterstacks.webhooks.certificates import Serving, made
 from clusterstacks.webhooks.reviews import MAX_VALUES
 from clusterstacks.webhooks.server import MAX_BYTES, PATH, SMALL_BYTES, Room, TooManyQuestions, WebhookServer
@@ -41,16 +41,16 @@ REVIEW = {
 class Says:
     """Answers with what it was given, or fails with it."""
 
-    def __init__(self, what: Answer | Exception | float) -> None:
+    def __init__(self, what: AdmissionResponse | Exception | float) -> None:
         self.what = what
 
-    async def judge(self, review: Review) -> Answer:
+    async def judge(self, review: Review) -> AdmissionResponse:
         assert review.uid == "u1"
         if isinstance(self.what, Exception):
             raise self.what
         if isinstance(self.what, float):
             await asyncio.sleep(self.what)
-            return Answer()
+            return AdmissionResponse()
         return self.what
 
 
@@ -59,7 +59,9 @@ def serving() -> Serving:
 
 
 @asynccontextmanager
-async def running(what: Answer | Exception | float, pair: Serving) -> AsyncIterator[tuple[str, ssl.SSLContext]]:
+async def running(
+    what: AdmissionResponse | Exception | float, pair: Serving
+) -> AsyncIterator[tuple[str, ssl.SSLContext]]:
     context = server_context()
     serve_with(context, pair.certificate, pair.key)
     server = WebhookServer("127.0.0.1", 0, context, Says(what))
@@ -91,7 +93,7 @@ async def posted(url: str, pair: Serving, body: bytes, **headers: str) -> tuple[
 
 async def test_a_question_is_answered_over_tls_that_the_bundle_trusts() -> None:
     pair = serving()
-    async with running(Answer("no"), pair) as (url, _):
+    async with running(AdmissionResponse("no"), pair) as (url, _):
         status, body = await post(url, pair, json.dumps(REVIEW).encode())
 
     assert status == 200
@@ -101,14 +103,14 @@ async def test_a_question_is_answered_over_tls_that_the_bundle_trusts() -> None:
 @pytest.mark.parametrize(
     ("what", "body", "status"),
     [
-        (Answer(), b"nonsense", 400),
-        (Answer(), b"x" * (MAX_BYTES + 1), 413),
+        (AdmissionResponse(), b"nonsense", 400),
+        (AdmissionResponse(), b"x" * (MAX_BYTES + 1), 413),
         (Unreachable("the API server is away"), json.dumps(REVIEW).encode(), 503),
         (RuntimeError("secret-token"), json.dumps(REVIEW).encode(), 500),
     ],
 )
 async def test_what_cannot_be_answered_is_told_by_a_status_and_tells_no_secret(
-    what: Answer | Exception, body: bytes, status: int, caplog: pytest.LogCaptureFixture
+    what: AdmissionResponse | Exception, body: bytes, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)
     pair = serving()
@@ -130,7 +132,7 @@ async def test_a_new_certificate_counts_for_new_connections_and_breaks_none_that
     old, new = serving(), serving()
     body = json.dumps(REVIEW).encode()
     async with (
-        running(Answer(), old) as (url, context),
+        running(AdmissionResponse(), old) as (url, context),
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting(old))) as session,
     ):
         async with session.post(url, data=body) as answer:
@@ -167,7 +169,7 @@ def question(thing: bytes) -> bytes:
 )
 async def test_a_question_that_is_not_decoded_is_refused_and_not_let_through(thing: bytes, words: str) -> None:
     pair = serving()
-    async with running(Answer(), pair) as (url, _):
+    async with running(AdmissionResponse(), pair) as (url, _):
         status, body = await post(url, pair, question(thing))
 
     response = json.loads(body)["response"]
@@ -181,7 +183,7 @@ async def test_a_question_that_is_not_decoded_is_refused_and_not_let_through(thi
 )
 async def test_large_objects_are_answered(thing: bytes) -> None:
     pair = serving()
-    async with running(Answer(), pair) as (url, _):
+    async with running(AdmissionResponse(), pair) as (url, _):
         status, body = await post(url, pair, question(thing))
 
     assert (status, json.loads(body)["response"]["allowed"]) == (200, True)
@@ -189,7 +191,7 @@ async def test_large_objects_are_answered(thing: bytes) -> None:
 
 async def test_a_body_that_claims_to_be_too_large_is_not_waited_for() -> None:
     pair = serving()
-    async with running(Answer(), pair) as (url, _):
+    async with running(AdmissionResponse(), pair) as (url, _):
         reader, writer = await asyncio.open_connection("127.0.0.1", _port(url), ssl=trusting(pair))
         begin = question(b'"' + b"x" * 8192)
         writer.write(_head(MAX_BYTES + 1) + begin)
@@ -201,7 +203,7 @@ async def test_a_body_that_claims_to_be_too_large_is_not_waited_for() -> None:
 
 async def test_a_compressed_body_stays_small() -> None:
     pair = serving()
-    async with running(Answer(), pair) as (url, _):
+    async with running(AdmissionResponse(), pair) as (url, _):
         headers = {"Content-Encoding": "gzip"}
         status, _, _ = await posted(url, pair, gzip.compress(json.dumps(REVIEW).encode()), **headers)
 
@@ -215,7 +217,7 @@ async def test_a_body_that_does_not_come_takes_neither_the_time_nor_the_room_of_
     monkeypatch.setattr(module, "DEADLINE", timedelta(seconds=0.3))
     monkeypatch.setattr(module, "BYTES_AT_A_TIME", MAX_BYTES)
     pair = serving()
-    async with running(Answer(), pair) as (url, _):
+    async with running(AdmissionResponse(), pair) as (url, _):
         slow = [await asyncio.open_connection("127.0.0.1", _port(url), ssl=trusting(pair)) for _ in range(8)]
         for _, writer in slow:
             writer.write(_head(MAX_BYTES) + b"x" * size)
@@ -241,7 +243,7 @@ async def test_beyond_the_queue_the_api_server_is_asked_to_come_again(monkeypatc
 
 async def test_a_client_that_goes_away_leaves_no_trace(caplog: pytest.LogCaptureFixture) -> None:
     pair = serving()
-    async with running(Answer(), pair) as (url, _):
+    async with running(AdmissionResponse(), pair) as (url, _):
         for rest in (_head(1000) + b"x", _head(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked") + b"zz"):
             reader, writer = await asyncio.open_connection("127.0.0.1", _port(url), ssl=trusting(pair))
             writer.write(rest + b"\r\n\r\n")

@@ -6,7 +6,7 @@ import asyncio
 from random import Random
 
 from benchmarks.worlds import Size, all_coupled
-from clusterstacks.compat.world import State
+from clusterstacks.compat.world import ClusterState
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.webhooks.rules.suggestions import Wish
 from clusterstacks.webhooks.suggester import Adviser
@@ -17,7 +17,7 @@ TURNS = 10
 async def test_a_hostile_world_holds_up_neither_the_refusal_nor_the_loop() -> None:
     world = all_coupled(Random(2), Size())
     first, last = world.candidates[0], world.candidates[-1]
-    state = State(first.kubernetes, first.kubernetes, first.name)
+    state = ClusterState(first.kubernetes, first.kubernetes, first.name)
     wish = Wish(ObjectKey("team", "one"), world, state, last.kubernetes)
     adviser = Adviser()
     asked = [asyncio.create_task(adviser.plan(wish)) for _ in range(3)]

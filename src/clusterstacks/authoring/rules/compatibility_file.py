@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.authoring.detect_components import clues
-from clusterstacks.authoring.findings import Fault, Rule, Severity
+from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
 from clusterstacks.authoring.positions import line_of_field
 from clusterstacks.authoring.read_compat import stated_in
 from clusterstacks.authoring.rules.messages import fault_of
@@ -17,11 +17,11 @@ from clusterstacks.domain.semver import SemVer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.stack import LintedStack
     from clusterstacks.domain.compatibility import Compatibility
 
 
-def readable(stack: Stack) -> Iterator[Fault]:
+def readable(stack: LintedStack) -> Iterator[Fault]:
     """The file can be read."""
     try:
         stated_in(stack)
@@ -29,7 +29,7 @@ def readable(stack: Stack) -> Iterator[Fault]:
         yield fault_of(stack, error.message, FILE, "write it as the formats say")
 
 
-def complete(stack: Stack) -> Iterator[Fault]:
+def complete(stack: LintedStack) -> Iterator[Fault]:
     """Every addon's versions are stated, and every addon that is stated is there."""
     stated = _readable(stack)
     if stated is None:
@@ -42,7 +42,7 @@ def complete(stack: Stack) -> Iterator[Fault]:
         yield Fault(FILE, 1, f"names addon {addon}, which has no chart", "correct the name, or drop it")
 
 
-def own_version(stack: Stack) -> Iterator[Fault]:
+def own_version(stack: LintedStack) -> Iterator[Fault]:
     """The stack's own Kubernetes version lies in the range it states."""
     stated = _readable(stack)
     if stated is None or stack.settings is None:
@@ -54,7 +54,7 @@ def own_version(stack: Stack) -> Iterator[Fault]:
         yield Fault(FILE, line, problem, "widen the range, or correct the stack's Kubernetes version")
 
 
-def known_names(stack: Stack) -> Iterator[Fault]:
+def known_names(stack: LintedStack) -> Iterator[Fault]:
     """A component whose range is not stated is one that facts are known about; so is what others require."""
     stated = _readable(stack)
     if stated is None:
@@ -71,7 +71,7 @@ def known_names(stack: Stack) -> Iterator[Fault]:
             yield Fault(FILE, line, f"{one.name} requires {other}, which nobody knows", "correct the name")
 
 
-def versions(stack: Stack) -> Iterator[Fault]:
+def versions(stack: LintedStack) -> Iterator[Fault]:
     """The version of a component is the one its chart names."""
     stated = _readable(stack)
     if stated is None:
@@ -88,7 +88,7 @@ def versions(stack: Stack) -> Iterator[Fault]:
             yield Fault(FILE, line, problem, f"write version: {clue.version}")
 
 
-def _readable(stack: Stack) -> Compatibility | None:
+def _readable(stack: LintedStack) -> Compatibility | None:
     """Read the file; None where there is none, or none that can be read, which another rule says."""
     try:
         return stated_in(stack)
@@ -97,11 +97,20 @@ def _readable(stack: Stack) -> Compatibility | None:
 
 
 RULES = (
-    Rule("compatibility", Severity.ERROR, "compatibility.yaml can be read.", readable),
-    Rule("compatibility-addons", Severity.ERROR, "compatibility.yaml names every addon, and no other.", complete),
-    Rule(
-        "compatibility-kubernetes", Severity.ERROR, "compatibility.yaml's range holds the stack's version.", own_version
+    LintRule("compatibility", LintSeverity.ERROR, "compatibility.yaml can be read.", readable),
+    LintRule(
+        "compatibility-addons", LintSeverity.ERROR, "compatibility.yaml names every addon, and no other.", complete
     ),
-    Rule("compatibility-name", Severity.WARNING, "Every component has a range, its own or a known one.", known_names),
-    Rule("compatibility-version", Severity.WARNING, "Components have the versions their charts name.", versions),
+    LintRule(
+        "compatibility-kubernetes",
+        LintSeverity.ERROR,
+        "compatibility.yaml's range holds the stack's version.",
+        own_version,
+    ),
+    LintRule(
+        "compatibility-name", LintSeverity.WARNING, "Every component has a range, its own or a known one.", known_names
+    ),
+    LintRule(
+        "compatibility-version", LintSeverity.WARNING, "Components have the versions their charts name.", versions
+    ),
 )

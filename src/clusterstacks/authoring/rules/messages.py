@@ -9,13 +9,13 @@ from clusterstacks.authoring.findings import Fault
 from clusterstacks.authoring.positions import line_of_complaint
 
 if TYPE_CHECKING:
-    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.stack import LintedStack
 
 _FILE = re.compile(r"[^\s:,]+")
 _PLACE = re.compile(r"^[:,\s]*(?:line \d+: )?")
 
 
-def fault_of(stack: Stack, message: str, file: str, way_out: str) -> Fault:
+def fault_of(stack: LintedStack, message: str, file: str, way_out: str) -> Fault:
     """Place an error in the file it names, or in ``file``; the message keeps the way out it has, if it has one."""
     named = _FILE.match(message)
     path = named[0] if named and named[0] in stack.tree else file

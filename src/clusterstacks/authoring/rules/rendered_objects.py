@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.findings import Fault, Rule, Severity
+from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
 from clusterstacks.authoring.images import images_in
 from clusterstacks.authoring.positions import line_of_text
 from clusterstacks.compat.removed_apis import removed_apis
@@ -16,16 +16,16 @@ from clusterstacks.render.release_charts import ADDON_NAMESPACE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.stack import LintedStack
     from clusterstacks.authoring.stack_chart import Chart
     from clusterstacks.compat.removed_apis import RemovedApi
-    from clusterstacks.render.examination import Document
+    from clusterstacks.render.examination import RenderedDocument
 
 BUILTIN_NAMESPACES = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})
 """What every cluster has from its beginning."""
 
 
-def repeated(stack: Stack) -> Iterator[Fault]:
+def repeated(stack: LintedStack) -> Iterator[Fault]:
     """No object is rendered twice, by one chart or by two addons."""
     everything = sorted(_identified(stack.addons), key=_by_identity)
     if stack.class_chart is not None:
@@ -39,7 +39,7 @@ def repeated(stack: Stack) -> Iterator[Fault]:
             yield Fault(*_place(stack, chart, document), problem, way_out)
 
 
-def namespaces(stack: Stack) -> Iterator[Fault]:
+def namespaces(stack: LintedStack) -> Iterator[Fault]:
     """Every namespace that addons' objects name is there, or one of them brings it."""
     documents = [(chart, document) for chart in stack.addons for document in chart.documents]
     rendered = {identity.name for identity, _, _ in _identified(stack.addons) if identity.kind == "Namespace"}
@@ -50,14 +50,14 @@ def namespaces(stack: Stack) -> Iterator[Fault]:
             yield Fault(*_place(stack, chart, document), problem, "add the Namespace to the chart")
 
 
-def removed(stack: Stack) -> Iterator[Fault]:
+def removed(stack: LintedStack) -> Iterator[Fault]:
     """Kubernetes serves the API version of every object."""
     for chart, document, fact in _ending(stack):
         if stack.settings is not None and fact.removed_in <= stack.settings.kubernetes.series:
             yield _ended(stack, chart, document, fact)
 
 
-def leaving(stack: Stack) -> Iterator[Fault]:
+def leaving(stack: LintedStack) -> Iterator[Fault]:
     """The next Kubernetes minor still serves the API version of every object."""
     if stack.settings is None:
         return
@@ -68,7 +68,7 @@ def leaving(stack: Stack) -> Iterator[Fault]:
             yield _ended(stack, chart, document, fact)
 
 
-def mutable_images(stack: Stack) -> Iterator[Fault]:
+def mutable_images(stack: LintedStack) -> Iterator[Fault]:
     """Every image is named by its digest, so that it is the same tomorrow and in a mirror."""
     for chart in stack.charts:
         for document in chart.documents:
@@ -79,7 +79,7 @@ def mutable_images(stack: Stack) -> Iterator[Fault]:
                     yield Fault(path, line, f"image {image} has no digest", f"write {image}@sha256:<digest>")
 
 
-def _ending(stack: Stack) -> Iterator[tuple[Chart, Document, RemovedApi]]:
+def _ending(stack: LintedStack) -> Iterator[tuple[Chart, RenderedDocument, RemovedApi]]:
     facts = removed_apis()
     for chart in stack.charts:
         for document in chart.documents:
@@ -88,7 +88,7 @@ def _ending(stack: Stack) -> Iterator[tuple[Chart, Document, RemovedApi]]:
                 yield chart, document, fact
 
 
-def _ended(stack: Stack, chart: Chart, document: Document, fact: RemovedApi) -> Fault:
+def _ended(stack: LintedStack, chart: Chart, document: RenderedDocument, fact: RemovedApi) -> Fault:
     manifest = document.manifest
     what = f"{manifest['kind']} {manifest['metadata']['name']} of {manifest['apiVersion']}"
     way_out = f"write it as {fact.replacement}" if fact.replacement else "there is no replacement: drop it"
@@ -99,11 +99,11 @@ def _ended(stack: Stack, chart: Chart, document: Document, fact: RemovedApi) -> 
     )
 
 
-def _identified(charts: Iterable[Chart]) -> list[tuple[ObjectId, Chart, Document]]:
+def _identified(charts: Iterable[Chart]) -> list[tuple[ObjectId, Chart, RenderedDocument]]:
     return [(_identity(chart, document), chart, document) for chart in charts for document in chart.documents]
 
 
-def _identity(chart: Chart, document: Document) -> ObjectId:
+def _identity(chart: Chart, document: RenderedDocument) -> ObjectId:
     """Name the object; without a namespace it is the addon's default one or cluster-wide, which is the same here."""
     found = object_id(document.manifest)
     if chart.addon and found.namespace == ADDON_NAMESPACE:
@@ -111,20 +111,29 @@ def _identity(chart: Chart, document: Document) -> ObjectId:
     return found
 
 
-def _by_identity(one: tuple[ObjectId, Chart, Document]) -> ObjectId:
+def _by_identity(one: tuple[ObjectId, Chart, RenderedDocument]) -> ObjectId:
     return one[0]
 
 
-def _place(stack: Stack, chart: Chart, document: Document) -> tuple[str, int]:
+def _place(stack: LintedStack, chart: Chart, document: RenderedDocument) -> tuple[str, int]:
     path = chart.place(document.path)
     name, kind = document.manifest["metadata"]["name"], document.manifest["kind"]
     return path, line_of_text(stack.content(path), f"name: {name}", f"kind: {kind}")
 
 
 RULES = (
-    Rule("repeated-object", Severity.ERROR, "No object is rendered twice, by one chart or by two.", repeated),
-    Rule("namespace", Severity.WARNING, "Every namespace that objects of addons name comes with an addon.", namespaces),
-    Rule("removed-api", Severity.ERROR, "The stack's Kubernetes version serves every API version used.", removed),
-    Rule("leaving-api", Severity.WARNING, "The next Kubernetes minor still serves every API version used.", leaving),
-    Rule("image-digest", Severity.WARNING, "Every container image is named by its digest.", mutable_images),
+    LintRule("repeated-object", LintSeverity.ERROR, "No object is rendered twice, by one chart or by two.", repeated),
+    LintRule(
+        "namespace",
+        LintSeverity.WARNING,
+        "Every namespace that objects of addons name comes with an addon.",
+        namespaces,
+    ),
+    LintRule(
+        "removed-api", LintSeverity.ERROR, "The stack's Kubernetes version serves every API version used.", removed
+    ),
+    LintRule(
+        "leaving-api", LintSeverity.WARNING, "The next Kubernetes minor still serves every API version used.", leaving
+    ),
+    LintRule("image-digest", LintSeverity.WARNING, "Every container image is named by its digest.", mutable_images),
 )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.findings import Fault, Rule, Severity
+from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
 from clusterstacks.authoring.positions import line_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.stack import LintedStack
 
 
-def refused(stack: Stack) -> Iterator[Fault]:
+def refused(stack: LintedStack) -> Iterator[Fault]:
     """The server takes every object of the class."""
     chart = stack.class_chart
     for refusal in stack.refusals if chart else ():
@@ -24,5 +24,7 @@ def refused(stack: Stack) -> Iterator[Fault]:
 
 
 RULES = (
-    Rule("server", Severity.ERROR, "A management cluster takes the class's objects (only with --against).", refused),
+    LintRule(
+        "server", LintSeverity.ERROR, "A management cluster takes the class's objects (only with --against).", refused
+    ),
 )

@@ -6,7 +6,7 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from clusterstacks.authoring.findings import Fault, Rule, Severity
+from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
 from clusterstacks.authoring.positions import line_of_field
 from clusterstacks.authoring.stack_chart import oversized
 from clusterstacks.building.packaging import CLASS_DIRECTORY
@@ -18,7 +18,7 @@ from clusterstacks.releases.release import ADDON_CONFIG
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.stack import LintedStack
 
 Keys: TypeAlias = "Mapping[str, Keys | None]"
 """The keys of a mapping, or of the mappings in a list, with those below; None where anything may follow."""
@@ -66,7 +66,7 @@ def is_leftover(name: str) -> bool:
     return _LEFTOVER.fullmatch(name) is not None
 
 
-def keys(stack: Stack) -> Iterator[Fault]:
+def keys(stack: LintedStack) -> Iterator[Fault]:
     """Find keys that neither csctl nor the operator reads."""
     for file, known in KNOWN.items():
         document = stack.document(file)
@@ -79,7 +79,7 @@ def keys(stack: Stack) -> Iterator[Fault]:
             yield Fault(file, line_of_field(stack.content(file), path), problem, meant + known_keys)
 
 
-def placeholders(stack: Stack) -> Iterator[Fault]:
+def placeholders(stack: LintedStack) -> Iterator[Fault]:
     """Find templates of ``csctl init`` that are as empty as it wrote them."""
     for path, content in stack.tree.items():
         if not path.startswith(f"{CLASS_DIRECTORY}templates/"):
@@ -94,7 +94,7 @@ def placeholders(stack: Stack) -> Iterator[Fault]:
             )
 
 
-def encodings(stack: Stack) -> Iterator[Fault]:
+def encodings(stack: LintedStack) -> Iterator[Fault]:
     """Find text files with bytes that are not UTF-8."""
     for path, content in stack.tree.items():
         if not path.endswith(_TEXT):
@@ -107,7 +107,7 @@ def encodings(stack: Stack) -> Iterator[Fault]:
             yield Fault(path, line, problem, "save the file as UTF-8")
 
 
-def line_ends(stack: Stack) -> Iterator[Fault]:
+def line_ends(stack: LintedStack) -> Iterator[Fault]:
     """Find text files with the line ends of Windows, of which the first is named."""
     found = sorted(path for path, content in stack.tree.items() if path.endswith(_TEXT) and b"\r\n" in content)
     if found:
@@ -117,7 +117,7 @@ def line_ends(stack: Stack) -> Iterator[Fault]:
         yield Fault(found[0], 1, problem, way_out)
 
 
-def private_keys(stack: Stack) -> Iterator[Fault]:
+def private_keys(stack: LintedStack) -> Iterator[Fault]:
     """Find private keys."""
     for path, content in stack.tree.items():
         if _PRIVATE_KEY.match(content):
@@ -125,7 +125,7 @@ def private_keys(stack: Stack) -> Iterator[Fault]:
             yield Fault(path, 1, "is a private key", way_out)
 
 
-def leftovers(stack: Stack) -> Iterator[Fault]:
+def leftovers(stack: LintedStack) -> Iterator[Fault]:
     """Find files of editors and operating systems."""
     for path in stack.tree:
         if is_leftover(path.rpartition("/")[2]):
@@ -135,7 +135,7 @@ def leftovers(stack: Stack) -> Iterator[Fault]:
             yield Fault(path, 1, problem, "delete it, and add its name to .gitignore and to .helmignore of the chart")
 
 
-def sizes(stack: Stack) -> Iterator[Fault]:
+def sizes(stack: LintedStack) -> Iterator[Fault]:
     """Find files and charts that are too large for the operator."""
     for chart in stack.charts:
         if not (found := oversized(chart.files)):
@@ -176,11 +176,13 @@ def _mib(count: int) -> str:
 
 
 RULES = (
-    Rule("unknown-key", Severity.ERROR, "csctl.yaml and clusteraddon.yaml have no unknown keys.", keys),
-    Rule("placeholder", Severity.ERROR, "Templates that csctl init left to be filled in are filled in.", placeholders),
-    Rule("not-utf8", Severity.ERROR, "YAML files and templates are UTF-8 text.", encodings),
-    Rule("private-key", Severity.ERROR, "No file is a private key.", private_keys),
-    Rule("line-ends", Severity.WARNING, "Text files have the line ends of Unix.", line_ends),
-    Rule("editor-file", Severity.WARNING, "No file is a leftover of an editor or operating system.", leftovers),
-    Rule("file-size", Severity.ERROR, "No file of a chart has more than 16 MiB, and no chart 64 MiB.", sizes),
+    LintRule("unknown-key", LintSeverity.ERROR, "csctl.yaml and clusteraddon.yaml have no unknown keys.", keys),
+    LintRule(
+        "placeholder", LintSeverity.ERROR, "Templates that csctl init left to be filled in are filled in.", placeholders
+    ),
+    LintRule("not-utf8", LintSeverity.ERROR, "YAML files and templates are UTF-8 text.", encodings),
+    LintRule("private-key", LintSeverity.ERROR, "No file is a private key.", private_keys),
+    LintRule("line-ends", LintSeverity.WARNING, "Text files have the line ends of Unix.", line_ends),
+    LintRule("editor-file", LintSeverity.WARNING, "No file is a leftover of an editor or operating system.", leftovers),
+    LintRule("file-size", LintSeverity.ERROR, "No file of a chart has more than 16 MiB, and no chart 64 MiB.", sizes),
 )

@@ -14,7 +14,7 @@ from clusterstacks.compat.verdicts import Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clusterstacks.compat.combinations import Part
+    from clusterstacks.compat.combinations import ReleasePart
     from clusterstacks.compat.matrices import Matrix, Row
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
@@ -41,7 +41,7 @@ class Checked:
 
     label: str
     kubernetes: KubernetesVersion
-    parts: tuple[Part, ...]
+    parts: tuple[ReleasePart, ...]
 
     @property
     def verdict(self) -> Verdict:

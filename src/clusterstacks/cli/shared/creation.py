@@ -25,7 +25,7 @@ from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.chart_options import chart_dependencies
 from clusterstacks.cli.shared.lint_check import check_sources
 from clusterstacks.cli.shared.output_option import JSON
-from clusterstacks.cli.shared.registry_options import Meter, Trust
+from clusterstacks.cli.shared.registry_options import ProgressPrinter, ServerTrust
 from clusterstacks.domain.errors import SpecError, told_of
 from clusterstacks.domain.versions import StackVersion
 from clusterstacks.releases.errors import ReleaseTaken
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from clusterstacks.building.remotes import Publisher
-    from clusterstacks.building.stack_directories import Stack
+    from clusterstacks.building.stack_directories import StackDirectory
     from clusterstacks.building.version_bump import Move
     from clusterstacks.building.version_choice import Choice
     from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class CreateOptions:
     """The command line."""
 
     directory: Path
@@ -71,7 +71,7 @@ class Options:
         return self.publish or Mode(self.mode) in {Mode.STABLE, Mode.BETA}
 
 
-def run(options: Options) -> None:
+def run(options: CreateOptions) -> None:
     """Create the releases.
 
     Raises:
@@ -81,7 +81,7 @@ def run(options: Options) -> None:
     asyncio.run(_interruptible(options))
 
 
-async def _interruptible(options: Options) -> None:
+async def _interruptible(options: CreateOptions) -> None:
     task = asyncio.ensure_future(_create(options))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     try:
@@ -90,9 +90,9 @@ async def _interruptible(options: Options) -> None:
         raise KeyboardInterrupt from None
 
 
-async def _create(options: Options) -> None:
+async def _create(options: CreateOptions) -> None:
     async with AsyncExitStack() as resources:
-        web = await resources.enter_async_context(Trust().web())
+        web = await resources.enter_async_context(ServerTrust().web())
         into = options.into.resolve()
         stacks = await _stacks(options, into, web)
         check_sources({_shown(stack.root): stack.tree for stack in stacks}, strict=options.strict)
@@ -116,7 +116,7 @@ async def _create(options: Options) -> None:
             output.print_json({"releases": [_document(directory, published) for directory in built]})
 
 
-def _saying(options: Options) -> Callable[[Path], None]:
+def _saying(options: CreateOptions) -> Callable[[Path], None]:
     """Return what reports a release that was built, as csctl written in Go does; JSON is printed at the end."""
     report = output.note if options.form == JSON else output.say
     return lambda directory: report(f"Created {options.into / directory.name}")
@@ -127,9 +127,9 @@ def _document(directory: Path, published: Mapping[str, bool]) -> dict[str, objec
     return {"release": directory.name, "directory": str(directory), "new": published.get(directory.name)}
 
 
-async def _stacks(options: Options, into: Path, web: Web) -> tuple[Stack, ...]:
+async def _stacks(options: CreateOptions, into: Path, web: Web) -> tuple[StackDirectory, ...]:
     listed = options.all_minors or bool(options.kubernetes)
-    found: list[Stack] = []
+    found: list[StackDirectory] = []
     patches: dict[KubernetesMinor, KubernetesVersion] = {}
     for root in await asyncio.to_thread(find_stacks, options.directory):
         with told_of(_shown(root.absolute())):
@@ -141,7 +141,7 @@ async def _stacks(options: Options, into: Path, web: Web) -> tuple[Stack, ...]:
     return selected(found, options.kubernetes)
 
 
-async def _publisher(options: Options, resources: AsyncExitStack) -> Publisher | None:
+async def _publisher(options: CreateOptions, resources: AsyncExitStack) -> Publisher | None:
     if options.remote == "none" or not options.asks_remote:
         return None
     from clusterstacks.building.remotes import directory_remote, github_remote, oci_remote
@@ -149,9 +149,9 @@ async def _publisher(options: Options, resources: AsyncExitStack) -> Publisher |
     if options.remote_dir is not None:
         return directory_remote(options.remote_dir.absolute())
     # Not the connections to charts' repositories, which another CA may vouch for.
-    web = await resources.enter_async_context(Trust(options.ca, plain_http=options.plain_http).web())
+    web = await resources.enter_async_context(ServerTrust(options.ca, plain_http=options.plain_http).web())
     if options.remote == "oci":
-        return await oci_remote(web, os.environ, plain_http=options.plain_http, progress=Meter())
+        return await oci_remote(web, os.environ, plain_http=options.plain_http, progress=ProgressPrinter())
     return github_remote(web, os.environ, output.note)
 
 
@@ -170,7 +170,7 @@ async def _published(publisher: Publisher, directory: Path) -> bool:
     return new
 
 
-def _versions(options: Options) -> Versions | None:
+def _versions(options: CreateOptions) -> Versions | None:
     if options.mode != "custom":
         return None
     given = (options.cluster_stack_version, options.cluster_addon_version, options.node_image_version)
@@ -183,7 +183,7 @@ def _registry(registry: str) -> str:
 
 
 async def _build_all(
-    stacks: tuple[Stack, ...], chooser: Chooser, creator: Creator, say: Callable[[Path], None]
+    stacks: tuple[StackDirectory, ...], chooser: Chooser, creator: Creator, say: Callable[[Path], None]
 ) -> list[Path]:
     for stack in stacks:
         with told_of(_shown(stack.root)):
@@ -210,7 +210,7 @@ async def _build_all(
     return built
 
 
-def _explain(stack: Stack, choice: Choice) -> None:
+def _explain(stack: StackDirectory, choice: Choice) -> None:
     after = f", after {choice.before}" if choice.before else ""
     output.note(f"{stack.settings.series} for Kubernetes {stack.settings.kubernetes} from {_shown(stack.root)}{after}")
     moves = choice.release.moves

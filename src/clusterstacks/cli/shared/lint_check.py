@@ -13,7 +13,7 @@ from clusterstacks.domain.errors import SpecError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.authoring.findings import Finding
+    from clusterstacks.authoring.findings import LintFinding
 
 
 def check_sources(trees: Mapping[str, Mapping[str, bytes]], *, strict: bool) -> None:
@@ -39,6 +39,6 @@ def check_sources(trees: Mapping[str, Mapping[str, bytes]], *, strict: bool) -> 
         raise SpecError("SourceRefused", "\n".join(["correct the source before a release is built:", *shown, *more]))
 
 
-def _line(directory: str, finding: Finding) -> str:
+def _line(directory: str, finding: LintFinding) -> str:
     fault = finding.fault
     return f"{directory}/{fault.path}:{fault.line}: {fault.message}: {fault.way_out}"

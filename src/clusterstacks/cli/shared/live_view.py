@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.devcluster.demo.view import Node, State
+from clusterstacks.devcluster.demo.view import NodeState, ViewNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 DETAIL_LENGTH = 160
 """Characters of what a node is doing; the object itself tells all."""
 
-_SIGNS = {State.DONE: "✓", State.WORKING: "…", State.FAILED: "✗"}
-_STYLES = {State.DONE: "green", State.WORKING: "yellow", State.FAILED: "red"}
+_SIGNS = {NodeState.DONE: "✓", NodeState.WORKING: "…", NodeState.FAILED: "✗"}
+_STYLES = {NodeState.DONE: "green", NodeState.WORKING: "yellow", NodeState.FAILED: "red"}
 
 
 class LivePicture:
@@ -37,7 +37,7 @@ class LivePicture:
 
     def __init__(self) -> None:
         self._began = time.monotonic()
-        self._printed: dict[str, tuple[State, str]] = {}
+        self._printed: dict[str, tuple[NodeState, str]] = {}
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
@@ -65,7 +65,7 @@ class LivePicture:
         else:
             click.echo(f"\n{text}")
 
-    def show(self, nodes: Sequence[Node]) -> None:
+    def show(self, nodes: Sequence[ViewNode]) -> None:
         """Show the picture as it is now."""
         if self._live is not None:
             self._live.update(_tree(nodes), refresh=True)
@@ -85,11 +85,11 @@ class LivePicture:
             self._live.stop()
             self._live = None
 
-    def _print_changes(self, nodes: Sequence[Node]) -> None:
+    def _print_changes(self, nodes: Sequence[ViewNode]) -> None:
         for root in nodes:
             for depth, node in root.lines():
                 place = f"{root.title}/{node.title}"
-                news = (node.state, node.detail if node.state is State.DONE else "")
+                news = (node.state, node.detail if node.state is NodeState.DONE else "")
                 if self._printed.get(place) != news:
                     self._printed[place] = news
                     elapsed = time.monotonic() - self._began
@@ -98,11 +98,11 @@ class LivePicture:
                     )
 
 
-def _brief(node: Node) -> str:
+def _brief(node: ViewNode) -> str:
     return shorten(node.detail, DETAIL_LENGTH, placeholder=" ...")
 
 
-def _tree(nodes: Sequence[Node]) -> Tree:
+def _tree(nodes: Sequence[ViewNode]) -> Tree:
     from rich.tree import Tree
 
     tree = Tree("", hide_root=True)
@@ -111,7 +111,7 @@ def _tree(nodes: Sequence[Node]) -> Tree:
     return tree
 
 
-def _grow(tree: Tree, node: Node) -> None:
+def _grow(tree: Tree, node: ViewNode) -> None:
     from rich.text import Text
 
     style = _STYLES[node.state]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.cli.shared.cluster_options import Management
     from clusterstacks.clusters.context import Outlook
-    from clusterstacks.compat.world import State, World
+    from clusterstacks.compat.world import ClusterState, World
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.planner.compiling import Target
     from clusterstacks.planner.effort import Effort
@@ -49,7 +49,7 @@ def effort_of(seconds: float) -> Effort:
     return Effort(is_over=lambda: time.monotonic() > end)
 
 
-def answered(world: World, start: State, goal: Target, timeout: float) -> Plan | NoWay | None:
+def answered(world: World, start: ClusterState, goal: Target, timeout: float) -> Plan | NoWay | None:
     """Ask the planner; print why and return None when it stopped undecided.
 
     Args:

@@ -30,7 +30,7 @@ EVERY_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class ServerTrust:
     """How a server is reached.
 
     Args:
@@ -70,7 +70,7 @@ def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @asynccontextmanager
-async def opened_registry(reference: Reference, trust: Trust) -> AsyncIterator[Registry]:
+async def opened_registry(reference: Reference, trust: ServerTrust) -> AsyncIterator[Registry]:
     """Give a repository, with the credentials of who runs this program."""
     import os
 
@@ -79,10 +79,10 @@ async def opened_registry(reference: Reference, trust: Trust) -> AsyncIterator[R
 
     async with trust.web() as web:
         credentials = await find(reference, os.environ)
-        yield Registry(web, reference, credentials, plain_http=trust.plain_http, progress=Meter())
+        yield Registry(web, reference, credentials, plain_http=trust.plain_http, progress=ProgressPrinter())
 
 
-class Meter:
+class ProgressPrinter:
     """Prints how far transfers are, unless they take no time."""
 
     def __init__(

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterstacks.cli.shared.registry_options import Meter
+from clusterstacks.cli.shared.registry_options import ProgressPrinter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.cli.shared.registry_options import Trust
+    from clusterstacks.cli.shared.registry_options import ServerTrust
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.contents import Contents
     from clusterstacks.releases.release_source import ReleaseSource
@@ -73,7 +73,7 @@ def release_of(directory: Path) -> ReleaseName:
 
 
 @asynccontextmanager
-async def found(location: Location, name: ReleaseName, trust: Trust) -> AsyncIterator[Signable]:
+async def found(location: Location, name: ReleaseName, trust: ServerTrust) -> AsyncIterator[Signable]:
     """Give a release, wherever it is.
 
     Raises:
@@ -87,7 +87,7 @@ async def found(location: Location, name: ReleaseName, trust: Trust) -> AsyncIte
         yield await on_disk(location, name)
         return
     async with trust.web() as web:
-        source = await open_source(location, web, os.environ, plain_http=trust.plain_http, progress=Meter())
+        source = await open_source(location, web, os.environ, plain_http=trust.plain_http, progress=ProgressPrinter())
         async with fetched(source, name) as release:
             yield release
 

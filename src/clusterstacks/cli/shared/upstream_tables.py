@@ -11,7 +11,7 @@ from clusterstacks.cli.shared import output
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clusterstacks.compat.statements import ComponentFacts, Statement, UpgradeStatement
+    from clusterstacks.compat.statements import ComponentFacts, UpgradeStatement, UpstreamStatement
     from clusterstacks.domain.objects import Manifest
 
 BUILT_IN = "built in"
@@ -45,7 +45,7 @@ def _wrapped(text: str) -> str:
     return click.wrap_text(text, width=100, initial_indent="  ", subsequent_indent="  ")
 
 
-def _cells(statement: Statement) -> tuple[str, ...]:
+def _cells(statement: UpstreamStatement) -> tuple[str, ...]:
     role = f" in a {statement.role} cluster" if statement.role else ""
     doubt = f", {statement.confidence} confidence" if statement.confidence else ""
     return (
@@ -85,7 +85,7 @@ def _document(component: ComponentFacts) -> Manifest:
     }
 
 
-def _statement_document(statement: Statement) -> Manifest:
+def _statement_document(statement: UpstreamStatement) -> Manifest:
     return {
         "version": statement.text,
         "kubernetes": str(statement.kubernetes) if statement.kubernetes else None,

@@ -66,7 +66,7 @@ class Before:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CompatFinding:
     """A fact that speaks against a write.
 
     Args:
@@ -96,7 +96,7 @@ class Judged:
         warnings: What rules say that only warn.
     """
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[CompatFinding, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -116,7 +116,7 @@ def judge_setup(after: Setup, before: Before | None, judges: Judges) -> Judged:
     return Judged(tuple(worst_first), tuple(warnings))
 
 
-def _obstacles(after: Setup, before: Before | None, judges: Judges) -> Iterator[Finding]:
+def _obstacles(after: Setup, before: Before | None, judges: Judges) -> Iterator[CompatFinding]:
     if before is None:
         yield from map(_against, _violations(after, judges))
         return
@@ -126,14 +126,14 @@ def _obstacles(after: Setup, before: Before | None, judges: Judges) -> Iterator[
     yield from _forbidden_moves(after, before)
 
 
-def _while_moving(after: Setup, before: Before, judges: Judges) -> Iterator[Finding]:
+def _while_moving(after: Setup, before: Before, judges: Judges) -> Iterator[CompatFinding]:
     """Ask the old version of what comes, and the new one of what is there."""
     if after.kubernetes == before.delivered.kubernetes:
         return
     if after.kubernetes != before.asked.kubernetes:
         leaving = Setup(after.candidate, after.kubernetes, before.delivered.addons)
         for one in _ranges_of_addons(leaving, judges):
-            yield Finding(Verdict.INCOMPATIBLE, one.fact, _told(one), one.addon, under_way=True)
+            yield CompatFinding(Verdict.INCOMPATIBLE, one.fact, _told(one), one.addon, under_way=True)
     outside = _subjects(before.delivered, before.judges or judges)
     arriving = Setup(after.candidate, before.delivered.kubernetes, after.addons)
     for one in _ranges_of_addons(arriving, judges):
@@ -141,7 +141,7 @@ def _while_moving(after: Setup, before: Before, judges: Judges) -> Iterator[Find
             yield replace(_against(one), arriving=after.kubernetes == before.asked.kubernetes)
 
 
-def _forbidden_moves(after: Setup, before: Before) -> Iterator[Finding]:
+def _forbidden_moves(after: Setup, before: Before) -> Iterator[CompatFinding]:
     """Ask the version an addon moves to whether it may be moved to from the one that is there."""
     for addon, components in after.addons.items():
         if components == before.asked.addons.get(addon):
@@ -151,7 +151,7 @@ def _forbidden_moves(after: Setup, before: Before) -> Iterator[Finding]:
             old = there.get(one.name)
             if old is not None and not one.upgrade.allows(old.version, one.version):
                 text = _forbidden(one, old)
-                yield Finding(Verdict.INCOMPATIBLE, upgrade_fact(one), _sourced(text, one.source), addon)
+                yield CompatFinding(Verdict.INCOMPATIBLE, upgrade_fact(one), _sourced(text, one.source), addon)
 
 
 def _forbidden(new: Component, old: Component) -> str:
@@ -165,7 +165,7 @@ def _forbidden(new: Component, old: Component) -> str:
     )
 
 
-def _doubts(after: Setup, before: Before | None, judges: Judges) -> Iterator[Finding]:
+def _doubts(after: Setup, before: Before | None, judges: Judges) -> Iterator[CompatFinding]:
     """Find what nobody tried and what nobody says; not again where neither class nor Kubernetes nor it has moved."""
     known = before.delivered.components() if before is not None and not _moves(before.asked, after) else []
     for component in after.components():
@@ -173,7 +173,7 @@ def _doubts(after: Setup, before: Before | None, judges: Judges) -> Iterator[Fin
         if judgement.verdict in (Verdict.UNTESTED, Verdict.UNKNOWN) and component not in known:
             text = f"{judgement.verdict.value}: {judgement.text}"
             fact = f"component:{component.title}{KUBERNETES}"
-            yield Finding(judgement.verdict, fact, _sourced(text, judgement.source), component.addon)
+            yield CompatFinding(judgement.verdict, fact, _sourced(text, judgement.source), component.addon)
 
 
 def _moves(old: Setup, new: Setup) -> bool:
@@ -192,8 +192,8 @@ def _ranges_of_addons(setup: Setup, judges: Judges) -> Iterator[Violation]:
     return (one for one in _violations(setup, judges) if one.addon and one.subject.endswith(KUBERNETES))
 
 
-def _against(one: Violation) -> Finding:
-    return Finding(Verdict.INCOMPATIBLE, one.fact, _told(one), one.addon)
+def _against(one: Violation) -> CompatFinding:
+    return CompatFinding(Verdict.INCOMPATIBLE, one.fact, _told(one), one.addon)
 
 
 def _told(one: Violation) -> str:

@@ -16,7 +16,7 @@ from clusterstacks.apply.results import ObjectResult
 from clusterstacks.controllers.clusteraddon.cluster_values import VARIABLE, own_values
 from clusterstacks.controllers.clusteraddon.input_digest import input_digest
 from clusterstacks.controllers.resource_list import COMPLAINTS_SHOWN, complaints, entries
-from clusterstacks.domain.addon_config import Action
+from clusterstacks.domain.addon_config import StageAction
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError
 from clusterstacks.domain.outcomes import Outcome, Waiting
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from clusterstacks.apply.results import PruneReport
     from clusterstacks.charts.chart import AddonChart
     from clusterstacks.controllers.clusteraddon.addon_releases import Sourcing
-    from clusterstacks.controllers.clusteraddon.snapshot import Seen
-    from clusterstacks.controllers.status_reconciler import Draft
+    from clusterstacks.controllers.clusteraddon.snapshot import ClusterSnapshot
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.addon_config import Stage
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
@@ -55,8 +55,8 @@ class Delivering:
         records: What the records said at the beginning.
     """
 
-    draft: Draft
-    seen: Seen
+    draft: StatusPatch
+    seen: ClusterSnapshot
     sources: Sourcing
     workload: Client
     delivery: Delivery
@@ -83,7 +83,7 @@ class Delivering:
             SpecError: Chart or values cannot be rendered, or an object can never be applied.
             DependencyError: The cluster or a render worker failed; time may heal it.
         """
-        with self.draft.blaming(AddonCondition.CHART_FOUND, Reason.CHART_MISSING):
+        with self.draft.failing_condition(AddonCondition.CHART_FOUND, Reason.CHART_MISSING):
             chart = self.sources.release_of(addon).addon(addon)
         self.draft.true(AddonCondition.CHART_FOUND)
         values = await self._values(chart)
@@ -110,7 +110,7 @@ class Delivering:
 
     async def remove(self, addon: str) -> Outcome | None:
         """Delete everything of one addon; None when it is gone."""
-        with self.draft.blaming(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
+        with self.draft.failing_condition(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
             report = await self.delivery.remove(addon)
         self.results.pop(addon, None)
         self.records.pop(addon, None)
@@ -118,7 +118,7 @@ class Delivering:
 
     def touched(self, stage: Stage) -> bool:
         """Whether the stage, which is done, may have changed the cluster."""
-        return stage.action is Action.DELETE or stage.addon in self.results
+        return stage.action is StageAction.DELETE or stage.addon in self.results
 
     def undeleted(self, report: PruneReport) -> Outcome:
         """Wait for objects that refuse to go, or for a record that cannot be read."""
@@ -180,7 +180,7 @@ class Delivering:
         return not is_taken(addon, self.records)
 
     async def _values(self, chart: AddonChart) -> str:
-        with self.draft.blaming(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_OVERWRITE_FAILED):
+        with self.draft.failing_condition(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_OVERWRITE_FAILED):
             return await self._rendered_values(chart)
 
     async def _rendered_values(self, chart: AddonChart) -> str:
@@ -197,7 +197,7 @@ class Delivering:
         label = self.label(chart.name)
         request = addon_request(chart.chart, label=label, values=values, kubernetes=self.seen.running)
         with (
-            self.draft.blaming(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_FAILED),
+            self.draft.failing_condition(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_FAILED),
             self.metrics.render_seconds.time(),
         ):
             return await self.renderer.chart(request)

@@ -7,15 +7,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import AddonCondition, Reason
-from clusterstacks.controllers.clusteraddon.progress import Phase
-from clusterstacks.domain.addon_config import Action, Check, WatchedObject
+from clusterstacks.controllers.clusteraddon.progress import StagePhase
+from clusterstacks.domain.addon_config import StageAction, StageCondition, WatchedObject
 from clusterstacks.domain.objects import Manifest, split_api_version
 from clusterstacks.domain.outcomes import Outcome, Waiting
 from clusterstacks.kube.errors import KindNotServed
 
 if TYPE_CHECKING:
     from clusterstacks.controllers.clusteraddon.addon_delivery import Delivering
-    from clusterstacks.controllers.clusteraddon.rollout_plan import Step
+    from clusterstacks.controllers.clusteraddon.rollout_plan import RolloutStep
 
 SHOWN_OBJECTS = 3
 """Objects of a condition that a message names; arbitrary."""
@@ -28,9 +28,9 @@ RETRY = timedelta(seconds=5)
 class StageRun:
     """A stage under way; ``phase`` is where it stands, also after a failure."""
 
-    step: Step
+    step: RolloutStep
     delivering: Delivering
-    phase: Phase = field(init=False)
+    phase: StagePhase = field(init=False)
 
     def __post_init__(self) -> None:
         self.phase = self.step.phase
@@ -42,29 +42,29 @@ class StageRun:
             What it waits for; None when it is done.
         """
         stage, delivering = self.step.stage, self.delivering
-        if self.phase in {Phase.PENDING, Phase.WAITING_FOR_PRE}:
-            self.phase = Phase.WAITING_FOR_PRE
+        if self.phase in {StagePhase.PENDING, StagePhase.WAITING_FOR_PRE}:
+            self.phase = StagePhase.WAITING_FOR_PRE
             waiting = await _check(stage.pre, stage.addon, delivering, Reason.FAILED_PRE_CONDITION)
             if waiting is not None:
                 return waiting
-        if self.phase is not Phase.WAITING_FOR_POST:
-            self.phase = Phase.CHANGING
-            change = delivering.apply if stage.action is Action.APPLY else delivering.remove
+        if self.phase is not StagePhase.WAITING_FOR_POST:
+            self.phase = StagePhase.CHANGING
+            change = delivering.apply if stage.action is StageAction.APPLY else delivering.remove
             waiting = await change(stage.addon)
             if waiting is not None:
                 return waiting
-        self.phase = Phase.WAITING_FOR_POST
+        self.phase = StagePhase.WAITING_FOR_POST
         waiting = await _check(stage.post, stage.addon, delivering, Reason.FAILED_POST_CONDITION)
         if waiting is None:
-            self.phase = Phase.DONE
+            self.phase = StagePhase.DONE
         return waiting
 
 
-async def _check(check: Check | None, addon: str, delivering: Delivering, reason: Reason) -> Outcome | None:
+async def _check(check: StageCondition | None, addon: str, delivering: Delivering, reason: Reason) -> Outcome | None:
     if check is None:
         return None
     label = f"stage {addon} of {delivering.sources.release_of(addon).name}"
-    with delivering.draft.blaming(AddonCondition.CEL_EVALUATED, reason):
+    with delivering.draft.failing_condition(AddonCondition.CEL_EVALUATED, reason):
         variables = {watched.key: await _read(watched, delivering) for watched in check.objects}
         missing = [watched for watched in check.objects if variables[watched.key] is None]
         if missing:

@@ -26,7 +26,7 @@ CLASS_NOT_OFFERED = "ClassNotOffered"
 
 
 @dataclass(frozen=True, slots=True)
-class Offers:
+class ClassAccess:
     """Answers whether a Cluster may use releases. Admission and the controllers ask the same.
 
     A request is made only for the labels of the Cluster's namespace, and only where a rule selects by labels; and for

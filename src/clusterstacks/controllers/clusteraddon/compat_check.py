@@ -13,7 +13,7 @@ from clusterstacks.api.untyped import mappings, text
 from clusterstacks.clusters.nodes import reported_workers
 from clusterstacks.compat.constraints import Judges
 from clusterstacks.compat.kubernetes import skew_rules
-from clusterstacks.compat.live_check import LiveCluster, LiveFacts, concerns, told_together
+from clusterstacks.compat.live_check import CheckedCluster, LiveFacts, concerns, told_together
 from clusterstacks.compat.removed_apis import judge_api
 from clusterstacks.compat.rules.combination import Setup
 from clusterstacks.compat.world import Candidate
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from clusterstacks.compat.verdicts import Upstream
-    from clusterstacks.controllers.clusteraddon.snapshot import Seen
-    from clusterstacks.controllers.status_reconciler import Draft
+    from clusterstacks.controllers.clusteraddon.snapshot import ClusterSnapshot
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.compatibility import Component, Rule
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.releases.store import ReleaseStore
@@ -58,14 +58,14 @@ class LiveCheck:
     upstream: Upstream
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def look(self, draft: Draft, seen: Seen) -> None:
+    async def look(self, draft: StatusPatch, seen: ClusterSnapshot) -> None:
         """Judge a cluster that has all its addons."""
         labels = seen.cluster.labels
         rules = self.counting(seen.release, labels)
         candidates = await self._candidates(seen)
         if rules is None or candidates is None:
             return
-        cluster = LiveCluster(
+        cluster = CheckedCluster(
             key=seen.cluster.key,
             setup=_setup(draft.status, seen, candidates),
             control_plane=max(seen.control_plane.reported, default=seen.control_plane.wanted),
@@ -80,7 +80,7 @@ class LiveCheck:
         else:
             draft.true(AddonCondition.WITHIN_RANGES)
 
-    async def _candidates(self, seen: Seen) -> dict[ReleaseName, Candidate] | None:
+    async def _candidates(self, seen: ClusterSnapshot) -> dict[ReleaseName, Candidate] | None:
         """Return what the releases of the cluster state; None while one is not on disk."""
         found: dict[ReleaseName, Candidate] = {}
         try:
@@ -99,7 +99,7 @@ class LiveCheck:
         return found
 
 
-def _setup(status: Manifest, seen: Seen, candidates: Mapping[ReleaseName, Candidate]) -> Setup | None:
+def _setup(status: Manifest, seen: ClusterSnapshot, candidates: Mapping[ReleaseName, Candidate]) -> Setup | None:
     own = candidates[seen.release]
     if own.is_bundle:
         return None

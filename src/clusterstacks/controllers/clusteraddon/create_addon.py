@@ -26,7 +26,7 @@ from clusterstacks.kube.errors import AlreadyExists
 
 if TYPE_CHECKING:
     from clusterstacks.api.clusterapi import ClusterView
-    from clusterstacks.controllers.clusteraddon.class_access import Offers
+    from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.cache import Store
     from clusterstacks.runtime.clock import Clock
@@ -48,7 +48,7 @@ class AddonCreator:
     clock: Clock
     releases: Store
     addons: Store
-    offers: Offers
+    offers: ClassAccess
     events: EventRecorder
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Phase(StrEnum):
+class StagePhase(StrEnum):
     """Where a stage stands; the words are those of the Go operator."""
 
     PENDING = "Pending"
@@ -31,7 +31,7 @@ class StageProgress:
     hook: str
     name: str
     action: str
-    phase: Phase
+    phase: StagePhase
 
     @property
     def identity(self) -> tuple[str, str, str]:
@@ -40,7 +40,7 @@ class StageProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RolloutProgress:
     """What a rollout has done so far.
 
     Args:
@@ -54,7 +54,7 @@ class Progress:
     @property
     def finished(self) -> bool:
         """Whether every stage is done, which also holds where there is none."""
-        return all(stage.phase is Phase.DONE for stage in self.stages)
+        return all(stage.phase is StagePhase.DONE for stage in self.stages)
 
     def documents(self) -> list[dict[str, str]]:
         """Return ``status.stages``."""
@@ -64,11 +64,11 @@ class Progress:
         ]
 
 
-def read_progress(target: object, documents: object) -> Progress:
+def read_progress(target: object, documents: object) -> RolloutProgress:
     """Read ``status.target`` and ``status.stages``; what cannot be read counts as not begun."""
     entries = documents if isinstance(documents, (list, tuple)) else ()
     stages = tuple(_stage(entry) for entry in entries if isinstance(entry, Mapping))
-    return Progress(target if isinstance(target, str) else "", stages)
+    return RolloutProgress(target if isinstance(target, str) else "", stages)
 
 
 def _stage(entry: Mapping[str, object]) -> StageProgress:
@@ -78,5 +78,8 @@ def _stage(entry: Mapping[str, object]) -> StageProgress:
 
     phase = text("phase")
     return StageProgress(
-        text("hook"), text("name"), text("action"), Phase(phase) if phase in tuple(Phase) else Phase.PENDING
+        text("hook"),
+        text("name"),
+        text("action"),
+        StagePhase(phase) if phase in tuple(StagePhase) else StagePhase.PENDING,
     )

@@ -11,7 +11,7 @@ from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.api.untyped import at
 from clusterstacks.compat.library import facts
 from clusterstacks.controllers.class_usage import CLASS_INDEX, CLUSTERS, cluster_of
-from clusterstacks.controllers.clusteraddon.class_access import Offers
+from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
 from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY, LiveCheck
 from clusterstacks.controllers.clusteraddon.contract_kinds import ContractKinds
 from clusterstacks.controllers.clusteraddon.create_addon import AddonCreator
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.controllers.registration import Environment, ToKeys
-    from clusterstacks.runtime.cache import Change, Store
+    from clusterstacks.runtime.cache import CacheChange, Store
 
 NAME = "clusteraddon"
 
@@ -53,31 +53,31 @@ class ClusterWatches:
         self._releases = releases
         self._watch_filter = watch_filter
 
-    def of_stack(self, change: Change) -> Iterator[ObjectKey]:
+    def of_stack(self, change: CacheChange) -> Iterator[ObjectKey]:
         """Yield the Clusters of the classes of a ClusterStack, which may offer them to other namespaces now."""
         if is_news(change) and of_watched(change, self._watch_filter):
             for release in self._releases.by_index(STACK_INDEX, str(change.key)):
                 yield from self._of_class(key_of(release))
 
-    def of_release(self, change: Change) -> Iterator[ObjectKey]:
+    def of_release(self, change: CacheChange) -> Iterator[ObjectKey]:
         """Yield the Clusters that use a ClusterStackRelease."""
         if not of_watched(change, self._watch_filter):
             return
         if is_news(change) or at(change.old, "status", "ready") != at(change.new, "status", "ready"):
             yield from self._of_class(change.key)
 
-    def of_cluster(self, change: Change) -> Iterator[ObjectKey]:
+    def of_cluster(self, change: CacheChange) -> Iterator[ObjectKey]:
         """Yield the Cluster itself."""
         if of_watched(change, self._watch_filter) and concerns_addons(change):
             yield change.key
 
-    def of_deleted_addon(self, change: Change) -> Iterator[ObjectKey]:
+    def of_deleted_addon(self, change: CacheChange) -> Iterator[ObjectKey]:
         """Yield the Cluster of a deleted ClusterAddon, which is created again while its Cluster exists."""
         cluster = cluster_of(change)
         if change.new is None and cluster.name and of_watched(change, self._watch_filter):
             yield cluster
 
-    def of_rule(self, change: Change) -> Iterator[ObjectKey]:
+    def of_rule(self, change: CacheChange) -> Iterator[ObjectKey]:
         """Yield the Clusters that a CompatibilityRule selected before or selects now."""
         if not is_news(change):
             return
@@ -96,7 +96,7 @@ class ClusterWatches:
                 yield key_of(cluster)
 
 
-def concerns_addons(change: Change) -> bool:
+def concerns_addons(change: CacheChange) -> bool:
     """Whether a part of a Cluster changed that decides anything here.
 
     Its conditions are left out, except those that are read. Our own is among them: a failure whose message is never the
@@ -132,7 +132,7 @@ def _selects(rule: CompatibilityRule, cluster: ClusterView) -> bool:
 def addons_of(clusters: ToKeys) -> ToKeys:
     """Map a change to the ClusterAddons of the Clusters that it concerns."""
 
-    def to_keys(change: Change) -> Iterator[ObjectKey]:
+    def to_keys(change: CacheChange) -> Iterator[ObjectKey]:
         for cluster in clusters(change):
             yield ObjectKey(cluster.namespace, addon_name(cluster.name))
 
@@ -149,7 +149,7 @@ def _build_creator(env: Environment) -> Reconciler:
         clock=env.clock,
         releases=env.store(Kind.CLUSTER_STACK_RELEASE),
         addons=env.store(Kind.CLUSTER_ADDON),
-        offers=Offers(env.client, env.store(Kind.CLUSTER_STACK)),
+        offers=ClassAccess(env.client, env.store(Kind.CLUSTER_STACK)),
         events=env.events,
     )
     clusters = _cluster_watches(env)
@@ -170,7 +170,7 @@ def _build(env: Environment) -> Reconciler:
     reconciler = AddonReconciler(
         client=env.client,
         clock=env.clock,
-        offers=Offers(env.client, env.store(Kind.CLUSTER_STACK)),
+        offers=ClassAccess(env.client, env.store(Kind.CLUSTER_STACK)),
         contracts=ContractKinds(env.client),
         workloads=env.workloads,
         rolling=rollout,

@@ -19,7 +19,7 @@ from clusterstacks.controllers.clusteraddon.progress import read_progress
 from clusterstacks.controllers.clusteraddon.rollout_plan import (
     Done,
     Prune,
-    Rollout,
+    RolloutPlan,
     RunStage,
     WaitForUpgrade,
     plan_rollout,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from clusterstacks.apply.delivery_plan import DeliveryRecord
     from clusterstacks.apply.results import PruneReport
-    from clusterstacks.controllers.clusteraddon.snapshot import Seen
-    from clusterstacks.controllers.status_reconciler import Draft
+    from clusterstacks.controllers.clusteraddon.snapshot import ClusterSnapshot
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
@@ -68,7 +68,9 @@ class Rolling:
     events: EventRecorder
     metrics: Metrics
 
-    async def roll(self, draft: Draft, seen: Seen, workload: Client, *, recorded: str, inputs: str) -> Outcome:
+    async def roll(
+        self, draft: StatusPatch, seen: ClusterSnapshot, workload: Client, *, recorded: str, inputs: str
+    ) -> Outcome:
         """Do all that can be done now.
 
         Args:
@@ -81,7 +83,7 @@ class Rolling:
         opened = await self._open(draft, seen)
         if opened is None:
             return Waiting(Reason.CHART_MISSING, "a release is being downloaded again", RESYNC)
-        with draft.blaming(AddonCondition.CHART_FOUND, Reason.CHART_MISSING):
+        with draft.failing_condition(AddonCondition.CHART_FOUND, Reason.CHART_MISSING):
             sources = sourcing(opened.pop(seen.release), opened, seen.wishes)
         releases = (sources.home, *sources.releases.values())
         _check_settings(draft, seen, {addon for release in releases for addon in release.addons()})
@@ -115,7 +117,7 @@ class Rolling:
             return Settled(CONFIRMATION) if rollout.resumed else outcome
         return outcome
 
-    async def _open(self, draft: Draft, seen: Seen) -> dict[ReleaseName, Release] | None:
+    async def _open(self, draft: StatusPatch, seen: ClusterSnapshot) -> dict[ReleaseName, Release] | None:
         """Return the releases; None while one is being downloaded, as this machine's disk was lost."""
         opened: dict[ReleaseName, Release] = {}
         for name, manifest in seen.objects.items():
@@ -125,7 +127,7 @@ class Rolling:
             opened[name] = release
         return opened
 
-    async def _open_one(self, draft: Draft, name: ReleaseName, manifest: Manifest) -> Release | None:
+    async def _open_one(self, draft: StatusPatch, name: ReleaseName, manifest: Manifest) -> Release | None:
         try:
             obtained = await self.supply.obtain(draft.key, manifest, name)
         except InvalidAddonConfig as error:
@@ -142,7 +144,7 @@ class Rolling:
             draft.true(AddonCondition.CONFIG_VALIDATED)
         return obtained.release
 
-    async def _run(self, rollout: Rollout, delivering: Delivering) -> tuple[Rollout, Outcome]:
+    async def _run(self, rollout: RolloutPlan, delivering: Delivering) -> tuple[RolloutPlan, Outcome]:
         """Make one move after the other until there is something to wait for, or nothing left to do."""
         control_plane = delivering.seen.control_plane
         while True:
@@ -162,7 +164,9 @@ class Rolling:
                 case Done():
                     return rollout, Settled(RESYNC)
 
-    async def _stage(self, rollout: Rollout, index: int, delivering: Delivering) -> tuple[Rollout, Outcome | None]:
+    async def _stage(
+        self, rollout: RolloutPlan, index: int, delivering: Delivering
+    ) -> tuple[RolloutPlan, Outcome | None]:
         draft = delivering.draft
         stage = StageRun(rollout.steps[index], delivering)
         try:
@@ -189,7 +193,7 @@ class Rolling:
 
     async def _prune(self, delivering: Delivering, keep: frozenset[str]) -> PruneReport:
         draft = delivering.draft
-        with draft.blaming(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
+        with draft.failing_condition(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
             report = await delivering.delivery.prune(keep)
         kept = [f"{one.id}: {one.departure.reason}" for one in report.removals if one.departure.fate is Fate.KEPT]
         if kept:
@@ -237,7 +241,7 @@ class Rolling:
         ]
 
 
-def _check_settings(draft: Draft, seen: Seen, addons: Collection[str]) -> None:
+def _check_settings(draft: StatusPatch, seen: ClusterSnapshot, addons: Collection[str]) -> None:
     """Report what the Cluster sets for addons that do not exist; everything else is delivered."""
     if unknown := unknown_settings(seen.cluster.raw, addons):
         draft.false(AddonCondition.SETTINGS_USED, Reason.UNKNOWN_SETTINGS, unknown)
@@ -245,10 +249,10 @@ def _check_settings(draft: Draft, seen: Seen, addons: Collection[str]) -> None:
         draft.drop(AddonCondition.SETTINGS_USED)
 
 
-async def _records(draft: Draft, delivery: Delivery) -> dict[str, DeliveryRecord]:
+async def _records(draft: StatusPatch, delivery: Delivery) -> dict[str, DeliveryRecord]:
     """Read the records; those of another Cluster have a reason of their own, which tools can look for."""
     try:
-        with draft.blaming(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
+        with draft.failing_condition(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
             return await delivery.records()
     except RecordOfAnotherCluster as error:
         draft.false(AddonCondition.CHART_APPLIED, error.code, error.message, Severity.ERROR)
@@ -262,6 +266,6 @@ def _version(release: Release, addon: str) -> str:
     return leading(addon, components).text if components else ""
 
 
-def _save(draft: Draft, rollout: Rollout) -> None:
+def _save(draft: StatusPatch, rollout: RolloutPlan) -> None:
     draft.status["target"] = rollout.progress.target
     draft.status["stages"] = rollout.progress.documents()

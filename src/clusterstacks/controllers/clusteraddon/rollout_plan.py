@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
-from clusterstacks.controllers.clusteraddon.progress import Phase, Progress, StageProgress
-from clusterstacks.domain.addon_config import Action, AddonConfig, Hook, Stage
+from clusterstacks.controllers.clusteraddon.progress import RolloutProgress, StagePhase, StageProgress
+from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Stage, StageAction
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -60,7 +60,7 @@ class ControlPlaneState:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RolloutStep:
     """A stage in the order of a rollout.
 
     Args:
@@ -69,9 +69,9 @@ class Step:
         phase: Where it stands.
     """
 
-    hook: Hook | None
+    hook: LifecycleHook | None
     stage: Stage
-    phase: Phase = Phase.PENDING
+    phase: StagePhase = StagePhase.PENDING
 
     @property
     def progress(self) -> StageProgress:
@@ -79,7 +79,7 @@ class Step:
         return StageProgress(self.hook or "", self.stage.addon, self.stage.action.value, self.phase)
 
 
-_SINGLE = (Step(None, Stage(SINGLE_ADDON, Action.APPLY)),)
+_SINGLE = (RolloutStep(None, Stage(SINGLE_ADDON, StageAction.APPLY)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class RunStage:
     """Go on with the step at ``index`` from its phase, then report the phase it reached."""
 
     index: int
-    step: Step
+    step: RolloutStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ Move: TypeAlias = RunStage | WaitForUpgrade | Prune | Done
 
 
 @dataclass(frozen=True, slots=True)
-class Rollout:
+class RolloutPlan:
     """The stages to run for one cluster.
 
     Args:
@@ -128,43 +128,43 @@ class Rollout:
 
     occasion: Occasion
     target: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RolloutStep, ...] = ()
     gate: int | None = None
     resumed: bool = False
     pruned: bool = False
 
     def next_move(self, control_plane: ControlPlaneState) -> Move:
         """Say what to do now: the first step that is not done, once nothing holds it back."""
-        index = next((at for at, step in enumerate(self.steps) if step.phase is not Phase.DONE), len(self.steps))
+        index = next((at for at, step in enumerate(self.steps) if step.phase is not StagePhase.DONE), len(self.steps))
         if self._held(index) and (missing := control_plane.missing):
             return WaitForUpgrade(missing)
         if index < len(self.steps):
             return RunStage(index, self.steps[index])
         return Done() if self.pruned else Prune(self._kept())
 
-    def reached(self, index: int, phase: Phase) -> Rollout:
+    def reached(self, index: int, phase: StagePhase) -> RolloutPlan:
         """Return the rollout with one step in another phase."""
         steps = (*self.steps[:index], replace(self.steps[index], phase=phase), *self.steps[index + 1 :])
         return replace(self, steps=steps)
 
-    def after_prune(self) -> Rollout:
+    def after_prune(self) -> RolloutPlan:
         """Return the rollout with its prune done."""
         return replace(self, pruned=True)
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> RolloutProgress:
         """What the status keeps until the next reconcile."""
-        return Progress(self.target, tuple(step.progress for step in self.steps))
+        return RolloutProgress(self.target, tuple(step.progress for step in self.steps))
 
     def _held(self, index: int) -> bool:
         if self.gate is None or index < self.gate:
             return False
         # Once a step behind the gate has begun the gate stays open: a topology at work must not stop half-way.
-        return all(step.phase is Phase.PENDING for step in self.steps[self.gate :])
+        return all(step.phase is StagePhase.PENDING for step in self.steps[self.gate :])
 
     def _kept(self) -> frozenset[str]:
         last = {step.stage.addon: step.stage.action for step in self.steps}
-        return frozenset(addon for addon, action in last.items() if action is Action.APPLY)
+        return frozenset(addon for addon, action in last.items() if action is StageAction.APPLY)
 
 
 def plan_rollout(
@@ -174,8 +174,8 @@ def plan_rollout(
     wanted: str,
     changed: bool,
     delivered: Collection[str],
-    progress: Progress,
-) -> Rollout:
+    progress: RolloutProgress,
+) -> RolloutPlan:
     """Decide what to run for a cluster; called once in every reconcile.
 
     - Install (no class recorded): the stages of AfterControlPlaneInitialized.
@@ -198,40 +198,40 @@ def plan_rollout(
     """
     occasion = _occasion(recorded, wanted, changed=changed, progress=progress)
     if occasion is Occasion.NOTHING:
-        return Rollout(occasion, wanted, pruned=True)
+        return RolloutPlan(occasion, wanted, pruned=True)
     steps, gate = (_SINGLE, None) if config is None else _ordered(config, occasion, delivered)
-    return _taken_up(Rollout(occasion, wanted, steps, gate), changed=changed, progress=progress)
+    return _taken_up(RolloutPlan(occasion, wanted, steps, gate), changed=changed, progress=progress)
 
 
-def _occasion(recorded: str, wanted: str, *, changed: bool, progress: Progress) -> Occasion:
+def _occasion(recorded: str, wanted: str, *, changed: bool, progress: RolloutProgress) -> Occasion:
     if not recorded:
         return Occasion.INSTALL
     if recorded != wanted:
         return Occasion.UPGRADE
     # Progress is cleared at the end: what is left belongs to a rollout that did not get there, of this class or,
     # where the Cluster was set back to the recorded class, of another one.
-    return Occasion.REFRESH if changed or progress != Progress() else Occasion.NOTHING
+    return Occasion.REFRESH if changed or progress != RolloutProgress() else Occasion.NOTHING
 
 
-def _taken_up(fresh: Rollout, *, changed: bool, progress: Progress) -> Rollout:
+def _taken_up(fresh: RolloutPlan, *, changed: bool, progress: RolloutProgress) -> RolloutPlan:
     if progress.target != fresh.target:
         return fresh
     if fresh.occasion is Occasion.REFRESH and progress.finished:
         # The rollout that recorded the class, or a refresh, is complete but for its prune: nothing asks for its stages
         # again unless the values changed since.
-        phases = [Phase.PENDING if changed else Phase.DONE for _ in fresh.steps]
+        phases = [StagePhase.PENDING if changed else StagePhase.DONE for _ in fresh.steps]
     elif [stage.identity for stage in progress.stages] == [stage.identity for stage in fresh.progress.stages]:
         phases = [stage.phase for stage in progress.stages]
     else:
         return fresh
     steps = tuple(replace(step, phase=phase) for step, phase in zip(fresh.steps, phases, strict=True))
-    return replace(fresh, steps=steps, resumed=any(phase is not Phase.PENDING for phase in phases))
+    return replace(fresh, steps=steps, resumed=any(phase is not StagePhase.PENDING for phase in phases))
 
 
 def _ordered(
     config: AddonConfig, occasion: Occasion, delivered: Collection[str]
-) -> tuple[tuple[Step, ...], int | None]:
-    install, before, after = (_steps(config, hook) for hook in Hook)
+) -> tuple[tuple[RolloutStep, ...], int | None]:
+    install, before, after = (_steps(config, hook) for hook in LifecycleHook)
     if occasion is Occasion.UPGRADE:
         return (*before, *after, *_others(install, before + after)), len(before)
     steps = install if occasion is Occasion.INSTALL else _applying(install)
@@ -240,14 +240,14 @@ def _ordered(
     return steps, None
 
 
-def _steps(config: AddonConfig, hook: Hook) -> tuple[Step, ...]:
-    return tuple(Step(hook, stage) for stage in config.stages[hook])
+def _steps(config: AddonConfig, hook: LifecycleHook) -> tuple[RolloutStep, ...]:
+    return tuple(RolloutStep(hook, stage) for stage in config.stages[hook])
 
 
-def _applying(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    return tuple(step for step in steps if step.stage.action is Action.APPLY)
+def _applying(steps: tuple[RolloutStep, ...]) -> tuple[RolloutStep, ...]:
+    return tuple(step for step in steps if step.stage.action is StageAction.APPLY)
 
 
-def _others(steps: tuple[Step, ...], named: tuple[Step, ...]) -> tuple[Step, ...]:
+def _others(steps: tuple[RolloutStep, ...], named: tuple[RolloutStep, ...]) -> tuple[RolloutStep, ...]:
     addons = {step.stage.addon for step in named}
     return tuple(step for step in steps if step.stage.addon not in addons)

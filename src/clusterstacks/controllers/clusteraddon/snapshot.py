@@ -38,7 +38,7 @@ INFRASTRUCTURE_REF: Final = "spec.infrastructureRef"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ClusterSnapshot:
     """The snapshot.
 
     Args:
@@ -113,7 +113,7 @@ class Seen:
         return self.running.series
 
 
-async def observe(client: Client, key: ObjectKey, contracts: ContractKinds) -> Seen | None:
+async def observe(client: Client, key: ObjectKey, contracts: ContractKinds) -> ClusterSnapshot | None:
     """Read a Cluster and what its addons depend on.
 
     Args:
@@ -148,7 +148,7 @@ async def observe(client: Client, key: ObjectKey, contracts: ContractKinds) -> S
             *(partial(client.find, releases, one.release, release_key.namespace) for one in names),
         ),
     )
-    return Seen(
+    return ClusterSnapshot(
         cluster=cluster,
         release=name,
         release_object=release_object,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from clusterstacks.controllers.registration import Environment
-    from clusterstacks.runtime.cache import Change
+    from clusterstacks.runtime.cache import CacheChange
 
 
 def _build(env: Environment) -> Reconciler:
@@ -32,7 +32,7 @@ def _build(env: Environment) -> Reconciler:
         provider_kinds=env.provider_kinds,
     )
 
-    def owners(change: Change) -> Iterator[ObjectKey]:
+    def owners(change: CacheChange) -> Iterator[ObjectKey]:
         """Yield the owners of a ClusterStackRelease, whatever changed: they sum it up."""
         for manifest in filter(None, (change.old, change.new)):
             for owner in stacks_owning(manifest):

@@ -26,7 +26,7 @@ UNKNOWN_SOURCE = "the releases could not be listed"
 NOT_NEEDED = "no longer needed"
 
 
-class Action(StrEnum):
+class ReleaseAction(StrEnum):
     """What becomes of a ClusterStackRelease."""
 
     CREATE = "create"
@@ -91,7 +91,7 @@ class Retained:
 
     name: str
     release: ReleaseName | None
-    action: Action
+    action: ReleaseAction
     reasons: tuple[str, ...]
 
 
@@ -114,7 +114,7 @@ class Retention:
     usable: tuple[StackVersion, ...]
     foreign: int
 
-    def doing(self, action: Action) -> tuple[Retained, ...]:
+    def doing(self, action: ReleaseAction) -> tuple[Retained, ...]:
         """Return the decisions with one action."""
         return tuple(decision for decision in self.decisions if decision.action is action)
 
@@ -157,8 +157,8 @@ def decide(
     # Without a listing any release may be the latest: what exists and nothing else asks for stays all the same.
     spare = (UNKNOWN_SOURCE,) if following and listed is None else ()
     decisions = [_decision(name, own.get(name), reasons.get(name, []), spare) for name in sorted({*own, *reasons})]
-    decisions += [Retained(name, None, Action.KEEP, (FOREIGN,)) for name in sorted(strangers)]
-    kept = {decision.release for decision in decisions if decision.action is Action.KEEP}
+    decisions += [Retained(name, None, ReleaseAction.KEEP, (FOREIGN,)) for name in sorted(strangers)]
+    kept = {decision.release for decision in decisions if decision.action is ReleaseAction.KEEP}
     usable = sorted(name.version for name, release in own.items() if release.ready and name in kept)
     return Retention(tuple(decisions), latest, latest_ready, tuple(usable), foreign)
 
@@ -243,11 +243,11 @@ def _decision(
 ) -> Retained:
     reasons = tuple(needed)
     if existing is None:
-        action = Action.CREATE
+        action = ReleaseAction.CREATE
     elif existing.deleting:
-        action = Action.LEAVING
+        action = ReleaseAction.LEAVING
     elif reasons or spare:
-        action, reasons = Action.KEEP, reasons or spare
+        action, reasons = ReleaseAction.KEEP, reasons or spare
     else:
-        action, reasons = Action.DELETE, (NOT_NEEDED,)
+        action, reasons = ReleaseAction.DELETE, (NOT_NEEDED,)
     return Retained(name.release, name, action, reasons)

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from clusterstacks.controllers.clusterstack.retention import Retention
-    from clusterstacks.controllers.status_reconciler import Draft
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.objects import Manifest
 
 
-def summarise(draft: Draft, releases: Sequence[Manifest], decision: Retention) -> None:
+def summarise(draft: StatusPatch, releases: Sequence[Manifest], decision: Retention) -> None:
     """Set summary, latest release and usable versions."""
     draft.status["summary"] = [
         _summary(release).document()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.meta import Resource
+from clusterstacks.api.meta import ResourceEntry
 from clusterstacks.api.names import Reason, ReleaseCondition, ResourceStatus
-from clusterstacks.apply.delivery_plan import Known
+from clusterstacks.apply.delivery_plan import RecordedObject
 from clusterstacks.apply.waves import CLASS_KIND
 from clusterstacks.controllers.resource_list import complaints, entries, listed
 from clusterstacks.domain.errors import SpecError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.apply.class_applier import Applier
     from clusterstacks.apply.results import ObjectResult
-    from clusterstacks.controllers.status_reconciler import Draft
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.releases.release import Release
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 async def apply_class_chart(
-    draft: Draft, release: Release, renderer: Renderer, applier: Applier
+    draft: StatusPatch, release: Release, renderer: Renderer, applier: Applier
 ) -> Sequence[ObjectResult]:
     """Render the class chart and apply its objects; the condition HelmChartApplied is True when all are in place.
 
@@ -38,7 +38,7 @@ async def apply_class_chart(
         SpecError: The chart cannot be rendered or holds what a class may not hold.
         DependencyError: The API server or a render worker failed.
     """
-    with draft.blaming(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
+    with draft.failing_condition(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
         rendered = await renderer.chart(
             class_request(
                 release.class_chart(), release.name, release.metadata.kubernetes, namespace=draft.key.namespace
@@ -59,11 +59,11 @@ async def apply_class_chart(
     return results
 
 
-def known_objects(status: Manifest) -> list[Known]:
+def known_objects(status: Manifest) -> list[RecordedObject]:
     """Read ``status.resources``: what was applied for a release, also by the Go operator, which notes no uid."""
-    resources = [Resource.model_validate(document) for document in status.get("resources") or []]
+    resources = [ResourceEntry.model_validate(document) for document in status.get("resources") or []]
     return [
-        Known(ObjectId(one.group, one.kind, one.namespace, one.name), one.version, one.uid, one.digest)
+        RecordedObject(ObjectId(one.group, one.kind, one.namespace, one.name), one.version, one.uid, one.digest)
         for one in resources
     ]
 
@@ -81,7 +81,7 @@ def _check_class(manifests: Sequence[Manifest], name: ReleaseName) -> None:
         )
 
 
-async def _announce(draft: Draft, manifests: Sequence[Manifest], known: dict[ObjectId, Known]) -> None:
+async def _announce(draft: StatusPatch, manifests: Sequence[Manifest], known: dict[ObjectId, RecordedObject]) -> None:
     planned = []
     for manifest in manifests:
         identity = object_id(manifest)

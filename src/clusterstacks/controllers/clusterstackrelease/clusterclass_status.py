@@ -14,7 +14,7 @@ from clusterstacks.kube.errors import KindNotServed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clusterstacks.controllers.status_reconciler import Draft
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectId
     from clusterstacks.kube.client import Client
@@ -24,7 +24,7 @@ RECHECK = timedelta(seconds=30)
 
 
 async def class_outcome(
-    draft: Draft, name: ReleaseName, client: Client, may_read: Callable[[ObjectId], bool]
+    draft: StatusPatch, name: ReleaseName, client: Client, may_read: Callable[[ObjectId], bool]
 ) -> Outcome:
     """Settled once Cluster API has reconciled the class without complaint.
 

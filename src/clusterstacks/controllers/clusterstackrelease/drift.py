@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from clusterstacks.apply.class_object_rules import GroupKind
-    from clusterstacks.apply.delivery_plan import Known
+    from clusterstacks.apply.delivery_plan import RecordedObject
     from clusterstacks.apply.results import ObjectResult
-    from clusterstacks.controllers.status_reconciler import Draft
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.clock import Clock
-    from clusterstacks.runtime.informer import Change, Informer
+    from clusterstacks.runtime.informer import CacheChange, Informer
 
 MAX_KINDS = 32
 """Kinds that are watched. Arbitrary: a class has about five, and all providers of one installation a few more. An
@@ -94,7 +94,7 @@ class ClassObjects:
         """Follow the classes."""
         self.classes.subscribe(lambda change: self._changed(CLASS_KIND, change))
 
-    async def look(self, draft: Draft) -> list[str] | None:
+    async def look(self, draft: StatusPatch) -> list[str] | None:
         """Name the objects that are not as they were applied, each with what happened to it.
 
         Returns:
@@ -160,7 +160,7 @@ class ClassObjects:
             self._releases[identity] = key
         self._listed[key] = objects
 
-    async def _suspect(self, known: Known, key: ObjectKey, recorded: int) -> bool:
+    async def _suspect(self, known: RecordedObject, key: ObjectKey, recorded: int) -> bool:
         """Tell whether an object seems to have changed; what is seen first is what later looks are compared with."""
         identity = self._in(known.id, key)
         live = await self._known_of(identity)
@@ -208,7 +208,7 @@ class ClassObjects:
             self.start(informer)
         return self._informers[kind]
 
-    def _changed(self, kind: tuple[str, str], change: Change) -> None:
+    def _changed(self, kind: tuple[str, str], change: CacheChange) -> None:
         identity = ObjectId(*kind, change.key.namespace, change.key.name)
         release = self._releases.get(identity)
         if release is None or change.old is None:

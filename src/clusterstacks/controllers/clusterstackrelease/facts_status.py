@@ -12,7 +12,7 @@ from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.errors import ClusterStacksError
 
 if TYPE_CHECKING:
-    from clusterstacks.controllers.status_reconciler import Draft
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.releases.release import Release
@@ -37,7 +37,7 @@ class FactsInStatus:
         """Forget a release that is gone."""
         self._written.pop(key, None)
 
-    def write(self, draft: Draft, release: Release) -> None:
+    def write(self, draft: StatusPatch, release: Release) -> None:
         """Put the facts of a release into its status; a condition says where that is not possible."""
         self._written[draft.key] = release.digest
         try:
@@ -47,7 +47,7 @@ class FactsInStatus:
             draft.status.pop(FIELD, None)
             draft.false(ReleaseCondition.FACTS_KEPT, error.code, error.message, Severity.WARNING)
 
-    async def restore(self, draft: Draft, name: ReleaseName) -> None:
+    async def restore(self, draft: StatusPatch, name: ReleaseName) -> None:
         """Put missing facts into the status of a release that was applied before, for example by an older version.
 
         Only a release that is not in the cache is downloaded; the release stays ready meanwhile and if that fails.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from clusterstacks.controllers.registration import Environment
-    from clusterstacks.runtime.cache import Change, Store
+    from clusterstacks.runtime.cache import CacheChange, Store
 
 NAME = "clusterstackrelease"
 
@@ -51,7 +51,7 @@ class ReleaseWatches:
         """Leave out releases that do not exist and those of other operators."""
         return present(self._releases, keys, self._watch_filter)
 
-    def of_stack(self, change: Change) -> Iterator[ObjectKey]:
+    def of_stack(self, change: CacheChange) -> Iterator[ObjectKey]:
         """Yield the releases of a ClusterStack that has another source than before."""
         if not is_news(change) or not of_watched(change, self._watch_filter):
             return
@@ -64,15 +64,15 @@ class ReleaseWatches:
             if (release.get("status") or {}).get("ready") is not True:
                 yield from self.existing([key_of(release)])
 
-    def of_addon(self, change: Change) -> Iterator[ObjectKey]:
+    def of_addon(self, change: CacheChange) -> Iterator[ObjectKey]:
         """Yield the releases of a Cluster whose ClusterAddon records other releases than before."""
         return self.existing(releases_of_new_delivery(change, self._clusters, self._watch_filter))
 
-    def of_cluster(self, change: Change) -> Iterator[ObjectKey]:
+    def of_cluster(self, change: CacheChange) -> Iterator[ObjectKey]:
         """Yield the releases that a Cluster began or ceased to use."""
         return self.existing(releases_taken_or_left(change, self._watch_filter))
 
-    def of_class(self, change: Change) -> Iterator[ObjectKey]:
+    def of_class(self, change: CacheChange) -> Iterator[ObjectKey]:
         """Yield the release of a ClusterClass."""
         with suppress(InvalidName):
             release = ObjectKey(change.key.namespace, parse_class(change.key.name).release)

@@ -22,13 +22,13 @@ from clusterstacks.signing.errors import SignaturesUnclear
 from clusterstacks.sources.pinned_digests import Pins
 
 if TYPE_CHECKING:
-    from clusterstacks.controllers.status_reconciler import Draft
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.sources.fetcher import Origin, Sight, Supply
-    from clusterstacks.sources.spec import Trust
-    from clusterstacks.sources.verification import Verdict
+    from clusterstacks.sources.spec import SignatureTrust
+    from clusterstacks.sources.verification import SignatureVerdict
 
 INTERVAL = timedelta(minutes=10)
 """How often a source is asked about each release that came from it. Arbitrary: one or two small requests."""
@@ -84,7 +84,7 @@ class Vigilance:
         left = watch.due - self.clock.monotonic() if watch else 0
         return timedelta(seconds=max(left, 1))
 
-    async def look(self, draft: Draft, name: ReleaseName) -> Outcome | None:
+    async def look(self, draft: StatusPatch, name: ReleaseName) -> Outcome | None:
         """Look if it is time to; an outcome when the release may not be used."""
         try:
             origin = await self.supply.origin(draft.manifest)
@@ -99,14 +99,14 @@ class Vigilance:
             await self._look(draft, name, watch)
         return self._refusal(draft, origin.trust)
 
-    def seen(self, draft: Draft, origin: Origin, verdict: Verdict | None) -> None:
+    def seen(self, draft: StatusPatch, origin: Origin, verdict: SignatureVerdict | None) -> None:
         """Note what a download has shown."""
         draft.true(ReleaseCondition.SOURCE_UNCHANGED)
         draft.status.pop("signedBy", None)  # it may be another content than before
         _judged(draft, verdict)
         self._watches[draft.key] = _Watch(origin, self._next())
 
-    def _watch(self, draft: Draft, origin: Origin) -> _Watch:
+    def _watch(self, draft: StatusPatch, origin: Origin) -> _Watch:
         """Return when the next look is due: soon where something is unknown or was wrong, else at some time."""
         watch = self._watches.get(draft.key)
         if watch is None:
@@ -118,11 +118,11 @@ class Vigilance:
         return watch
 
     @staticmethod
-    def _doubtful(draft: Draft, origin: Origin) -> bool:
+    def _doubtful(draft: StatusPatch, origin: Origin) -> bool:
         unsigned = origin.trust is not None and not draft.holds(ReleaseCondition.SIGNATURE_VERIFIED)
         return unsigned or not draft.holds(ReleaseCondition.SOURCE_UNCHANGED)
 
-    async def _look(self, draft: Draft, name: ReleaseName, watch: _Watch) -> None:
+    async def _look(self, draft: StatusPatch, name: ReleaseName, watch: _Watch) -> None:
         sight, soon = None, not _is_applied(draft)
         try:
             pinned = Pins.of(draft.manifest).digest
@@ -141,7 +141,7 @@ class Vigilance:
                 soon = sight.verdict.refused
         watch.due = self._next(soon=soon)
 
-    def _refusal(self, draft: Draft, trust: Trust | None) -> Outcome | None:
+    def _refusal(self, draft: StatusPatch, trust: SignatureTrust | None) -> Outcome | None:
         found = draft.condition(ReleaseCondition.SIGNATURE_VERIFIED)
         required = trust is not None and trust.required
         if found is not None and found.status == "False" and (required or found.reason == Reason.SIGNATURE_REQUIRED):
@@ -157,12 +157,12 @@ class Vigilance:
         return self.clock.monotonic() + wait.total_seconds() * (1 + JITTER * _chance.random())
 
 
-def moved(draft: Draft, message: str) -> None:
+def moved(draft: StatusPatch, message: str) -> None:
     """Say that the source has another content; everything else stays."""
     draft.false(ReleaseCondition.SOURCE_UNCHANGED, Reason.TAG_MOVED, message)
 
 
-def _compare(draft: Draft, name: ReleaseName, sight: Sight, pinned: str) -> None:
+def _compare(draft: StatusPatch, name: ReleaseName, sight: Sight, pinned: str) -> None:
     if sight.digest is None:
         message = (
             f"release {name} is no longer in {sight.place}: what is there of it goes on, but it could not be "
@@ -179,7 +179,7 @@ def _compare(draft: Draft, name: ReleaseName, sight: Sight, pinned: str) -> None
         )
 
 
-def _judged(draft: Draft, verdict: Verdict | None) -> None:
+def _judged(draft: StatusPatch, verdict: SignatureVerdict | None) -> None:
     if verdict is None:
         draft.drop(ReleaseCondition.SIGNATURE_VERIFIED)
         return
@@ -192,18 +192,18 @@ def _judged(draft: Draft, verdict: Verdict | None) -> None:
         unsigned(draft, verdict.complaint, required=verdict.required)
 
 
-def unsigned(draft: Draft, complaint: str, *, required: bool) -> None:
+def unsigned(draft: StatusPatch, complaint: str, *, required: bool) -> None:
     """Say that no trusted key signed the release."""
     reason = Reason.SIGNATURE_REQUIRED if required else Reason.NOT_SIGNED
     severity = Severity.ERROR if required else Severity.WARNING
     draft.false(ReleaseCondition.SIGNATURE_VERIFIED, reason, complaint, severity)
 
 
-def unclear(draft: Draft, error: SignaturesUnclear) -> None:
+def unclear(draft: StatusPatch, error: SignaturesUnclear) -> None:
     """Say that not all signatures could be looked at; what was verified before stays so."""
     if not draft.holds(ReleaseCondition.SIGNATURE_VERIFIED):
         draft.false(ReleaseCondition.SIGNATURE_VERIFIED, Reason.SIGNATURES_UNCLEAR, error.message)
 
 
-def _is_applied(draft: Draft) -> bool:
+def _is_applied(draft: StatusPatch) -> bool:
     return draft.holds(ReleaseCondition.CHART_APPLIED)

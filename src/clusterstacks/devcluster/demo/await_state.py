@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from clusterstacks.devcluster.demo.observations import LiveObject
-    from clusterstacks.devcluster.demo.view import Node, Snapshot
+    from clusterstacks.devcluster.demo.view import Snapshot, ViewNode
     from clusterstacks.devcluster.state_directory import StateDirectory
     from clusterstacks.domain.objects import ObjectId, ObjectKey
     from clusterstacks.kube.transport import Pool
@@ -43,7 +43,7 @@ class Scene:
     state: StateDirectory
     cluster: ObjectKey
     say: Callable[[str], None]
-    show: Callable[[Sequence[Node]], None]
+    show: Callable[[Sequence[ViewNode]], None]
     seconds: dict[str, float] = field(default_factory=dict)
 
     def management(self, pool: Pool) -> Client:
@@ -86,7 +86,7 @@ class Scene:
         return {identity: live for identity, live in found.items() if live is not None}
 
 
-def _stuck(step: str, drawn: Sequence[Node]) -> str:
+def _stuck(step: str, drawn: Sequence[ViewNode]) -> str:
     unfinished = [node for root in drawn for _, node in root.lines() if node.state.value != "done"]
     lines = [f"  {node.title}: {node.detail}" for node in unfinished]
     return "\n".join([f"'{step}' did not happen within {PATIENCE}; not done yet:", *lines])

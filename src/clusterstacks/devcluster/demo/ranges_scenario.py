@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from clusterstacks.compat.world import Candidate
     from clusterstacks.devcluster.demo.await_state import Scene
     from clusterstacks.devcluster.demo.kubectl import Kubectl
-    from clusterstacks.devcluster.demo.timeline import Passage
+    from clusterstacks.devcluster.demo.timeline import AddonChange
     from clusterstacks.devcluster.demo.view import Snapshot
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
@@ -55,13 +55,13 @@ class RangesStory:
         seconds: Time of each step, by its name.
     """
 
-    passages: tuple[Passage, ...]
+    passages: tuple[AddonChange, ...]
     served: str
     seconds: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Goal:
     """Where the cluster is to be: Kubernetes version, class, and each addon's version."""
 
     kubernetes: str
@@ -79,7 +79,7 @@ class _Place:
         ready = at(addon, "status", "ready") is True
         return ready and has == self.addons and text(addon, "spec", "clusterStack") == self.class_name
 
-    def after(self, step: Manifest) -> _Place:
+    def after(self, step: Manifest) -> _Goal:
         """Return the place after a step of a plan."""
         if step["kind"] == "addon":
             addons = {**self.addons, step["name"]: step["to"]}
@@ -137,7 +137,7 @@ class RangesScenario:
         await self._accepted("apply", "-f", str(_cluster_file()))
         await scene.until(client, "cluster with addons", _place_of(old).reached)
 
-    async def _take_the_way_out(self, client: Client, old: Candidate, new: Candidate, passages: Passages) -> _Place:
+    async def _take_the_way_out(self, client: Client, old: Candidate, new: Candidate, passages: Passages) -> _Goal:
         scene, start, version = self.scene, _place_of(old), new.kubernetes.text
         manifest = _cluster_file().read_text().replace(start.kubernetes, version)
         scene.say(f"The user asks for {version} in that file and applies it again, which is refused:")
@@ -155,7 +155,7 @@ class RangesScenario:
         await passages.note(f"Kubernetes from {start.kubernetes} to {version}, in class {old.name.class_name}:")
         return arrived
 
-    async def _follow_the_plan(self, client: Client, goal: ReleaseName, place: _Place, passages: Passages) -> None:
+    async def _follow_the_plan(self, client: Client, goal: ReleaseName, place: _Goal, passages: Passages) -> None:
         self.scene.say(f"The rest of the way is planned: csctl plan {CLUSTER} --to {goal} --releases {self.releases}")
         steps = await self.plan(client, goal)
         clusters = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
@@ -182,11 +182,11 @@ class RangesScenario:
             raise DependencyError("Refused", answer.text)
 
 
-def _place_of(candidate: Candidate) -> _Place:
+def _place_of(candidate: Candidate) -> _Goal:
     """Return where a Cluster is that has everything of a release."""
     stated = candidate.compatibility
     addons = {addon: leading(addon, stated.of_addon(addon)).text for addon in stated.addons()} if stated else {}
-    return _Place(candidate.kubernetes.text, candidate.name.class_name, addons)
+    return _Goal(candidate.kubernetes.text, candidate.name.class_name, addons)
 
 
 def _cluster_file() -> Path:

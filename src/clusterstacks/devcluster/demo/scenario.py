@@ -36,7 +36,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class DemoResult:
     """What the demo has shown.
 
     Args:
@@ -66,7 +66,7 @@ class Scenario:
     scene: Scene
     releases: Path
 
-    async def play(self) -> Story:
+    async def play(self) -> DemoResult:
         """Play it.
 
         Raises:
@@ -81,7 +81,7 @@ class Scenario:
             second = await self._offer_next(client)
             await self._upgrade(client, second)
             after = await scene.read_back(client, pool)
-        return Story(len(before), first.class_name, second.class_name, compare(before, after), scene.seconds)
+        return DemoResult(len(before), first.class_name, second.class_name, compare(before, after), scene.seconds)
 
     async def _offer(self, client: Client) -> ReleaseName:
         self.scene.say("A provider offers a stack: kubectl apply -f examples/clusterstack.yaml")

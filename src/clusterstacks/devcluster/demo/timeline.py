@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class AddonChange:
     """One write of the Cluster, and what it did to the addons' objects in the workload cluster."""
 
     title: str
@@ -39,7 +39,7 @@ class Passages:
         self._scene, self._client, self._pool = scene, client, pool
         self._objects: dict[ObjectId, LiveObject] = {}
         self._cluster: dict[str, str] = {}
-        self.noted: list[Passage] = []
+        self.noted: list[AddonChange] = []
 
     async def begin(self) -> None:
         """Read what is there before the first write."""
@@ -57,7 +57,7 @@ class Passages:
             raise DependencyError(
                 "ClusterReplaced", f"{title}: infrastructure or control plane are not the same objects"
             )
-        self.noted.append(Passage(title, compare(self._objects, objects)))
+        self.noted.append(AddonChange(title, compare(self._objects, objects)))
         self._objects = objects
 
     async def _uids(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
 
-class State(Enum):
+class NodeState(Enum):
     """How far something is."""
 
     DONE = "done"
@@ -27,15 +27,15 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ViewNode:
     """One line of the picture; ``detail`` says what it is doing."""
 
     title: str
-    state: State
+    state: NodeState
     detail: str = ""
-    children: tuple[Node, ...] = ()
+    children: tuple[ViewNode, ...] = ()
 
-    def lines(self, depth: int = 0) -> Iterator[tuple[int, Node]]:
+    def lines(self, depth: int = 0) -> Iterator[tuple[int, ViewNode]]:
         """Give this and everything below, with its depth."""
         yield depth, self
         for child in self.children:
@@ -53,7 +53,7 @@ class Snapshot:
     addons: Sequence[Manifest] = field(default_factory=tuple)
 
 
-def picture(snapshot: Snapshot) -> tuple[Node, ...]:
+def picture(snapshot: Snapshot) -> tuple[ViewNode, ...]:
     """Draw every stack and every cluster."""
     return (
         *(_stack(stack, snapshot) for stack in snapshot.stacks),
@@ -61,9 +61,9 @@ def picture(snapshot: Snapshot) -> tuple[Node, ...]:
     )
 
 
-def _stack(stack: Manifest, snapshot: Snapshot) -> Node:
+def _stack(stack: Manifest, snapshot: Snapshot) -> ViewNode:
     usable = text(stack, "status", "usableVersions")
-    return Node(
+    return ViewNode(
         f"ClusterStack {text(stack, 'metadata', 'name')}",
         _state(stack, ready=_is_ready(stack)),
         f"usable: {usable}" if usable else _message(stack),
@@ -76,47 +76,47 @@ def _offers(stack: Manifest, release: Manifest) -> bool:
     return text(release, "metadata", "name").startswith(f"{provider}-{name}-{minor.replace('.', '-')}-")
 
 
-def _release(release: Manifest, snapshot: Snapshot) -> Node:
+def _release(release: Manifest, snapshot: Snapshot) -> ViewNode:
     name, ready = text(release, "metadata", "name"), at(release, "status", "ready") is True
     version = text(release, "status", "kubernetesVersion")
     classes = [found for found in snapshot.classes if text(found, "metadata", "name") == name]
     children = tuple(_class(found) for found in classes)
     detail = f"Kubernetes {version}" if ready else _message(release)
-    return Node(f"ClusterStackRelease {name}", _state(release, ready=ready), detail, children)
+    return ViewNode(f"ClusterStackRelease {name}", _state(release, ready=ready), detail, children)
 
 
-def _class(manifest: Manifest) -> Node:
+def _class(manifest: Manifest) -> ViewNode:
     view = cluster_class_view(manifest)
-    state = State.DONE if view.ready else State.WORKING
-    return Node(f"ClusterClass {view.name}", state, "accepted by Cluster API" if view.ready else view.cause)
+    state = NodeState.DONE if view.ready else NodeState.WORKING
+    return ViewNode(f"ClusterClass {view.name}", state, "accepted by Cluster API" if view.ready else view.cause)
 
 
-def _cluster(manifest: Manifest, snapshot: Snapshot) -> Node:
+def _cluster(manifest: Manifest, snapshot: Snapshot) -> ViewNode:
     view = cluster_view(manifest)
     running = ", ".join(view.control_plane_versions)
     up = view.control_plane_initialized and bool(running)
-    server = Node("API server", State.DONE if up else State.WORKING, running or "starting")
+    server = ViewNode("API server", NodeState.DONE if up else NodeState.WORKING, running or "starting")
     addons = [addon for addon in snapshot.addons if text(addon, "spec", "clusterRef", "name") == view.name]
     children = (server, *(_addons(addon) for addon in addons))
-    state = State.DONE if all(child.state is State.DONE for child in children) and addons else State.WORKING
-    return Node(f"Cluster {view.name}", state, f"class {view.class_name}", children)
+    state = NodeState.DONE if all(child.state is NodeState.DONE for child in children) and addons else NodeState.WORKING
+    return ViewNode(f"Cluster {view.name}", state, f"class {view.class_name}", children)
 
 
-def _addons(addon: Manifest) -> Node:
+def _addons(addon: Manifest) -> ViewNode:
     ready = at(addon, "status", "ready") is True
     stages = tuple(
-        Node(
+        ViewNode(
             f"{text(stage, 'action')} {text(stage, 'name')}",
-            State.DONE if text(stage, "phase") == "done" else State.WORKING,
+            NodeState.DONE if text(stage, "phase") == "done" else NodeState.WORKING,
             f"{text(stage, 'hook')}: {text(stage, 'phase')}",
         )
         for stage in mappings(addon, "status", "stages")
     )
     delivered = tuple(
-        Node(text(one, "name"), State.DONE, f"{at(one, 'objects')} objects of {text(one, 'release')}")
+        ViewNode(text(one, "name"), NodeState.DONE, f"{at(one, 'objects')} objects of {text(one, 'release')}")
         for one in mappings(addon, "status", "addons")
     )
-    return Node("addons", _state(addon, ready=ready), _objects(addon, ready=ready), stages or delivered)
+    return ViewNode("addons", _state(addon, ready=ready), _objects(addon, ready=ready), stages or delivered)
 
 
 def _objects(addon: Manifest, *, ready: bool) -> str:
@@ -131,11 +131,11 @@ def _is_ready(manifest: Manifest) -> bool:
     return any(one.type == "Ready" and one.status == "True" for one in _conditions(manifest))
 
 
-def _state(manifest: Manifest, *, ready: bool) -> State:
+def _state(manifest: Manifest, *, ready: bool) -> NodeState:
     if ready:
-        return State.DONE
+        return NodeState.DONE
     wrong = any(one.type == "Ready" and one.severity == "Error" for one in _conditions(manifest))
-    return State.FAILED if wrong else State.WORKING
+    return NodeState.FAILED if wrong else NodeState.WORKING
 
 
 def _message(manifest: Manifest) -> str:

@@ -14,7 +14,7 @@ from clusterstacks.devcluster.private_files import write_private
 from clusterstacks.devcluster.provider.control_planes import ControlPlaneReconciler, cluster_of
 from clusterstacks.devcluster.provider.infrastructure import InfrastructureReconciler
 from clusterstacks.devcluster.provider.kinds import CLUSTER, CONTROL_PLANE, GROUP
-from clusterstacks.devcluster.provider.workload_servers import Ground, WorkloadServers
+from clusterstacks.devcluster.provider.workload_servers import ServerEnvironment, WorkloadServers
 from clusterstacks.domain.versions import KubernetesVersion
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import load_kubeconfig
@@ -28,7 +28,7 @@ from clusterstacks.runtime.process import run_until_signal
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest, ObjectKey
-    from clusterstacks.runtime.cache import Change
+    from clusterstacks.runtime.cache import CacheChange
 
 WATCH_SECONDS = 0.5
 """How often it looks whether an API server ended by itself."""
@@ -61,7 +61,7 @@ class Provider:
         self.clusters.subscribe(lambda change: self.cluster_host.enqueue(change.key))
         self.control_planes.subscribe(self._control_plane_changed)
 
-    def _control_plane_changed(self, change: Change) -> None:
+    def _control_plane_changed(self, change: CacheChange) -> None:
         self.plane_host.enqueue(change.key)
         cluster = cluster_of(change.new or change.old or {"metadata": {}})  # one of them is there
         for infrastructure in self.clusters.store.by_index("cluster", str(cluster)):
@@ -89,7 +89,7 @@ class Provider:
 
 
 async def _run(arguments: argparse.Namespace) -> None:
-    ground = Ground(
+    ground = ServerEnvironment(
         binary=arguments.kube_apiserver,
         version=KubernetesVersion.parse(arguments.kube_apiserver_version),
         etcd=EtcdAccess.at(arguments.etcd_port, arguments.etcd_directory),

@@ -15,7 +15,7 @@ from clusterstacks.devcluster.provider.object_writer import (
     remove_finalizer,
     write_status,
 )
-from clusterstacks.devcluster.provider.workload_servers import Wanted
+from clusterstacks.devcluster.provider.workload_servers import WantedServer
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.versions import KubernetesVersion
@@ -70,7 +70,7 @@ class ControlPlaneReconciler:
 
     async def _serve(self, cluster: ObjectKey, seen: Manifest) -> None:
         version = seen.get("spec", {}).get("version", "")
-        wanted = Wanted(cluster, seen["metadata"]["uid"], KubernetesVersion.parse(version))
+        wanted = WantedServer(cluster, seen["metadata"]["uid"], KubernetesVersion.parse(version))
         resource = self._control_planes.resource
         if not self._servers.runs(wanted):
             rolling = ("RollingOut", True, "Starting", f"the API server starts with version {version}")

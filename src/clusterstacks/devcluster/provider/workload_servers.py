@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class ServerEnvironment:
     """What all workload API servers stand on.
 
     Args:
@@ -50,7 +50,7 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedServer:
     """The server one control plane asks for; the uid tells it from an earlier cluster of the same name."""
 
     cluster: ObjectKey
@@ -67,7 +67,7 @@ class _Running:
 class WorkloadServers:
     """Starts, restarts and removes workload API servers; calls for one cluster must not overlap."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: ServerEnvironment) -> None:
         self._ground = ground
         self._running: dict[ObjectKey, _Running] = {}
 
@@ -76,7 +76,7 @@ class WorkloadServers:
         found = self._running.get(cluster)
         return found.server if found and found.server.process.running else None
 
-    def runs(self, wanted: Wanted) -> bool:
+    def runs(self, wanted: WantedServer) -> bool:
         """Tell whether the server runs already, with the wanted minor."""
         found = self._running.get(wanted.cluster)
         return found is not None and found.server.process.running and found.series == wanted.version.series
@@ -89,7 +89,7 @@ class WorkloadServers:
             if (code := found.server.process.exit_code) is not None
         }
 
-    async def ensure(self, wanted: Wanted) -> ApiServer:
+    async def ensure(self, wanted: WantedServer) -> ApiServer:
         """Return the server, started, or restarted with another minor, where needed.
 
         Raises:
@@ -137,7 +137,7 @@ class WorkloadServers:
                 f"v{newest.major}.{oldest} to v{newest}; choose a version in that range",
             )
 
-    def _start(self, wanted: Wanted) -> ApiServer:
+    def _start(self, wanted: WantedServer) -> ApiServer:
         directory = self._directory(wanted.cluster)
         memory = directory / "server.json"
         port = _remembered_port(memory, wanted.uid)
@@ -148,7 +148,7 @@ class WorkloadServers:
         process = server.process
         records.write(
             self._ground.records,
-            records.Record(
+            records.ProcessRecord(
                 name=str(wanted.cluster),
                 pid=process.pid,
                 identity=records.identity_of(process.pid),
@@ -160,7 +160,7 @@ class WorkloadServers:
         log.info("The API server of %s serves Kubernetes %s at %s", wanted.cluster, wanted.version.series, server.url)
         return server
 
-    def _start_on(self, wanted: Wanted, directory: Path, port: int | None) -> ApiServer:
+    def _start_on(self, wanted: WantedServer, directory: Path, port: int | None) -> ApiServer:
         def make(port: int) -> ApiServer:
             emulate = f"--emulated-version={wanted.version.series}"
             return ApiServer(

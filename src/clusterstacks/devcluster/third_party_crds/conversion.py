@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.devcluster.third_party_crds.definition import Definition, is_stored
+from clusterstacks.devcluster.third_party_crds.definition import ThirdPartyCRD, is_stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
 
-def without_conversion(definitions: Iterable[Definition], report: Callable[[str], None]) -> list[Definition]:
+def without_conversion(definitions: Iterable[ThirdPartyCRD], report: Callable[[str], None]) -> list[ThirdPartyCRD]:
     """Set every definition to no conversion; versions that would lose fields by it are no longer served, and told."""
     ready, taken, webhooks = [], defaultdict(list), 0
     for definition in definitions:
@@ -22,7 +22,7 @@ def without_conversion(definitions: Iterable[Definition], report: Callable[[str]
         webhooks += strategy == "Webhook"
         versions = spec["versions"] if strategy == "None" else _convertible(spec["versions"])
         manifest = {**definition.manifest, "spec": {**spec, "versions": versions, "conversion": {"strategy": "None"}}}
-        changed = Definition(manifest, definition.path)
+        changed = ThirdPartyCRD(manifest, definition.path)
         if gone := ", ".join(version for version in definition.served if version not in changed.served):
             taken[gone, changed.stored].append(definition.name)
         ready.append(changed)

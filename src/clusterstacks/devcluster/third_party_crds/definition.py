@@ -18,7 +18,7 @@ API_VERSION = "apiextensions.k8s.io/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class ThirdPartyCRD:
     """A CustomResourceDefinition out of a file."""
 
     manifest: Manifest
@@ -50,7 +50,7 @@ class Definition:
         return next(str(version["name"]) for version in self.manifest["spec"]["versions"] if is_stored(version))
 
 
-def parse_definition(document: Manifest, path: Path, labels: Mapping[str, str]) -> Definition:
+def parse_definition(document: Manifest, path: Path, labels: Mapping[str, str]) -> ThirdPartyCRD:
     """Check as much of the shape as is used here, and add the labels; the API server checks the rest.
 
     Raises:
@@ -71,7 +71,7 @@ def parse_definition(document: Manifest, path: Path, labels: Mapping[str, str]) 
         raise spec.child("versions").refuse("exactly one version must have 'storage: true'")
     _mapping(spec.child("conversion"))
     own = _mapping(metadata.child("labels"))
-    return Definition({**document, "metadata": {**document["metadata"], "labels": {**own, **labels}}}, path)
+    return ThirdPartyCRD({**document, "metadata": {**document["metadata"], "labels": {**own, **labels}}}, path)
 
 
 def _mapping(node: Node) -> Mapping[object, object]:

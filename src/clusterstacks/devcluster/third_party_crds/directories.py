@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.yaml import load_all
 from clusterstacks.devcluster.contract_labels import PREFIX, stated_labels, version_for_cluster_api
 from clusterstacks.devcluster.third_party_crds.conversion import without_conversion
-from clusterstacks.devcluster.third_party_crds.definition import KIND, Definition, parse_definition
+from clusterstacks.devcluster.third_party_crds.definition import KIND, ThirdPartyCRD, parse_definition
 from clusterstacks.domain.documents import Node
 from clusterstacks.domain.errors import SpecError
 
@@ -26,7 +26,7 @@ TEMPLATE = "Template"
 SHOWN_FAULTS = 3
 
 
-def read_definitions(directories: Iterable[Path], report: Callable[[str], None]) -> list[Definition]:
+def read_definitions(directories: Iterable[Path], report: Callable[[str], None]) -> list[ThirdPartyCRD]:
     """Read every definition in YAML files below these directories; other objects are left out.
 
     Args:
@@ -37,7 +37,7 @@ def read_definitions(directories: Iterable[Path], report: Callable[[str], None])
         SpecError: a directory has none, two definitions of one name differ, a needed contract label is not stated, or a
             file cannot be read.
     """
-    found: dict[str, Definition] = {}
+    found: dict[str, ThirdPartyCRD] = {}
     for directory in directories:
         read = list(_read_directory(directory, report))
         if not read:
@@ -54,7 +54,7 @@ def read_definitions(directories: Iterable[Path], report: Callable[[str], None])
     return ready
 
 
-def _read_directory(directory: Path, report: Callable[[str], None]) -> Iterator[Definition]:
+def _read_directory(directory: Path, report: Callable[[str], None]) -> Iterator[ThirdPartyCRD]:
     paths = _yaml_files(directory)
     labels = _labels_by_file(path for path in paths if path.name in KUSTOMIZATIONS)
     others = 0
@@ -103,7 +103,7 @@ def _labels_by_file(kustomizations: Iterable[Path]) -> dict[Path, dict[str, str]
     return found
 
 
-def _check_labels(definitions: list[Definition]) -> None:
+def _check_labels(definitions: list[ThirdPartyCRD]) -> None:
     kinds = {(definition.group, definition.kind) for definition in definitions}
     faults = []
     for definition in definitions:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from clusterstacks.http.response import Document
+    from clusterstacks.http.response import HTTPDocument
 
 MAX_PAGE_VALUES: Final = 300_000
 """Values of a page: 100 releases of 80 files each; a file has some 35 with its uploader."""
@@ -60,7 +60,7 @@ class GitHubRelease:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ReleasePage:
     """One page of the list of releases.
 
     Args:
@@ -74,7 +74,7 @@ class Page:
     has_next: bool
 
 
-def read_page(place: str, document: Document) -> Page:
+def read_page(place: str, document: HTTPDocument) -> ReleasePage:
     """Read a page.
 
     Raises:
@@ -86,10 +86,10 @@ def read_page(place: str, document: Document) -> Page:
         drafts = {_text(release["tag_name"]): _number(release["id"]) for release in releases if release["draft"]}
     except (KeyError, TypeError, ValueError):
         raise AnswerRefused(place, "sends something that is no list of releases") from None
-    return Page(tags, drafts, bool(_NEXT.search(document.headers.get("Link", ""))))
+    return ReleasePage(tags, drafts, bool(_NEXT.search(document.headers.get("Link", ""))))
 
 
-def read_release(place: str, document: Document) -> GitHubRelease:
+def read_release(place: str, document: HTTPDocument) -> GitHubRelease:
     """Read a release.
 
     Raises:
@@ -108,7 +108,7 @@ def read_release(place: str, document: Document) -> GitHubRelease:
         raise AnswerRefused(place, "sends something that is no release") from None
 
 
-def read_asset(place: str, document: Document) -> Asset:
+def read_asset(place: str, document: HTTPDocument) -> Asset:
     """Read the answer to an upload.
 
     Raises:
@@ -127,7 +127,7 @@ def _asset(asset: Mapping[str, Any]) -> Asset:
     return Asset(_number(asset["id"]), file, asset["state"] == "uploaded")
 
 
-def _load(place: str, document: Document) -> Any:  # noqa: ANN401 - what JSON holds is seen by who reads it
+def _load(place: str, document: HTTPDocument) -> Any:  # noqa: ANN401 - what JSON holds is seen by who reads it
     try:
         return decode(document.body, max_values=MAX_PAGE_VALUES)
     except Undecodable as error:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.http.client import Web
-    from clusterstacks.http.response import Answer, Document
-    from clusterstacks.sources.github.api_documents import Asset, GitHubRelease, Page
+    from clusterstacks.http.response import HTTPDocument, HTTPResponse
+    from clusterstacks.sources.github.api_documents import Asset, GitHubRelease, ReleasePage
 
 MAX_PAGES = 100
 """GitHub lists no more than 10,000 releases, a hundred to a page."""
@@ -116,7 +116,7 @@ class GitHubSource:
                 _check_there(answer)
                 room -= await receive(answer, asset.file, into, release=name, room=room)
 
-    async def pages(self) -> AsyncIterator[Page]:
+    async def pages(self) -> AsyncIterator[ReleasePage]:
         """Read the list of releases, page by page; raises as :meth:`list`."""
         try:
             for number in range(1, MAX_PAGES + 1):
@@ -167,14 +167,14 @@ class GitHubSource:
             check_content(answer.place, asset.file, content)
         return content
 
-    def _download(self, asset: Asset) -> AbstractAsyncContextManager[Answer]:
+    def _download(self, asset: Asset) -> AbstractAsyncContextManager[HTTPResponse]:
         url = self.repository.url(f"releases/assets/{asset.number}")
         return self.repository.open("GET", url, headers={"Accept": "application/octet-stream"})
 
-    def _read_page(self, document: Document) -> Page:
+    def _read_page(self, document: HTTPDocument) -> ReleasePage:
         return read_page(self.repository.place, document)
 
-    def _read_release(self, document: Document) -> GitHubRelease:
+    def _read_release(self, document: HTTPDocument) -> GitHubRelease:
         return read_release(self.repository.place, document)
 
 
@@ -184,7 +184,7 @@ def signature_of(name: ReleaseName, release: GitHubRelease) -> Asset | None:
     return next((asset for asset in release.assets if asset.complete and asset.file.name == file), None)
 
 
-def _check_there(answer: Answer) -> None:
+def _check_there(answer: HTTPResponse) -> None:
     if answer.status == _GONE:
         raise SourceUnavailable(answer.place, "the asset was deleted a moment ago")
     if answer.status != 200:

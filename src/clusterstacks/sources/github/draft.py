@@ -70,7 +70,7 @@ def local_file(path: Path, digest: str = "") -> LocalFile:
     return LocalFile(path, StatedFile(path.name, f"sha256:{digest}", path.stat().st_size))
 
 
-class Draft:
+class DraftRelease:
     """A release of GitHub that gets assets.
 
     Args:

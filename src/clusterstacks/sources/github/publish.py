@@ -16,7 +16,7 @@ from clusterstacks.releases.errors import ReleaseNotFound, ReleaseTaken
 from clusterstacks.releases.open import open_directory
 from clusterstacks.releases.signature_files import SIGNATURE_SUFFIX
 from clusterstacks.sources.github.assets import signature_of
-from clusterstacks.sources.github.draft import Draft, LocalFile, local_file
+from clusterstacks.sources.github.draft import DraftRelease, LocalFile, local_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -116,7 +116,7 @@ async def _complete(
     if there is not None and there.file == local.signature.stated:
         return False
     wanted = {local.signature.stated.name: local.signature}
-    await Draft(source.repository, published, wanted, report).add(local.signature)
+    await DraftRelease(source.repository, published, wanted, report).add(local.signature)
     return True
 
 
@@ -127,11 +127,11 @@ async def _downloaded(source: GitHubSource, name: ReleaseName) -> str:
         return (await asyncio.to_thread(survey, name, Path(directory))).digest
 
 
-async def _draft(source: GitHubSource, local: _Local, report: Callable[[str], None]) -> Draft:
+async def _draft(source: GitHubSource, local: _Local, report: Callable[[str], None]) -> DraftRelease:
     drafts: dict[str, int] = {}
     async for page in source.pages():
         drafts.update(page.drafts)
     number = drafts.get(local.name.release)
     if number is None:
-        return await Draft.create(source.repository, local.name, local.everything, report)
-    return await Draft.resume(source.repository, number, local.everything, report)
+        return await DraftRelease.create(source.repository, local.name, local.everything, report)
+    return await DraftRelease.resume(source.repository, number, local.everything, report)

@@ -37,7 +37,7 @@ def rest_asked(headers: Mapping[str, str], body: bytes) -> timedelta | None:
     return timedelta() if b"rate limit" in body.lower() else None
 
 
-class Rest:
+class RateLimit:
     """Remembers until when nothing may be asked.
 
     Args:

@@ -11,15 +11,15 @@ from yarl import URL
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.conditional_get import UNCHANGED
 from clusterstacks.http.errors import CredentialsRefused, RateLimited, ServerUnavailable
-from clusterstacks.http.response import Document, refusal
-from clusterstacks.sources.github.rate_limit import Rest, rest_asked
+from clusterstacks.http.response import HTTPDocument, refusal
+from clusterstacks.sources.github.rate_limit import RateLimit, rest_asked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping
 
     from clusterstacks.http.client import Web
     from clusterstacks.http.request import Body
-    from clusterstacks.http.response import Answer
+    from clusterstacks.http.response import HTTPResponse
 
 API = "https://api.github.com"
 
@@ -55,7 +55,7 @@ class GitHubRepository:
             )
         self._web = web
         self._token = token.strip()  # Secrets often end with a line break
-        self._rest = Rest()
+        self._rest = RateLimit()
         self._root = f"{_base(api)}/repos/{owner}/{repository}"
         self.place = self._root
         """What messages call it."""
@@ -73,7 +73,7 @@ class GitHubRepository:
         """Return the URL of something of this repository."""
         return f"{self._root}/{path}"
 
-    async def read(self, url: str, condition: Mapping[str, str]) -> Document:
+    async def read(self, url: str, condition: Mapping[str, str]) -> HTTPDocument:
         """Read a document; status 304 when a condition is not met.
 
         Raises:
@@ -86,11 +86,11 @@ class GitHubRepository:
         async with self.open("GET", url, headers=condition) as answer:
             if answer.status != 200 and not (condition and answer.status == UNCHANGED):
                 raise refusal(answer)
-            return Document(answer.status, answer.headers, await answer.read(MAX_DOCUMENT_BYTES))
+            return HTTPDocument(answer.status, answer.headers, await answer.read(MAX_DOCUMENT_BYTES))
 
     async def write(
         self, method: str, url: str, *, body: Body | None = None, length: int | None = None, expect: Collection[int]
-    ) -> Document:
+    ) -> HTTPDocument:
         """Send something; raises as :meth:`read`.
 
         Args:
@@ -109,7 +109,7 @@ class GitHubRepository:
                 raise CredentialsRefused(self.place, answer.status, self._who)
             if answer.status not in expect:
                 raise refusal(answer)
-            return Document(answer.status, answer.headers, await answer.read(MAX_DOCUMENT_BYTES))
+            return HTTPDocument(answer.status, answer.headers, await answer.read(MAX_DOCUMENT_BYTES))
 
     @asynccontextmanager
     async def open(
@@ -120,7 +120,7 @@ class GitHubRepository:
         headers: Mapping[str, str],
         body: Body | None = None,
         length: int | None = None,
-    ) -> AsyncIterator[Answer]:
+    ) -> AsyncIterator[HTTPResponse]:
         """Send one request, unless GitHub asked for rest; statuses are the caller's to judge.
 
         Raises:
@@ -140,7 +140,7 @@ class GitHubRepository:
             raise CredentialsRefused(self.place, error.status, self._who) from None
         self._rest.end()
 
-    async def _check_limit(self, answer: Answer) -> None:
+    async def _check_limit(self, answer: HTTPResponse) -> None:
         """Notice a limit behind status 403; 429 is noticed by whoever reads the answer of any server."""
         if answer.status == _FORBIDDEN:
             asked = rest_asked(answer.headers, await answer.read(_MAX_REFUSAL_BYTES))

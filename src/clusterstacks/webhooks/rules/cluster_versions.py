@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.compatibility_policy import ESCAPE_ANNOTATION, Policy
+from clusterstacks.api.compatibility_policy import ESCAPE_ANNOTATION, CompatibilityPolicy
 from clusterstacks.compat.messages import listed_against, told_against
-from clusterstacks.compat.rules.combination import Before, Finding, Judged, Setup, judge_setup
+from clusterstacks.compat.rules.combination import Before, CompatFinding, Judged, Setup, judge_setup
 from clusterstacks.compat.rules.upgrades import broken_law, other_stack
 from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesVersion
-from clusterstacks.webhooks.answers import Answer
+from clusterstacks.webhooks.answers import AdmissionResponse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,11 +73,11 @@ class Decision:
         more: The command that tells more about a refusal, where no facts refuse.
     """
 
-    answer: Answer
-    against: tuple[Finding, ...] = ()
+    answer: AdmissionResponse
+    against: tuple[CompatFinding, ...] = ()
     more: str = ""
 
-    def completed(self, way_out: str = "") -> Answer:
+    def completed(self, way_out: str = "") -> AdmissionResponse:
         """Return the answer with the way out, or with the command that tells more."""
         ending = way_out or self.more
         if self.answer.allowed or not ending:
@@ -105,29 +105,29 @@ def setup_of(
     return Setup(known[own], kubernetes, {addon: offered[name][addon] for addon, name in sources.items()})
 
 
-def decide(write: Write, policy: Policy, judges: Judges) -> Decision:
+def decide(write: Write, policy: CompatibilityPolicy, judges: Judges) -> Decision:
     """Decide on a write."""
     after = write.after
     if write.was is not None and (refusal := _broken(write.was, after)):
-        return Decision(Answer(refusal))
+        return Decision(AdmissionResponse(refusal))
     judged = judge_setup(after, write.before, judges)
-    if policy is Policy.STRICT and (finding := _not_the_one(write)):
+    if policy is CompatibilityPolicy.STRICT and (finding := _not_the_one(write)):
         judged = Judged((finding, *judged.findings), judged.warnings)
     against = tuple(one for one in judged.findings if _refuses(policy, one.verdict))
     warnings = (*(one.text for one in judged.findings if one not in against), *judged.warnings)
     if not against:
-        return Decision(Answer(warnings=warnings))
+        return Decision(AdmissionResponse(warnings=warnings))
     if reason := write.annotations.get(ESCAPE_ANNOTATION, "").strip():
         let_through = f"allowed because of annotation {ESCAPE_ANNOTATION} ({reason})"
         warnings = (let_through, *(one.text for one in against), *warnings)
-        return Decision(Answer(warnings=warnings, excused=f"{told_against(after, against)}; {let_through}"))
-    return Decision(Answer(listed_against(after, against), warnings), against)
+        return Decision(AdmissionResponse(warnings=warnings, excused=f"{told_against(after, against)}; {let_through}"))
+    return Decision(AdmissionResponse(listed_against(after, against), warnings), against)
 
 
-def _refuses(policy: Policy, verdict: Verdict) -> bool:
-    if policy is Policy.RANGE:
+def _refuses(policy: CompatibilityPolicy, verdict: Verdict) -> bool:
+    if policy is CompatibilityPolicy.RANGE:
         return verdict is Verdict.INCOMPATIBLE
-    return policy is Policy.STRICT and verdict is not Verdict.OK
+    return policy is CompatibilityPolicy.STRICT and verdict is not Verdict.OK
 
 
 def _broken(was: Was, after: Setup) -> str:
@@ -152,7 +152,7 @@ def _addons(candidate: Candidate, own: ReleaseName) -> dict[str, tuple[Component
     return {addon: stated.of_addon(addon) for addon in stated.addons()}
 
 
-def _not_the_one(write: Write) -> Finding | None:
+def _not_the_one(write: Write) -> CompatFinding | None:
     """Find that the version is not the one the class is made for, which ``Strict`` wants; an addon's move is free."""
     after, before = write.after, write.before
     if after.kubernetes == after.candidate.kubernetes:
@@ -161,4 +161,4 @@ def _not_the_one(write: Write) -> Finding | None:
         return None
     name = after.candidate.name
     text = f"class {name.class_name} is made for Kubernetes {after.candidate.kubernetes}, and its stack is strict"
-    return Finding(Verdict.INCOMPATIBLE, f"class:{name}", text)
+    return CompatFinding(Verdict.INCOMPATIBLE, f"class:{name}", text)

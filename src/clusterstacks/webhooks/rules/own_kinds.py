@@ -9,7 +9,7 @@ from clusterstacks.api.addon_annotations import AddonReleaseRefused, read_wishes
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, parse_release
 from clusterstacks.domain.versions import STABLE, InvalidVersion, KubernetesMinor, StackVersion
-from clusterstacks.webhooks.answers import ALLOWED, Answer, warned
+from clusterstacks.webhooks.answers import ALLOWED, AdmissionResponse, warned
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -75,14 +75,16 @@ def uses_of(
     return tuple(Use(cluster, class_namespace, release) for release in sorted(releases))
 
 
-def created_stack(versions: Sequence[str], *, no_provider: bool, has_provider: bool) -> Answer:
+def created_stack(versions: Sequence[str], *, no_provider: bool, has_provider: bool) -> AdmissionResponse:
     """Judge a new ClusterStack."""
     if not no_provider and not has_provider:
-        return Answer("spec.providerRef is missing: set it, or noProvider: true where no provider takes part")
+        return AdmissionResponse(
+            "spec.providerRef is missing: set it, or noProvider: true where no provider takes part"
+        )
     return _versions(versions)
 
 
-def twin_stack(stack: ObjectKey, twins: Sequence[str]) -> Answer:
+def twin_stack(stack: ObjectKey, twins: Sequence[str]) -> AdmissionResponse:
     """Warn when there are other ClusterStacks for the same provider, name and Kubernetes minor in the namespace."""
     if not twins:
         return ALLOWED
@@ -95,7 +97,7 @@ def twin_stack(stack: ObjectKey, twins: Sequence[str]) -> Answer:
 
 def changed_stack(
     old: StackIdentity, new: StackIdentity, old_versions: Collection[str], new_versions: Sequence[str]
-) -> Answer:
+) -> AdmissionResponse:
     """Judge a change of a ClusterStack; a version that was there before is not looked at again."""
     fields = {
         "provider": (old.provider, new.provider),
@@ -105,7 +107,9 @@ def changed_stack(
     }
     for field, (before, after) in fields.items():
         if before != after:
-            return Answer(f"spec.{field} cannot be changed from {before} to {after}: create another ClusterStack")
+            return AdmissionResponse(
+                f"spec.{field} cannot be changed from {before} to {after}: create another ClusterStack"
+            )
     return _versions([version for version in new_versions if version not in old_versions])
 
 
@@ -138,7 +142,7 @@ def release_users(namespace: str, name: str, uses: Iterable[Use]) -> list[Use]:
     return [use for use in uses if use.namespace == namespace and use.release == release]
 
 
-def deleted(what: str, users: Sequence[Use]) -> Answer:
+def deleted(what: str, users: Sequence[Use]) -> AdmissionResponse:
     """Judge the end of an object: refused while there are users."""
     if not users:
         return ALLOWED
@@ -146,14 +150,14 @@ def deleted(what: str, users: Sequence[Use]) -> Answer:
     named = ", ".join(clusters[:SHOWN_CLUSTERS])
     more = f" and {len(clusters) - SHOWN_CLUSTERS} more" if len(clusters) > SHOWN_CLUSTERS else ""
     releases = ", ".join(sorted({use.release.release for use in users})[:SHOWN_CLUSTERS])
-    return Answer(
+    return AdmissionResponse(
         f"{what} is in use by Cluster {named}{more} (release {releases}): "
         "move these Clusters to another class, or delete them, first\n"
         f"The releases that Cluster {clusters[0]} could use:\n  csctl compat matrix {clusters[0]}"
     )
 
 
-def created_addon(reference: AddonReference, name: str, canonical: str) -> Answer:
+def created_addon(reference: AddonReference, name: str, canonical: str) -> AdmissionResponse:
     """Judge a new ClusterAddon.
 
     Args:
@@ -162,16 +166,16 @@ def created_addon(reference: AddonReference, name: str, canonical: str) -> Answe
         canonical: The only name under which a ClusterAddon of this Cluster is reconciled.
     """
     if reference.kind != "Cluster" or not reference.name:
-        return Answer("spec.clusterRef must name the Cluster the addons are for, with kind: Cluster")
+        return AdmissionResponse("spec.clusterRef must name the Cluster the addons are for, with kind: Cluster")
     if name != canonical:
-        return Answer(
+        return AdmissionResponse(
             f"metadata.name must be {canonical}, as a Cluster has one ClusterAddon: the operator creates it; "
             f"to change the addons of Cluster {reference.name}, edit the Cluster"
         )
     return ALLOWED
 
 
-def changed_addon(old: AddonReference, new: AddonReference) -> Answer:
+def changed_addon(old: AddonReference, new: AddonReference) -> AdmissionResponse:
     """Judge a change of a ClusterAddon."""
     for field, before, after in (
         ("name", old.name, new.name),
@@ -179,19 +183,19 @@ def changed_addon(old: AddonReference, new: AddonReference) -> Answer:
         ("namespace", old.namespace, new.namespace),
     ):
         if before != after:
-            return Answer(
+            return AdmissionResponse(
                 f"spec.clusterRef.{field} cannot be changed from {shown(before)} to {shown(after)}: "
                 "the operator creates one ClusterAddon for each Cluster"
             )
     return ALLOWED
 
 
-def _versions(versions: Iterable[str]) -> Answer:
+def _versions(versions: Iterable[str]) -> AdmissionResponse:
     for version in versions:
         try:
             StackVersion.parse_dot(version)
         except InvalidVersion as error:
-            return Answer(f"spec.versions: {error.message}")
+            return AdmissionResponse(f"spec.versions: {error.message}")
     return ALLOWED
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.compat.constraints import Judges
     from clusterstacks.compat.rules.combination import Before
-    from clusterstacks.compat.world import Candidate, State, World
+    from clusterstacks.compat.world import Candidate, ClusterState, World
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.domain.versions import KubernetesVersion
@@ -49,7 +49,7 @@ class Wish:
 
     cluster: ObjectKey
     world: World
-    state: State
+    state: ClusterState
     target: Target
     ready: frozenset[ReleaseName] | None = None
 

@@ -4,7 +4,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from clusterstacks.cli.shared.live_view import LivePicture
-from clusterstacks.devcluster.demo.view import Node, State
+from clusterstacks.devcluster.demo.view import NodeState, ViewNode
 
 if TYPE_CHECKING:
     import pytest
@@ -12,11 +12,13 @@ if TYPE_CHECKING:
 
 def test_in_a_pipe_a_node_is_printed_when_it_changes_and_not_again(capsys: pytest.CaptureFixture[str]) -> None:
     with LivePicture() as picture:
-        picture.show([Node("stack", State.WORKING, "downloading")])
-        picture.show([Node("stack", State.WORKING, "still downloading")])
-        picture.show([Node("stack", State.DONE, "usable: v1", (Node("class", State.FAILED, "no such kind"),))])
-        picture.show([Node("stack", State.DONE, "usable: v1, v2")])
-        picture.show([Node("stack", State.DONE, "usable: v1, v2")])
+        picture.show([ViewNode("stack", NodeState.WORKING, "downloading")])
+        picture.show([ViewNode("stack", NodeState.WORKING, "still downloading")])
+        picture.show(
+            [ViewNode("stack", NodeState.DONE, "usable: v1", (ViewNode("class", NodeState.FAILED, "no such kind"),))]
+        )
+        picture.show([ViewNode("stack", NodeState.DONE, "usable: v1, v2")])
+        picture.show([ViewNode("stack", NodeState.DONE, "usable: v1, v2")])
 
     printed = [line.split("s  ", 1)[1] for line in capsys.readouterr().out.splitlines()]
     assert printed == [
@@ -28,16 +30,16 @@ def test_in_a_pipe_a_node_is_printed_when_it_changes_and_not_again(capsys: pytes
 
 
 def test_equal_titles_below_different_roots_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    addons = Node("addons", State.DONE)
+    addons = ViewNode("addons", NodeState.DONE)
     with LivePicture() as picture:
-        picture.show([Node("one", State.DONE, "", (addons,)), Node("two", State.DONE, "", (addons,))])
+        picture.show([ViewNode("one", NodeState.DONE, "", (addons,)), ViewNode("two", NodeState.DONE, "", (addons,))])
 
     assert capsys.readouterr().out.count("addons") == 2
 
 
 def test_what_a_node_is_doing_is_told_shortly(capsys: pytest.CaptureFixture[str]) -> None:
     with LivePicture() as picture:
-        picture.show([Node("addons", State.WORKING, "failing checks: " + "informer-sync, " * 20)])
+        picture.show([ViewNode("addons", NodeState.WORKING, "failing checks: " + "informer-sync, " * 20)])
 
     (line,) = capsys.readouterr().out.splitlines()
     assert len(line) < 190
@@ -46,9 +48,9 @@ def test_what_a_node_is_doing_is_told_shortly(capsys: pytest.CaptureFixture[str]
 
 def test_what_others_print_comes_between(capsys: pytest.CaptureFixture[str]) -> None:
     with LivePicture() as picture:
-        picture.show([Node("before", State.DONE)])
+        picture.show([ViewNode("before", NodeState.DONE)])
         with picture.aside():
             sys.stdout.write("a plan\n")
-        picture.show([Node("after", State.DONE)])
+        picture.show([ViewNode("after", NodeState.DONE)])
 
     assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == ["before", "plan", "after"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.cli.shared.registry_options import MAX_CA_BYTES, Meter, Trust
+from clusterstacks.cli.shared.registry_options import MAX_CA_BYTES, ProgressPrinter, ServerTrust
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def test_a_short_transfer_says_nothing() -> None:
     lines: list[str] = []
-    meter = Meter(iter([0.0, 1.0, 2.9]).__next__, lines.append)
+    meter = ProgressPrinter(iter([0.0, 1.0, 2.9]).__next__, lines.append)
 
     for done in (1, 2, 3):
         meter("file", done, 3)
@@ -25,7 +25,7 @@ def test_a_short_transfer_says_nothing() -> None:
 
 def test_a_long_transfer_tells_size_and_speed_now_and_then() -> None:
     lines: list[str] = []
-    meter = Meter(iter([0.0, 2.0, 4.0, 5.0, 8.0]).__next__, lines.append)
+    meter = ProgressPrinter(iter([0.0, 2.0, 4.0, 5.0, 8.0]).__next__, lines.append)
 
     for done in (10, 20, 50, 60, 90):
         meter("file", done * 1_000_000, 100_000_000)
@@ -35,7 +35,7 @@ def test_a_long_transfer_tells_size_and_speed_now_and_then() -> None:
 
 def test_the_speed_is_that_of_one_transfer() -> None:
     lines: list[str] = []
-    meter = Meter(iter([0.0, 100.0, 104.0]).__next__, lines.append)
+    meter = ProgressPrinter(iter([0.0, 100.0, 104.0]).__next__, lines.append)
 
     meter("first", 10_000_000, 10_000_000)
     meter("second", 10_000_000, 100_000_000)
@@ -59,4 +59,4 @@ def test_a_file_of_no_ca_is_refused_by_its_name_and_nobody_else_is_trusted(
     (tmp_path / "ca.pem").write_bytes(content)
 
     with pytest.raises(SpecError, match=rf"ca\.pem: .*{told}"):
-        Trust(tmp_path / "ca.pem").web()
+        ServerTrust(tmp_path / "ca.pem").web()

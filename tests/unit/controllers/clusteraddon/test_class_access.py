@@ -9,7 +9,7 @@ import pytest
 
 from clusterstacks.api.addon_annotations import MOST_RELEASES
 from clusterstacks.api.names import ADDON_FINALIZER, API_VERSION, GROUP, Kind
-from clusterstacks.controllers.clusteraddon.class_access import Offers
+from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
 from clusterstacks.controllers.clusteraddon.contract_kinds import ContractKinds
 from clusterstacks.controllers.clusteraddon.reconciler import AddonReconciler
 from clusterstacks.controllers.clusteraddon.snapshot import observe
@@ -74,7 +74,7 @@ async def frame(api: FakeApi) -> AsyncIterator[StatusReconciler]:
         reconciler = AddonReconciler(
             client=api,
             clock=SYSTEM_CLOCK,
-            offers=Offers(api, Store()),
+            offers=ClassAccess(api, Store()),
             contracts=ContractKinds(api),
             workloads=Workloads(api, pool),
             rolling=unused,
@@ -217,4 +217,4 @@ async def test_a_release_whose_stack_is_gone_has_no_rule(api: FakeApi) -> None:
     seen = await observe(api, ObjectKey("team", "one"), ContractKinds(api))
     assert seen is not None
 
-    assert await Offers(api, Store()).refusal(seen.cluster, [release()]) == ""
+    assert await ClassAccess(api, Store()).refusal(seen.cluster, [release()]) == ""

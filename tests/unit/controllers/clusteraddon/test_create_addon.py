@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clusterstacks.api.names import API_VERSION, GROUP, Kind
-from clusterstacks.controllers.clusteraddon.class_access import Offers
+from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
 from clusterstacks.controllers.clusteraddon.create_addon import REFUSED_RECHECK, AddonCreator
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.resources import Resource
@@ -50,7 +50,7 @@ async def creator(rule: Manifest | None, **labels: str) -> AddonCreator:
         clock=SystemClock(),
         releases=store(ours(Kind.CLUSTER_STACK_RELEASE, NAME, metadata={"ownerReferences": [owner]})),
         addons=store(),
-        offers=Offers(api, store(ours(Kind.CLUSTER_STACK, "scs", spec=spec))),
+        offers=ClassAccess(api, store(ours(Kind.CLUSTER_STACK, "scs", spec=spec))),
         events=EventRecorder(api, "test"),
     )
 

@@ -8,7 +8,7 @@ import pytest
 
 from clusterstacks.controllers.clusteraddon.registration import ClusterWatches, addons_of, concerns_addons
 from clusterstacks.domain.objects import Manifest, ObjectKey
-from clusterstacks.runtime.cache import Change, Store
+from clusterstacks.runtime.cache import CacheChange, Store
 
 
 def cluster(*conditions: Manifest, version: str = "v1.35.4", **metadata: Any) -> Manifest:
@@ -22,7 +22,7 @@ def cluster(*conditions: Manifest, version: str = "v1.35.4", **metadata: Any) ->
 
 
 def changed(old: Manifest, new: Manifest) -> bool:
-    return concerns_addons(Change(ObjectKey("team", "one"), old, new))
+    return concerns_addons(CacheChange(ObjectKey("team", "one"), old, new))
 
 
 def test_a_new_message_in_our_own_condition_of_a_cluster_enqueues_nothing() -> None:
@@ -85,6 +85,6 @@ def test_a_rule_enqueues_the_addons_of_clusters_it_selects_or_selected(
     clusters.put(ObjectKey("team", "foreign"), foreign)
     to_keys = addons_of(ClusterWatches(clusters, Store(), watch_filter="").of_rule)
 
-    found = list(to_keys(Change(ObjectKey("", "no-cilium"), old, new)))
+    found = list(to_keys(CacheChange(ObjectKey("", "no-cilium"), old, new)))
 
     assert sorted(key.name for key in found) == [f"cluster-addon-{name}" for name in enqueued]

@@ -3,22 +3,22 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from clusterstacks.controllers.clusteraddon.progress import Phase, Progress, StageProgress, read_progress
+from clusterstacks.controllers.clusteraddon.progress import RolloutProgress, StagePhase, StageProgress, read_progress
 from clusterstacks.controllers.clusteraddon.rollout_plan import (
     ControlPlaneState,
     Done,
     Occasion,
     Prune,
-    Rollout,
+    RolloutPlan,
     RunStage,
     WaitForUpgrade,
     plan_rollout,
 )
-from clusterstacks.domain.addon_config import Action, AddonConfig, Hook, Stage
+from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Stage, StageAction
 from clusterstacks.domain.versions import KubernetesVersion
 from tests.support.documents import JSON
 
-INSTALL, BEFORE, AFTER = Hook
+INSTALL, BEFORE, AFTER = LifecycleHook
 OLD, NEW = KubernetesVersion(1, 35, 4), KubernetesVersion(1, 36, 1)
 UPGRADED = ControlPlaneState((NEW,), NEW, topology_reconciled=True)
 BEHIND = ControlPlaneState((OLD,), NEW, topology_reconciled=True)
@@ -27,7 +27,8 @@ BEHIND = ControlPlaneState((OLD,), NEW, topology_reconciled=True)
 def stages(text: str) -> tuple[Stage, ...]:
     """Read ``cni ccm -csi``: apply cni and ccm, delete csi."""
     return tuple(
-        Stage(word.removeprefix("-"), Action.DELETE if word.startswith("-") else Action.APPLY) for word in text.split()
+        Stage(word.removeprefix("-"), StageAction.DELETE if word.startswith("-") else StageAction.APPLY)
+        for word in text.split()
     )
 
 
@@ -42,26 +43,26 @@ def plan(
     *,
     changed: bool = True,
     delivered: str = "",
-    progress: Progress | None = None,
-) -> Rollout:
+    progress: RolloutProgress | None = None,
+) -> RolloutPlan:
     return plan_rollout(
         release,
         recorded=recorded,
         wanted=wanted,
         changed=changed,
         delivered=delivered.split(),
-        progress=progress or Progress(),
+        progress=progress or RolloutProgress(),
     )
 
 
-def played(rollout: Rollout, control_plane: ControlPlaneState = UPGRADED) -> tuple[list[str], Rollout]:
+def played(rollout: RolloutPlan, control_plane: ControlPlaneState = UPGRADED) -> tuple[list[str], RolloutPlan]:
     """Do every move to the end or the first wait, and write down what was done."""
     journal: list[str] = []
     while True:
         match rollout.next_move(control_plane):
             case RunStage(index, step):
-                journal.append(f"{'-' if step.stage.action is Action.DELETE else ''}{step.stage.addon}")
-                rollout = rollout.reached(index, Phase.DONE)
+                journal.append(f"{'-' if step.stage.action is StageAction.DELETE else ''}{step.stage.addon}")
+                rollout = rollout.reached(index, StagePhase.DONE)
             case Prune(keep):
                 journal.append(f"keep {' '.join(sorted(keep))}".strip())
                 rollout = rollout.after_prune()
@@ -159,14 +160,14 @@ def test_the_wait_says_what_is_missing(state: ControlPlaneState, message: str) -
 
 def test_a_topology_at_work_does_not_stop_stages_that_have_begun_after_the_upgrade() -> None:
     busy = ControlPlaneState((NEW,), NEW, topology_reconciled=False)
-    begun = plan(config(before="cni", after="ccm csi")).reached(0, Phase.DONE).reached(1, Phase.CHANGING)
+    begun = plan(config(before="cni", after="ccm csi")).reached(0, StagePhase.DONE).reached(1, StagePhase.CHANGING)
 
     assert played(begun, busy)[0] == ["ccm", "csi", "keep ccm cni csi", "done"]
 
 
-@pytest.mark.parametrize("phase", [phase for phase in Phase if phase is not Phase.DONE])
-def test_d80_a_stage_that_was_interrupted_goes_on_where_it_stood(phase: Phase) -> None:
-    interrupted = plan(RELEASE).reached(0, Phase.DONE).reached(1, phase)
+@pytest.mark.parametrize("phase", [phase for phase in StagePhase if phase is not StagePhase.DONE])
+def test_d80_a_stage_that_was_interrupted_goes_on_where_it_stood(phase: StagePhase) -> None:
+    interrupted = plan(RELEASE).reached(0, StagePhase.DONE).reached(1, phase)
     resumed = plan(RELEASE, progress=interrupted.progress)
     move = resumed.next_move(UPGRADED)
 
@@ -198,7 +199,7 @@ def test_a_cluster_set_back_to_its_recorded_class_gets_its_addons_back() -> None
 
 
 def test_a_class_without_stages_left_half_way_is_undone_too() -> None:
-    back = plan(RELEASE, "one", "one", changed=False, progress=Progress("two"))
+    back = plan(RELEASE, "one", "one", changed=False, progress=RolloutProgress("two"))
 
     assert back.occasion is Occasion.REFRESH
     assert not back.resumed
@@ -222,19 +223,19 @@ def test_values_changed_in_that_moment_are_delivered() -> None:
 
 
 def test_a_refresh_interrupted_goes_on_even_if_the_values_are_back_to_what_they_were() -> None:
-    begun = plan(RELEASE, "two").reached(0, Phase.DONE)
+    begun = plan(RELEASE, "two").reached(0, StagePhase.DONE)
 
     assert played(plan(RELEASE, "two", changed=False, progress=begun.progress))[0][:2] == ["metrics", "csi"]
 
 
 def test_progress_of_other_stages_counts_for_nothing() -> None:
-    foreign = Progress("two", (StageProgress("BeforeClusterUpgrade", "cni", "apply", Phase.DONE),))
+    foreign = RolloutProgress("two", (StageProgress("BeforeClusterUpgrade", "cni", "apply", StagePhase.DONE),))
 
     assert not plan(RELEASE, progress=foreign).resumed
 
 
 def test_progress_reads_back_from_the_status() -> None:
-    progress = plan(RELEASE).reached(0, Phase.WAITING_FOR_POST).progress
+    progress = plan(RELEASE).reached(0, StagePhase.WAITING_FOR_POST).progress
 
     assert read_progress("two", progress.documents()) == progress
     assert progress.documents()[0] == {

@@ -7,26 +7,28 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.controllers.clusteraddon.progress import Phase, Progress, read_progress
+from clusterstacks.controllers.clusteraddon.progress import RolloutProgress, StagePhase, read_progress
 from clusterstacks.controllers.clusteraddon.rollout_plan import (
     ControlPlaneState,
     Done,
     Occasion,
     Prune,
-    Rollout,
+    RolloutPlan,
     RunStage,
     WaitForUpgrade,
     plan_rollout,
 )
-from clusterstacks.domain.addon_config import Action, AddonConfig, Hook, Stage
+from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Stage, StageAction
 from clusterstacks.domain.versions import KubernetesVersion
 
 VERSION = KubernetesVersion(1, 36, 1)
 READY = ControlPlaneState((VERSION,), VERSION, topology_reconciled=True)
 BUSY = ControlPlaneState((VERSION,), VERSION, topology_reconciled=False)
 
-STAGES = st.lists(st.builds(Stage, st.sampled_from("abcd"), st.sampled_from(Action)), max_size=4).map(tuple)
-CONFIGS = st.none() | st.builds(lambda *hooks: AddonConfig(dict(zip(Hook, hooks, strict=True))), STAGES, STAGES, STAGES)
+STAGES = st.lists(st.builds(Stage, st.sampled_from("abcd"), st.sampled_from(StageAction)), max_size=4).map(tuple)
+CONFIGS = st.none() | st.builds(
+    lambda *hooks: AddonConfig(dict(zip(LifecycleHook, hooks, strict=True))), STAGES, STAGES, STAGES
+)
 CLASSES = st.fixed_dictionaries({"one": CONFIGS, "two": CONFIGS, "three": CONFIGS})
 BUDGETS = st.integers(0, 6)
 """How many moves a reconcile gets done before something fails."""
@@ -41,11 +43,11 @@ class Fleet:
     values: int = 0
     recorded: str = ""
     observed: int | None = None
-    progress: Progress = field(default_factory=Progress)
+    progress: RolloutProgress = field(default_factory=RolloutProgress)
     delivered: dict[str, tuple[str, int]] = field(default_factory=dict)
     journal: list[str] = field(default_factory=list)
 
-    def plan(self) -> Rollout:
+    def plan(self) -> RolloutPlan:
         return plan_rollout(
             self.classes[self.wanted],
             recorded=self.recorded,
@@ -61,7 +63,7 @@ class Fleet:
             match rollout.next_move(control_plane):
                 case RunStage(index, step):
                     self.run(step.stage)
-                    rollout = rollout.reached(index, Phase.DONE)
+                    rollout = rollout.reached(index, StagePhase.DONE)
                     self.progress = read_progress(rollout.progress.target, rollout.progress.documents())
                 case Prune(keep):
                     self.delivered = {addon: state for addon, state in self.delivered.items() if addon in keep}
@@ -73,12 +75,12 @@ class Fleet:
                     self.recorded = rollout.target
                     if clears and rollout.occasion is not Occasion.NOTHING:
                         self.observed = None if rollout.resumed else self.values
-                        self.progress = Progress()
+                        self.progress = RolloutProgress()
                     return
 
     def run(self, stage: Stage) -> None:
         self.journal.append(stage.addon)
-        if stage.action is Action.APPLY:
+        if stage.action is StageAction.APPLY:
             self.delivered[stage.addon] = (self.wanted, self.values)
         else:
             self.delivered.pop(stage.addon, None)
@@ -160,10 +162,10 @@ def test_no_stage_of_another_hook_runs_at_an_installation_and_none_at_rest(
 ) -> None:
     """INCUMBENT D81."""
     rollout = plan_rollout(
-        classes["two"], recorded=recorded, wanted="two", changed=changed, delivered=(), progress=Progress()
+        classes["two"], recorded=recorded, wanted="two", changed=changed, delivered=(), progress=RolloutProgress()
     )
 
     if not recorded:
-        assert {step.hook for step in rollout.steps} <= {Hook.AFTER_CONTROL_PLANE_INITIALIZED, None}
+        assert {step.hook for step in rollout.steps} <= {LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED, None}
     if recorded == "two" and not changed:
         assert rollout.steps == ()

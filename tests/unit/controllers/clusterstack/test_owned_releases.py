@@ -9,7 +9,7 @@ from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.meta import ObjectReference
 from clusterstacks.api.names import API_VERSION, GROUP, PAUSED_ANNOTATION, Kind
 from clusterstacks.controllers.clusterstack.owned_releases import OwnedReleases
-from clusterstacks.controllers.clusterstack.retention import Action, Retained
+from clusterstacks.controllers.clusterstack.retention import ReleaseAction, Retained
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.resources import Resource
@@ -26,8 +26,8 @@ CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", namesp
 CLASSES = Resource("cluster.x-k8s.io", "v1beta2", "ClusterClass", "clusterclasses", namespaced=True)
 EVENTS = Resource("", "v1", "Event", "events", namespaced=True)
 NAME = "openstack-scs-1-35-v1"
-WANTED = Retained(NAME, parse_release(NAME), Action.KEEP, ("wanted in spec",))
-SPARE = Retained(NAME, parse_release(NAME), Action.DELETE, ("no longer needed",))
+WANTED = Retained(NAME, parse_release(NAME), ReleaseAction.KEEP, ("wanted in spec",))
+SPARE = Retained(NAME, parse_release(NAME), ReleaseAction.DELETE, ("no longer needed",))
 PROVIDER = ObjectReference(api_version="infra/v1", kind="Images", name=NAME, namespace="stacks")
 
 

@@ -11,8 +11,8 @@ from clusterstacks.controllers.clusterstack.retention import (
     NOT_NEEDED,
     UNKNOWN_SOURCE,
     WANTED,
-    Action,
     ExistingRelease,
+    ReleaseAction,
     Retention,
     Subscription,
     decide,
@@ -128,7 +128,7 @@ def test_without_auto_subscribe_only_the_spec_counts() -> None:
 
     assert decisions(retention) == {name("v1"): ("create", WANTED)}
     assert decide(stack(auto_subscribe=False), listed=None, existing=fresh("v1"), classes_in_use=[]).doing(
-        Action.DELETE
+        ReleaseAction.DELETE
     )
 
 

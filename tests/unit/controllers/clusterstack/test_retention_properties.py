@@ -5,7 +5,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.controllers.clusterstack.retention import Action, ExistingRelease, Retention, Subscription, decide
+from clusterstacks.controllers.clusterstack.retention import (
+    ExistingRelease,
+    ReleaseAction,
+    Retention,
+    Subscription,
+    decide,
+)
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.versions import KubernetesMinor, StackVersion
 
@@ -40,14 +46,14 @@ def asked(question: dict[str, Any]) -> Retention:
 
 
 def deleted(retention: Retention) -> set[str]:
-    return {decision.name for decision in retention.doing(Action.DELETE)}
+    return {decision.name for decision in retention.doing(ReleaseAction.DELETE)}
 
 
 def applied(question: dict[str, Any]) -> dict[str, Any]:
     """Do what was decided: create, delete, and let what is leaving go."""
     retention = asked(question)
-    gone = deleted(retention) | {decision.name for decision in retention.doing(Action.LEAVING)}
-    created = [ExistingRelease(decision.name) for decision in retention.doing(Action.CREATE)]
+    gone = deleted(retention) | {decision.name for decision in retention.doing(ReleaseAction.LEAVING)}
+    created = [ExistingRelease(decision.name) for decision in retention.doing(ReleaseAction.CREATE)]
     return question | {"existing": [release for release in question["existing"] if release.name not in gone] + created}
 
 
@@ -59,7 +65,7 @@ def test_nothing_needed_is_ever_deleted(question: dict[str, Any]) -> None:
     needed |= {release.release for release in (retention.latest, retention.latest_ready) if release}
     classes = set(question["classes_in_use"])
 
-    for decision in retention.doing(Action.DELETE):
+    for decision in retention.doing(ReleaseAction.DELETE):
         assert decision.release is not None
         assert decision.name not in needed
         assert decision.release.class_name not in classes
@@ -85,7 +91,7 @@ def test_every_release_is_decided_once_and_with_a_reason(question: dict[str, Any
 
     assert len(names) == len(set(names))
     assert {release.name for release in question["existing"]} <= set(names)
-    assert all(decision.reasons or decision.action is Action.LEAVING for decision in retention.decisions)
+    assert all(decision.reasons or decision.action is ReleaseAction.LEAVING for decision in retention.decisions)
 
 
 @given(st.data(), QUESTIONS)
@@ -102,7 +108,7 @@ def test_the_decision_once_applied_asks_for_nothing_more(question: dict[str, Any
     # The second round creates again what was leaving and is needed.
     again = asked(applied(applied(question)))
 
-    assert {decision.action for decision in again.decisions} <= {Action.KEEP}
+    assert {decision.action for decision in again.decisions} <= {ReleaseAction.KEEP}
 
 
 @given(QUESTIONS)

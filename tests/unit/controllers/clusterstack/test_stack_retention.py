@@ -9,7 +9,7 @@ from clusterstacks.api.provider_refs import DEFAULT_KINDS
 from clusterstacks.controllers.class_usage import CLASS_NAMESPACE_INDEX, class_namespace
 from clusterstacks.controllers.clusterstack.owned_releases import OwnedReleases
 from clusterstacks.controllers.clusterstack.reconciler import StackReconciler
-from clusterstacks.controllers.status_reconciler import Draft
+from clusterstacks.controllers.status_reconciler import StatusPatch
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.cache import Store, key_of
@@ -69,7 +69,7 @@ async def kept(*, using: str, recorded: str) -> set[str]:
         events=EventRecorder(api, "test"),
         provider_kinds=DEFAULT_KINDS,
     )
-    await reconciler.work(Draft(STACK))
+    await reconciler.work(StatusPatch(STACK))
     return {key.name for key in api.objects(RELEASES)}
 
 

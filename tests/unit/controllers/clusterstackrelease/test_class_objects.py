@@ -9,7 +9,7 @@ import pytest
 
 from clusterstacks.apply.class_applier import Applier
 from clusterstacks.controllers.clusterstackrelease.class_objects import apply_class_chart
-from clusterstacks.controllers.status_reconciler import Draft
+from clusterstacks.controllers.status_reconciler import StatusPatch
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import parse_release
 from tests.support.fake_api import FakeApi
@@ -44,7 +44,7 @@ async def test_a_chart_that_can_never_bring_the_class_is_refused_before_anything
         class_chart=lambda: b"",
         metadata=SimpleNamespace(kubernetes=SimpleNamespace(text="v1.35.4")),
     )
-    draft = Draft({"metadata": {"name": NAME, "namespace": "stacks"}})
+    draft = StatusPatch({"metadata": {"name": NAME, "namespace": "stacks"}})
     renderer = ChartOf(*map(cluster_class, classes))
 
     with pytest.raises(SpecError, match=r"renders no ClusterClass openstack-scs-1-35-v0-beta\.2"):

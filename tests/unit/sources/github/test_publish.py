@@ -9,7 +9,7 @@ import pytest
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_release
-from clusterstacks.http.client import Patience, Web
+from clusterstacks.http.client import RetryPolicy, Web
 from clusterstacks.http.errors import AnswerRefused, CredentialsRefused, RateLimited, ServerUnavailable
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseTaken
 from clusterstacks.sources.github.assets import GitHubSource
@@ -37,7 +37,7 @@ async def github(request: pytest.FixtureRequest) -> AsyncIterator[GitHubDouble]:
 
 @pytest.fixture
 async def web() -> AsyncIterator[Web]:
-    async with Web(patience=Patience(pause=timedelta(milliseconds=1)), environ={}) as client:
+    async with Web(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
         yield client
 
 

@@ -8,7 +8,7 @@ from email.utils import format_datetime
 import pytest
 
 from clusterstacks.http.errors import RateLimited
-from clusterstacks.sources.github.rate_limit import LONGEST, Rest, rest_asked
+from clusterstacks.sources.github.rate_limit import LONGEST, RateLimit, rest_asked
 
 MINUTE = timedelta(minutes=1)
 NOON = datetime(2001, 1, 1, 12, tzinfo=UTC)
@@ -47,7 +47,7 @@ def test_a_refusal_names_the_time_or_none(headers: dict[str, str], body: bytes, 
 
 
 def test_nothing_is_asked_until_the_rest_is_over(clock: Clock) -> None:
-    rest = Rest(clock)
+    rest = RateLimit(clock)
     rest.check("there")
     assert rest.begin(MINUTE) == MINUTE
     clock.now += 59
@@ -58,7 +58,7 @@ def test_nothing_is_asked_until_the_rest_is_over(clock: Clock) -> None:
 
 
 def test_a_rest_without_a_time_doubles_until_something_was_answered(clock: Clock) -> None:
-    rest = Rest(clock)
+    rest = RateLimit(clock)
     assert [rest.begin(timedelta(0)) for _ in range(8)] == [
         MINUTE,
         2 * MINUTE,
@@ -74,4 +74,4 @@ def test_a_rest_without_a_time_doubles_until_something_was_answered(clock: Clock
 
 
 def test_no_server_stops_the_questions_for_longer_than_an_hour(clock: Clock) -> None:
-    assert Rest(clock).begin(timedelta(days=400)) == LONGEST
+    assert RateLimit(clock).begin(timedelta(days=400)) == LONGEST

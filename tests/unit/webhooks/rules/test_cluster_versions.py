@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from clusterstacks.api.addon_annotations import AddonReleaseRefused, read_wishes
-from clusterstacks.api.compatibility_policy import ESCAPE_ANNOTATION, Policy
+from clusterstacks.api.compatibility_policy import ESCAPE_ANNOTATION, CompatibilityPolicy
 from clusterstacks.compat.constraints import Judges
 from clusterstacks.compat.rules.combination import Before, Setup
-from clusterstacks.compat.world import Candidate, State, World
+from clusterstacks.compat.world import Candidate, ClusterState, World
 from clusterstacks.domain.compatibility import Rule, parse_rule
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectKey
@@ -70,7 +70,7 @@ def settled(asked: Setup) -> Before:
 def judged(
     after: Setup,
     before: Before | None = None,
-    policy: Policy = Policy.RANGE,
+    policy: CompatibilityPolicy = CompatibilityPolicy.RANGE,
     rules: tuple[Rule, ...] = (),
     reason: str = "",
 ) -> Decision:
@@ -210,9 +210,9 @@ DOUBTFUL = release(
 
 @pytest.mark.parametrize(
     ("policy", "against", "warnings"),
-    [(Policy.RANGE, 0, 2), (Policy.STRICT, 2, 0), (Policy.PERMISSIVE, 0, 2)],
+    [(CompatibilityPolicy.RANGE, 0, 2), (CompatibilityPolicy.STRICT, 2, 0), (CompatibilityPolicy.PERMISSIVE, 0, 2)],
 )
-def test_the_policy_decides_on_untested_and_unknown(policy: Policy, against: int, warnings: int) -> None:
+def test_the_policy_decides_on_untested_and_unknown(policy: CompatibilityPolicy, against: int, warnings: int) -> None:
     decision = judged(setup(DOUBTFUL, "v1.35.1"), None, policy)
 
     assert (len(decision.against), len(decision.answer.warnings)) == (against, warnings)
@@ -222,23 +222,26 @@ def test_the_policy_decides_on_untested_and_unknown(policy: Policy, against: int
 
 
 def test_a_permissive_stack_warns_about_what_is_incompatible_but_keeps_the_laws() -> None:
-    allowed = judged(setup(OLD, "v1.36.1"), AT_35, Policy.PERMISSIVE).answer
+    allowed = judged(setup(OLD, "v1.36.1"), AT_35, CompatibilityPolicy.PERMISSIVE).answer
 
     assert allowed.allowed
     assert any("cilium 1.17.2" in one for one in allowed.warnings)
-    assert not judged(setup(OLD, "v1.34.1"), AT_35, Policy.PERMISSIVE).answer.allowed
+    assert not judged(setup(OLD, "v1.34.1"), AT_35, CompatibilityPolicy.PERMISSIVE).answer.allowed
 
 
 def test_a_strict_stack_wants_the_version_of_its_class_and_lets_addons_move() -> None:
-    assert "is made for Kubernetes v1.35.1" in judged(setup(OLD, "v1.35.2"), AT_35, Policy.STRICT).answer.refusal
+    assert (
+        "is made for Kubernetes v1.35.1"
+        in judged(setup(OLD, "v1.35.2"), AT_35, CompatibilityPolicy.STRICT).answer.refusal
+    )
     other = settled(setup(OLD, "v1.35.2"))
-    assert judged(setup(OLD, "v1.35.2", csi="p-s-1-36-v2"), other, Policy.STRICT).answer.allowed
+    assert judged(setup(OLD, "v1.35.2", csi="p-s-1-36-v2"), other, CompatibilityPolicy.STRICT).answer.allowed
 
 
 def test_doubts_about_what_was_there_before_are_not_repeated_when_an_addon_moves() -> None:
     before = settled(setup(DOUBTFUL, "v1.35.1"))
 
-    decision = judged(setup(DOUBTFUL, "v1.35.1", cilium="p-s-1-36-v2"), before, Policy.STRICT)
+    decision = judged(setup(DOUBTFUL, "v1.35.1", cilium="p-s-1-36-v2"), before, CompatibilityPolicy.STRICT)
 
     assert decision.answer.allowed
 
@@ -286,7 +289,7 @@ def test_addons_come_from_releases_that_have_them_and_are_no_bundles() -> None:
 
 def wish(to: str, *candidates: Candidate, version: str = "v1.35.1") -> Wish:
     kubernetes = KubernetesVersion.parse(version)
-    state = State(kubernetes, kubernetes, OLD.name, {"cilium": "1.17.2", "csi": "1.0.0"})
+    state = ClusterState(kubernetes, kubernetes, OLD.name, {"cilium": "1.17.2", "csi": "1.0.0"})
     target = parse_release(to) if not to.startswith("v") else KubernetesVersion.parse(to)
     return Wish(CLUSTER, World(candidates), state, target)
 
@@ -309,7 +312,7 @@ def test_live_m8_the_way_out_is_a_list_of_steps_that_ends_with_a_command() -> No
 
 def test_the_way_out_through_another_class_is_a_patch() -> None:
     narrow = release("p-s-1-35-v1", "v1.35.1", ">=1.34 <1.36", addon("csi", "1.0.0", ">=1.30"))
-    state = State(narrow.kubernetes, narrow.kubernetes, narrow.name, {"csi": "1.0.0"})
+    state = ClusterState(narrow.kubernetes, narrow.kubernetes, narrow.name, {"csi": "1.0.0"})
 
     told = way_out(Wish(CLUSTER, World((narrow, NEW)), state, KubernetesVersion.parse("v1.36.1")))
 
@@ -333,7 +336,7 @@ def test_what_the_annotations_ask_for_already_is_waited_for() -> None:
 
 def test_a_class_that_is_not_offered_yet_says_so() -> None:
     narrow = release("p-s-1-35-v1", "v1.35.1", ">=1.34 <1.36", addon("csi", "1.0.0", ">=1.30"))
-    state = State(narrow.kubernetes, narrow.kubernetes, narrow.name, {"csi": "1.0.0"})
+    state = ClusterState(narrow.kubernetes, narrow.kubernetes, narrow.name, {"csi": "1.0.0"})
     target = KubernetesVersion.parse("v1.36.1")
 
     told = way_out(Wish(CLUSTER, World((narrow, NEW)), state, target, ready=frozenset({narrow.name})))
