@@ -61,7 +61,7 @@ async def _difference(
 
     from clusterstacks.authoring.example_objects import read_roots
     from clusterstacks.authoring.open_directory import opened
-    from clusterstacks.authoring.rendered_diff import difference
+    from clusterstacks.authoring.release_diff import difference
     from clusterstacks.building.kubernetes_patch import newest_patch
     from clusterstacks.render.renderer import Renderer
 
@@ -82,10 +82,10 @@ async def _difference(
 
 
 def _print(difference: Difference, form: str) -> None:
-    from clusterstacks.authoring import unified_diff
+    from clusterstacks.authoring.release_diff import document, lines
 
     if form == "json":
-        output.print_json(unified_diff.document(difference))
+        output.print_json(document(difference))
         return
-    for line in unified_diff.lines(difference):
+    for line in lines(difference):
         output.say(line, colour=COLOURS.get(line[:1]), bold=line.startswith("#"))

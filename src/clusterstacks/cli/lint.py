@@ -104,7 +104,7 @@ async def _connected(kubeconfig: Path) -> AsyncIterator[Client]:
 
 
 def _print_rules(form: str) -> int:
-    from clusterstacks.authoring.rule_registry import RULES
+    from clusterstacks.authoring.linter import RULES
 
     if form == "text":
         rows = [(rule.id, rule.severity, rule.summary) for rule in RULES]
@@ -115,7 +115,7 @@ def _print_rules(form: str) -> int:
 
 
 def _print(reports: Sequence[Report], form: str) -> None:
-    from clusterstacks.authoring.reports import as_json, as_sarif
+    from clusterstacks.authoring.linter import as_json, as_sarif
 
     if form == "json":
         output.print_json(as_json(reports))
@@ -129,7 +129,7 @@ def _print(reports: Sequence[Report], form: str) -> None:
 
 
 def _print_finding(report: Report, finding: LintFinding) -> None:
-    from clusterstacks.authoring.reports import place
+    from clusterstacks.authoring.linter import place
 
     fault = finding.fault
     kind = click.style(f"{finding.severity.value}[{finding.rule}]", fg=COLOURS[finding.severity], bold=True)
