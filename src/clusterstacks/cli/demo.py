@@ -85,7 +85,7 @@ async def _planned(
 ) -> Sequence[Manifest]:
     """Print the plan as ``csctl plan`` does, and give its steps."""
     from clusterstacks.cli.shared.cluster_options import Management, outlook_of
-    from clusterstacks.cli.shared.plan_tables import answered_live, live_commands, print_steps, print_warnings
+    from clusterstacks.cli.shared.plan_output import answered_live, live_commands, print_steps, print_warnings
     from clusterstacks.devcluster.demo.ranges_scenario import CLUSTER
     from clusterstacks.domain.errors import DependencyError
 

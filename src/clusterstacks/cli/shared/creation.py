@@ -22,9 +22,8 @@ from clusterstacks.building.stack_directories import read_stack, selected, stack
 from clusterstacks.building.version_bump import Mode, NoStackChanged, NothingChanged
 from clusterstacks.building.version_choice import Chooser, Versions
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.chart_options import chart_dependencies
 from clusterstacks.cli.shared.lint_check import check_sources
-from clusterstacks.cli.shared.output_option import JSON
+from clusterstacks.cli.shared.options import JSON, chart_dependencies
 from clusterstacks.cli.shared.registry_options import ProgressPrinter, ServerTrust
 from clusterstacks.domain.errors import SpecError, told_of
 from clusterstacks.domain.versions import StackVersion
