@@ -60,7 +60,8 @@ def test_every_definition_below_is_found_and_everything_else_left_out(tmp_path: 
 
     assert [crd.name for crd in found] == ["demos.example.org", "others.example.org"]
     assert lines == [
-        f"skipped in {tmp_path}: 3 objects that are not a complete CustomResourceDefinition (other kinds, kustomize patches)"
+        f"skipped in {tmp_path}: 3 objects that are not a complete CustomResourceDefinition "
+        "(other kinds, kustomize patches)"
     ]
 
 
