@@ -71,8 +71,7 @@ def _play_ranges(state: StateDirectory, picture: LivePicture) -> Summary:
     import asyncio
 
     from clusterstacks.devcluster.demo.await_state import Scene
-    from clusterstacks.devcluster.demo.kubectl import Kubectl
-    from clusterstacks.devcluster.demo.ranges_scenario import CLUSTER, RangesScenario
+    from clusterstacks.devcluster.demo.ranges_scenario import CLUSTER, Kubectl, RangesScenario
 
     scene = Scene(state, CLUSTER, picture.say, picture.show)
     plan = partial(_planned, state, picture)

@@ -143,15 +143,17 @@ async def _stacks(options: CreateOptions, into: Path, web: Web) -> tuple[StackDi
 async def _publisher(options: CreateOptions, resources: AsyncExitStack) -> Publisher | None:
     if options.remote == "none" or not options.asks_remote:
         return None
-    from clusterstacks.building.remotes import directory_remote, github_remote, oci_remote
+    from clusterstacks.building.remotes import directory_remote, open_remote
+    from clusterstacks.sources.kinds import KINDS
 
     if options.remote_dir is not None:
-        return directory_remote(options.remote_dir.absolute())
+        return directory_remote(options.remote_dir.absolute(), os.environ, output.note)
     # Not the connections to charts' repositories, which another CA may vouch for.
     web = await resources.enter_async_context(ServerTrust(options.ca, plain_http=options.plain_http).web())
-    if options.remote == "oci":
-        return await oci_remote(web, os.environ, plain_http=options.plain_http, progress=ProgressPrinter())
-    return github_remote(web, os.environ, output.note)
+    kind = KINDS[options.remote]
+    return await open_remote(
+        kind, web, os.environ, output.note, plain_http=options.plain_http, progress=ProgressPrinter()
+    )
 
 
 async def _published(publisher: Publisher, directory: Path) -> bool:
