@@ -14,9 +14,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.chart_options import chart_dependencies, dependency_options
-from clusterstacks.cli.shared.minor_options import minor_options
-from clusterstacks.cli.shared.output_option import JSON, form_and_directory, form_or_directory_options
+from clusterstacks.cli.shared.options import (
+    JSON,
+    chart_dependencies,
+    dependency_options,
+    form_and_directory,
+    form_or_directory_options,
+    minor_options,
+)
 from clusterstacks.cli.shared.registry_options import trust_options
 from clusterstacks.domain.errors import SpecError
 

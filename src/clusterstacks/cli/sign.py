@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.output_option import JSON, form_option
+from clusterstacks.cli.shared.options import JSON, form_option
 from clusterstacks.cli.shared.registry_options import ServerTrust, opened_registry, trust_options
 from clusterstacks.cli.shared.release_ref import KEY_FILE, fetched, located, on_disk
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from clusterstacks.authoring.images import images_of
+from clusterstacks.authoring.render_release import images_of
 
 POD: dict[str, Any] = {
     "initContainers": [{"name": "a", "image": "init:1"}],

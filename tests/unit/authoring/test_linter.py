@@ -3,9 +3,7 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from clusterstacks.authoring.findings import Fault, LintFinding, LintSeverity
-from clusterstacks.authoring.linter import Report
-from clusterstacks.authoring.reports import as_json, as_sarif
-from clusterstacks.authoring.rule_registry import RULES
+from clusterstacks.authoring.linter import RULES, Report, as_json, as_sarif
 
 ERROR = LintFinding(Fault("csctl.yaml", 3, "is wrong", "write it right"), "settings", LintSeverity.ERROR)
 WARNING = LintFinding(Fault("a b/ü.yaml", 1, "may be wrong", "look"), "image-digest", LintSeverity.WARNING)

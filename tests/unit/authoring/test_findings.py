@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.authoring.positions import line_of_complaint, line_of_field, line_of_text, steps
+from clusterstacks.authoring.findings import line_of_complaint, line_of_field, line_of_text, steps
 
 FILE = b"""\
 # about

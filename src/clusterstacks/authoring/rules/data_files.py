@@ -4,21 +4,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.detect_components import clues
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
-from clusterstacks.authoring.positions import line_of_field
+from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity, fault_of, line_of_field
+from clusterstacks.authoring.infer_compat import clues
 from clusterstacks.authoring.read_compat import stated_in
-from clusterstacks.authoring.rules.messages import fault_of
+from clusterstacks.building.plugins import check_node_images
 from clusterstacks.compat.library import facts
 from clusterstacks.domain.compatibility import FILE
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.semver import SemVer
+from clusterstacks.releases.release import NODE_IMAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clusterstacks.authoring.stack import LintedStack
     from clusterstacks.domain.compatibility import Compatibility
+
+
+PLUGIN_LIST = "node-images/config.yaml"
+"""What the OpenStack plugin copies to node-images.yaml, once it has filled in addresses of images it built."""
+
+
+def node_images(stack: LintedStack) -> Iterator[Fault]:
+    """The list of node images is one its readers take."""
+    if stack.settings is None:
+        return
+    for path in (PLUGIN_LIST, NODE_IMAGES):
+        if path not in stack.tree:
+            continue
+        try:
+            check_node_images(stack.content(path), stack.settings.provider)
+        except SpecError as error:
+            message = error.message.replace(NODE_IMAGES, path, 1)
+            if path == NODE_IMAGES or ".url is " not in message:
+                yield fault_of(stack, message, path, "see the format of node-images.yaml")
 
 
 def readable(stack: LintedStack) -> Iterator[Fault]:
@@ -97,6 +116,9 @@ def _readable(stack: LintedStack) -> Compatibility | None:
 
 
 RULES = (
+    LintRule(
+        "node-images", LintSeverity.ERROR, "The node images are listed as the provider's format wants.", node_images
+    ),
     LintRule("compatibility", LintSeverity.ERROR, "compatibility.yaml can be read.", readable),
     LintRule(
         "compatibility-addons", LintSeverity.ERROR, "compatibility.yaml names every addon, and no other.", complete

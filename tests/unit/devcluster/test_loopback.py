@@ -4,15 +4,15 @@ import socket
 
 import pytest
 
-from clusterstacks.devcluster import ports
+from clusterstacks.devcluster import loopback
 from clusterstacks.domain.errors import DependencyError
 
 
 def test_a_port_is_handed_out_once() -> None:
-    found = [ports.free_port() for _ in range(50)]
+    found = [loopback.free_port() for _ in range(50)]
 
     assert len(set(found)) == 50
-    assert all(ports.LOWEST <= port <= ports.HIGHEST for port in found)
+    assert all(loopback.LOWEST <= port <= loopback.HIGHEST for port in found)
 
 
 def test_a_port_somebody_listens_on_is_not_free() -> None:
@@ -20,10 +20,10 @@ def test_a_port_somebody_listens_on_is_not_free() -> None:
         with socket.socket() as server:
             server.bind((address, 0))
             server.listen()
-            assert not ports.can_bind(server.getsockname()[1])
-    assert ports.can_bind(ports.free_port())
+            assert not loopback.can_bind(server.getsockname()[1])
+    assert loopback.can_bind(loopback.free_port())
 
 
 def test_says_when_every_port_is_taken() -> None:
     with pytest.raises(DependencyError, match=r"no free port on 127\.0\.0\.1 .* after 200 attempts; stop what listens"):
-        ports.free_port(lambda _: False)
+        loopback.free_port(lambda _: False)
