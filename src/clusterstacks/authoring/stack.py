@@ -318,7 +318,7 @@ def _charts(filled: Mapping[str, bytes], settings: StackSettings | None) -> Iter
 
 
 def _addon(filled: Mapping[str, bytes], addon: str, directory: str, values: str) -> Chart:
-    files = below(filled, f"{directory}/")
+    files = files_below(filled, f"{directory}/")
     return (
         Chart(addon, directory, files, values, filled[values]) if values in filled else Chart(addon, directory, files)
     )
