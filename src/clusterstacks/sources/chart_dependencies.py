@@ -11,7 +11,7 @@ from clusterstacks.domain.errors import DependencyError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from clusterstacks.charts.lockfile import Resolved
+    from clusterstacks.charts.lockfile import ResolvedChart
     from clusterstacks.charts.vendor import Vendored
 
 
@@ -21,7 +21,7 @@ class RepositoryCharts(ChartDependencies):
     async def vendor_all(
         self,
         charts: Mapping[str, Mapping[str, bytes]],
-        pinned: Sequence[Resolved] = (),
+        pinned: Sequence[ResolvedChart] = (),
         *,
         tree: Mapping[str, bytes] | None = None,
     ) -> dict[str, Vendored]:

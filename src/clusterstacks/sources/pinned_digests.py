@@ -9,7 +9,7 @@ import orjson
 
 from clusterstacks.api.names import CHARTS_ANNOTATION, DIGEST_ANNOTATION
 from clusterstacks.api.untyped import mapping
-from clusterstacks.charts.lockfile import Resolved
+from clusterstacks.charts.lockfile import ResolvedChart
 from clusterstacks.domain.documents import Node
 from clusterstacks.domain.errors import SpecError
 
@@ -38,7 +38,7 @@ class Pins:
     """
 
     digest: str = ""
-    charts: tuple[Resolved, ...] = ()
+    charts: tuple[ResolvedChart, ...] = ()
 
     @classmethod
     def of(cls, release: Manifest) -> Pins:
@@ -65,10 +65,10 @@ class Pins:
         return {**digest, CHARTS_ANNOTATION: orjson.dumps(documents, option=orjson.OPT_SORT_KEYS).decode()}
 
 
-def _charts(text: str) -> tuple[Resolved, ...]:
+def _charts(text: str) -> tuple[ResolvedChart, ...]:
     try:
         node = Node(orjson.loads(text), CHARTS_ANNOTATION)
-        return tuple(Resolved.parse(item) for item in node.items())
+        return tuple(ResolvedChart.parse(item) for item in node.items())
     except (orjson.JSONDecodeError, SpecError) as error:
         raise SpecError(
             "InvalidPins",

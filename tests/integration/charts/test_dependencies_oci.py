@@ -78,7 +78,7 @@ async def test_a_tag_that_moved_is_refused_for_who_pinned_it(web: Web, place: st
     first = await ChartDependencies(web, None).vendor(files, LABEL)
     await push(web, place, "1.2.0", text="changed")
 
-    with pytest.raises(ChartDigestMismatch, match=f"cache 1.2.0 of oci://{place} should have the digest"):
+    with pytest.raises(ChartDigestMismatch, match=f"cache 1.2.0 of oci://{place} must have the digest"):
         await ChartDependencies(web, None).vendor(files, LABEL, first.resolved)
 
 

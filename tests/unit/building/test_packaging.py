@@ -291,6 +291,6 @@ def test_a_file_whose_name_no_archive_takes_is_named(source: Path, tmp_path: Pat
     (source / "cluster-addon/cni/Values.yaml").touch()
 
     with pytest.raises(
-        SourceBroken, match=r"cluster-addon/ cannot be packed: 'cni/values.yaml' is there twice .*: rename"
+        SourceBroken, match=r"cluster-addon/ cannot be packed: 'cni/values.yaml' exists twice .*: rename"
     ):
         build(source, tmp_path / "out")
