@@ -56,7 +56,6 @@ PATTERNS = {
     "domain/ranges.py": "MAX_CHARACTERS",
     "domain/semver.py": "MAX_VERSION_CHARACTERS, MAX_CONSTRAINT_CHARACTERS",
     "domain/versions.py": "MAX_CHARACTERS",
-    "sources/stack_source.py": URL,
     "kube/partial_json.py": "an answer of an API server: kube.limits; possessive, so linear",
     "kube/redaction.py": "a failure answer: kube.transport.MAX_FAILURE_BYTES; bounded repetitions at its beginning",
     "kube/failure_status.py": "a failure answer: kube.transport.MAX_FAILURE_BYTES",
