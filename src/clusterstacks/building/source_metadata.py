@@ -5,15 +5,13 @@ It is the base of the next versions where no remote is asked, and part of the so
 
 from __future__ import annotations
 
-import os
-import secrets
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
 from clusterstacks.building.yaml_edit import Place, with_values
 from clusterstacks.domain.metadata import Metadata, parse_metadata
 from clusterstacks.releases.release import METADATA
-from clusterstacks.releases.staging import sync_directory
+from clusterstacks.runtime.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,13 +48,4 @@ def write_metadata(root: Path, content: bytes) -> None:
     """
     target = root / METADATA
     mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
-    fresh = root / f".{METADATA}.{secrets.token_hex(4)}"
-    try:
-        with fresh.open("xb") as file:
-            file.write(content)
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        fresh.rename(target)
-    finally:
-        fresh.unlink(missing_ok=True)
-    sync_directory(root)
+    replace_file(target, content, mode=mode)

@@ -14,7 +14,8 @@ from clusterstacks.charts.lockfile import Resolved, pin_of
 from clusterstacks.charts.packages import FILE, check_package, pack_neighbour
 from clusterstacks.charts.repository import IndexRepository, RegistryRepository, Repository
 from clusterstacks.oci.reference import SCHEME
-from clusterstacks.oci.transfers import side_by_side
+from clusterstacks.oci.transfers import BLOBS_AT_ONCE
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,7 +70,7 @@ class ChartSearch:
             SpecError: As :meth:`ChartDependencies.vendor_all` says.
             DependencyError: Likewise.
         """
-        return await side_by_side(lambda one: self._find(*one), wanted)
+        return await gather(lambda one: self._find(*one), wanted, at_once=BLOBS_AT_ONCE)
 
     async def _find(self, label: str, requirement: ChartRequirement) -> Found:
         pin = pin_of(label, requirement, self._pinned)

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.kube.pki import Authority, KeyPair, signing_keys
+from clusterstacks.runtime.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 def write_private(path: Path, content: bytes) -> None:
     """Write a file only its owner can read; readers see the old content or the new, never a part."""
     private_directory(path.parent)
-    handle, staged = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(staged).replace(path)
-    except BaseException:
-        Path(staged).unlink(missing_ok=True)
-        raise
+    replace_file(path, content, mode=0o600, durable=False)
 
 
 def private_directory(path: Path) -> Path:
