@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.charts.errors import ChartRepositoryRefused
 from clusterstacks.http.allowlist import host_of
-from clusterstacks.http.response import place, refusal
+from clusterstacks.http.messages import place, refusal
 from clusterstacks.oci.reference import Reference
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.http.allowlist import AllowedHosts
     from clusterstacks.http.client import Web
-    from clusterstacks.oci.docker_config import RegistryCredentials
+    from clusterstacks.oci.credentials import RegistryCredentials
 
     FindCredentials = Callable[[Reference], Awaitable[RegistryCredentials]]
 

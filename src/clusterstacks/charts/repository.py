@@ -11,8 +11,8 @@ from yarl import URL
 from clusterstacks.charts.errors import ChartBroken, ChartNotFound, ChartRepositoryRefused
 from clusterstacks.charts.repository_index import MAX_INDEX_BYTES, IndexEntry, read_entries
 from clusterstacks.http.errors import NotThere
-from clusterstacks.http.redirects import may_follow
-from clusterstacks.http.response import place
+from clusterstacks.http.messages import place
+from clusterstacks.http.urls import may_follow
 from clusterstacks.oci.reference import SCHEME, Reference
 from clusterstacks.oci.registry import Registry
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from clusterstacks.http.errors import RateLimited
-from clusterstacks.http.response import PIECE_BYTES
+from clusterstacks.http.messages import PIECE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.open import open_directory
-from clusterstacks.releases.signature_files import MAX_SIGNATURES, SIGNATURE_SUFFIX
+from clusterstacks.releases.release_source import MAX_SIGNATURES, SIGNATURE_SUFFIX
 from clusterstacks.releases.staging import Staging, sweep
 from clusterstacks.runtime.files import replace_file
 from clusterstacks.signing.envelope import Envelope, parse_envelope

@@ -33,11 +33,10 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import parse_release, release_named
 from clusterstacks.http.conditional_get import UNCHANGED, Revalidated
 from clusterstacks.http.errors import AnswerRefused, NotThere, SourceUnavailable, StoreUnavailable
-from clusterstacks.http.response import HTTPDocument, place, refusal
+from clusterstacks.http.messages import HTTPDocument, place, refusal
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
-from clusterstacks.releases.release_source import MAX_RELEASE_BYTES
-from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
+from clusterstacks.releases.release_source import MAX_RELEASE_BYTES, MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
 from clusterstacks.runtime.files import replace_file
 from clusterstacks.sources.downloads import DIGEST, StatedFile, check_content, check_files, receive
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.oci.manifests import Manifest
     from clusterstacks.oci.registry import Registry
-    from clusterstacks.releases.signature_files import Evidence
+    from clusterstacks.releases.release_source import Evidence
 
 DIGEST_TAG = "sha256-"
 """How tags begin under which referrers (distribution-spec, "Referrers Tag Schema") and cosign's signatures are kept."""

@@ -18,7 +18,7 @@ from clusterstacks.oci.errors import ContentCorrupt, ManifestInvalid
 from clusterstacks.oci.manifests import OCI_MANIFEST, write_manifest
 from clusterstacks.oci.referrers import MAX_CANDIDATES
 from clusterstacks.oci.transfers import BLOBS_AT_ONCE
-from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, CosignSignature, Evidence
+from clusterstacks.releases.release_source import MAX_SIGNATURE_BYTES, CosignSignature, Evidence
 from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:

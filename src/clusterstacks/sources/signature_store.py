@@ -7,11 +7,11 @@ import fcntl
 import os
 from typing import TYPE_CHECKING
 
-from clusterstacks.releases.signature_files import SIGNATURE_SUFFIX
+from clusterstacks.releases.release_source import SIGNATURE_SUFFIX
 from clusterstacks.runtime.files import replace_file
 from clusterstacks.signing.errors import KeyUnusable
 from clusterstacks.signing.keys import MAX_KEY_BYTES, new_key_pair
-from clusterstacks.signing.unsigned import release_envelope
+from clusterstacks.signing.statement import release_envelope
 from clusterstacks.sources.directory import DirectorySource
 
 if TYPE_CHECKING:
