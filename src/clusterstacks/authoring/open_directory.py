@@ -40,7 +40,7 @@ NewestPatch: TypeAlias = Callable[[KubernetesMinor], Awaitable[KubernetesVersion
 
 
 @asynccontextmanager
-async def opened(
+async def open_as_release(
     directory: Path,
     newest: NewestPatch,
     *,
