@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.authoring.scaffold import NewStack, write_new_files
-from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.building.create import build_release
 from clusterstacks.kube.transport import Pool
 from tests.support.kubectl import Kubectl
 from tests.support.stories import cluster, create, delivered, namespace, stack

@@ -121,7 +121,7 @@ def test_drop_h1_a_version_that_nothing_replaces_is_an_error_before_anything_is_
     code, out, err = run(several, *HASH, *minors)
 
     assert (code, out, built(tmp_path)) == (output.MUST_CHANGE, "", [])
-    problem = f"cluster-class/{file}, line 2 names Kubernetes v1.35.1, and nothing replaces it in a release for v1.34.2"
+    problem = f"cluster-class/{file}, line 2 names Kubernetes v1.35.1, which stays in a release for v1.34.2"
     assert problem in err
     assert run(several, *HASH)[0] == 0
     assert run(several, *HASH, "--kubernetes", "1-35")[0] == 0
@@ -193,7 +193,7 @@ def test_drop_m1_a_release_that_another_csctl_published_from_the_same_source_is_
     code, _, err = run(stack, *mode, *to(remote))
 
     assert code == 0, err
-    assert f"is published already in {remote}, built from the same source by another csctl" in err
+    assert f"is already published in {remote}, built from the same source by another csctl" in err
     assert {path: path.read_bytes() for path in remote.rglob("*") if path.is_file()} == before
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.api import yaml
 from clusterstacks.authoring.stack import load_stack
 from clusterstacks.building.source_tree import read_tree
-from clusterstacks.charts.kube_version import kubernetes_range
+from clusterstacks.charts.chart import kubernetes_range
 from clusterstacks.charts.requirements import locked
 from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.domain.compatibility import API_VERSION, FILE, parse_compatibility

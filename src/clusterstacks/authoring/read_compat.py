@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
 from clusterstacks.authoring.stack import load_stack
-from clusterstacks.building.discover_stacks import find_stacks
+from clusterstacks.building.discover import find_stacks
 from clusterstacks.building.source_tree import read_tree
 from clusterstacks.compat.world import Candidate
 from clusterstacks.domain.compatibility import FILE, parse_compatibility

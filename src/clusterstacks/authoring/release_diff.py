@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api import yaml
 from clusterstacks.authoring.render_release import render_release
-from clusterstacks.building.change_detection import chart_facts
+from clusterstacks.building.previous_release import chart_document
 from clusterstacks.charts.chart import CHART_FILE, read_addons, read_chart
 from clusterstacks.domain.objects import object_id
 from clusterstacks.releases.release import HASHES, METADATA, SINGLE_ADDON, addon_file, addon_label, class_chart_file
@@ -180,7 +180,7 @@ def _files(release: Release) -> dict[str, str]:
 def _content_digest(path: str, content: bytes) -> str:
     """Digest a file; those csctl writes count by what they say, and csctl written in Go says less in hashes.json."""
     if path in _WRITTEN or path in _WRITTEN_CHARTS:
-        facts = chart_facts(path, content)
+        facts = chart_document(path, content)
         if path == HASHES and isinstance(facts, dict):
             facts = {key: value for key, value in facts.items() if value and key != "nodeImagesDir"}
         content = json.dumps(facts, sort_keys=True, default=str).encode()

@@ -18,7 +18,7 @@ from clusterstacks.domain.objects import split_api_version
 from clusterstacks.kube.errors import ApiError, Forbidden, KindNotServed, TooMany, Unauthorized
 from clusterstacks.releases.release import ADDON_CONFIG
 from clusterstacks.render.errors import CelUndecided
-from clusterstacks.render.release_charts import addon_request, addon_values, class_request
+from clusterstacks.render.renderer import addon_request, addon_values, class_request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.domain.versions import KubernetesVersion
     from clusterstacks.kube.client import Client
-    from clusterstacks.render.examination import RenderedDocument
+    from clusterstacks.render.protocol import RenderedDocument
     from clusterstacks.render.renderer import ChartRequest, Renderer
 
 

@@ -10,7 +10,7 @@ from clusterstacks.api.untyped import mapping, mappings, text
 from clusterstacks.authoring.example_objects import NAMESPACE, make_example_objects
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import split_api_version
-from clusterstacks.render.release_charts import addon_request, addon_values, class_request
+from clusterstacks.render.renderer import addon_request, addon_values, class_request
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

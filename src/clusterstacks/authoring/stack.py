@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api import yaml
-from clusterstacks.building.leftover_versions import other_versions
-from clusterstacks.building.packaging import CLASS_DIRECTORY, below, chart_directories
+from clusterstacks.building.packaging import CLASS_DIRECTORY, chart_directories, files_below, other_versions
 from clusterstacks.building.pinning import with_addon_versions
 from clusterstacks.building.settings import open_minor, read_settings
 from clusterstacks.building.source_tree import fill_tags
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.domain.versions import KubernetesMinor
-    from clusterstacks.render.examination import HelmHook, RenderedDocument, Repetition
+    from clusterstacks.render.protocol import HelmHook, RenderedDocument, Repetition
 
 _PLAIN = re.compile(r"charts/[^/]+/Chart\.yaml")
 _PACKED = re.compile(r"charts/[^/]+\.tgz")
@@ -310,7 +309,7 @@ def _charts(filled: Mapping[str, bytes], settings: StackSettings | None) -> Iter
             continue
         path = directory.removesuffix("/")
         if directory == CLASS_DIRECTORY:
-            yield _versioned(LintedChart("", path, below(filled, directory), versioned=True), settings)
+            yield _versioned(LintedChart("", path, files_below(filled, directory), versioned=True), settings)
         elif staged:
             yield _addon(filled, path.rpartition("/")[2], path, f"{directory}{OVERWRITE}")
         else:
@@ -319,7 +318,7 @@ def _charts(filled: Mapping[str, bytes], settings: StackSettings | None) -> Iter
 
 
 def _addon(filled: Mapping[str, bytes], addon: str, directory: str, values: str) -> LintedChart:
-    files = below(filled, f"{directory}/")
+    files = files_below(filled, f"{directory}/")
     return (
         LintedChart(addon, directory, files, values, filled[values])
         if values in filled

@@ -60,7 +60,7 @@ async def _difference(
     from clusterstacks.authoring.example_objects import read_example_objects
     from clusterstacks.authoring.open_directory import open_as_release
     from clusterstacks.authoring.release_diff import diff_releases
-    from clusterstacks.building.kubernetes_patch import newest_patch
+    from clusterstacks.building.discover import newest_patch
     from clusterstacks.render.renderer import Renderer
 
     async with AsyncExitStack() as resources:

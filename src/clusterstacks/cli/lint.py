@@ -78,7 +78,7 @@ async def _reports(options: LintOptions) -> list[LintReport]:
     from clusterstacks.authoring.example_objects import read_example_objects
     from clusterstacks.authoring.linter import Linter
     from clusterstacks.authoring.render_check import Means
-    from clusterstacks.building.discover_stacks import find_stacks
+    from clusterstacks.building.discover import find_stacks
     from clusterstacks.building.source_tree import read_tree
     from clusterstacks.domain.versions import KubernetesMinor
     from clusterstacks.render.renderer import Renderer

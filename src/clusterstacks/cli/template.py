@@ -141,7 +141,7 @@ async def _result(options: TemplateOptions) -> Objects | Values | Images:
 
     from clusterstacks.authoring.example_objects import read_example_objects
     from clusterstacks.authoring.open_directory import open_as_release
-    from clusterstacks.building.kubernetes_patch import newest_patch
+    from clusterstacks.building.discover import newest_patch
     from clusterstacks.render.renderer import Renderer
 
     async with AsyncExitStack() as resources:

@@ -11,7 +11,7 @@ from clusterstacks.authoring.example_objects import make_example_objects, read_e
 from clusterstacks.authoring.open_directory import open_as_release
 from clusterstacks.authoring.release_diff import Side, compare, diff_document, diff_lines
 from clusterstacks.authoring.render_release import render_release
-from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.building.create import build_release
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesVersion

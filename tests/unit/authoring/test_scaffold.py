@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clusterstacks.authoring.linter import apply_rules
 from clusterstacks.authoring.scaffold import INFRASTRUCTURE, LOCAL, NewStack, write_new_files
 from clusterstacks.authoring.stack import load_stack
-from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.building.create import build_release
 from clusterstacks.domain.errors import SpecError
 
 PROVIDERS = ["local", "somebody", *INFRASTRUCTURE]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.authoring.stack import LintedStack
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.render.examination import RenderedDocument
+    from clusterstacks.render.protocol import RenderedDocument
 
 LOCAL_GROUP = "local.clusterstack.x-k8s.io"
 """Kinds of the local environment, whose operator is started with them as ``--class-kinds``."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_field, problem_of_error
 from clusterstacks.authoring.infer_compat import detect_components
 from clusterstacks.authoring.read_compat import stack_compatibility
-from clusterstacks.building.node_image_list import check_node_images
+from clusterstacks.building.plugins import check_node_images
 from clusterstacks.compat.library import facts
 from clusterstacks.domain.compatibility import FILE
 from clusterstacks.domain.errors import SpecError

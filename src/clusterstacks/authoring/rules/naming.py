@@ -14,7 +14,7 @@ from clusterstacks.authoring.findings import (
     line_of_text,
     problem_of_error,
 )
-from clusterstacks.building.leftover_versions import left_version
+from clusterstacks.building.packaging import leftover_version
 from clusterstacks.building.pinning import without_dependency
 from clusterstacks.building.settings import CSCTL, STACK, VERSIONS
 from clusterstacks.domain.documents import shown
@@ -64,7 +64,7 @@ def left_versions(stack: LintedStack) -> Iterator[LintProblem]:
     if stack.settings is None:
         return
     try:
-        left = left_version(stack.tree, stack.settings.kubernetes, stack.others)
+        left = leftover_version(stack.tree, stack.settings.kubernetes, stack.others)
     except SpecError:
         return  # of .helmignore, which rendering reports
     if left is not None:

@@ -10,14 +10,14 @@ from clusterstacks.authoring.render_release import images_in
 from clusterstacks.compat.removed_apis import removed_apis
 from clusterstacks.domain.objects import ObjectId, object_id
 from clusterstacks.domain.versions import KubernetesMinor
-from clusterstacks.render.release_charts import ADDON_NAMESPACE
+from clusterstacks.render.renderer import ADDON_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from clusterstacks.authoring.stack import LintedChart, LintedStack
     from clusterstacks.compat.removed_apis import RemovedApi
-    from clusterstacks.render.examination import RenderedDocument
+    from clusterstacks.render.protocol import RenderedDocument
 
 BUILTIN_NAMESPACES = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})
 """What every cluster has from its beginning."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.controllers.clusteraddon.workload_clients import (
+from clusterstacks.controllers.workload_clients import (
     FREE_TIME,
     REST_FACTOR,
     WORKLOAD_BOUNDS,

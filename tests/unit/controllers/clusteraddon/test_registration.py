@@ -1,19 +1,14 @@
-"""What wakes whom."""
+"""Which objects a change enqueues."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from clusterstacks.controllers.clusteraddon.registration import ClusterWatches, addons_of, concerns_addons
 from clusterstacks.domain.objects import Manifest, ObjectKey
-from clusterstacks.operator.event_handlers import EventHandlers, concerns_addons
 from clusterstacks.runtime.cache import CacheChange, Store
-from clusterstacks.runtime.controller import ReconcilerHost
-from clusterstacks.runtime.metrics import Metrics
-
-if TYPE_CHECKING:
-    from datetime import timedelta
 
 
 def cluster(*conditions: Manifest, version: str = "v1.35.4", **metadata: Any) -> Manifest:
@@ -30,7 +25,7 @@ def changed(old: Manifest, new: Manifest) -> bool:
     return concerns_addons(CacheChange(ObjectKey("team", "one"), old, new))
 
 
-def test_our_own_condition_wakes_nobody_however_its_message_changes() -> None:
+def test_a_new_message_in_our_own_condition_of_a_cluster_enqueues_nothing() -> None:
     told = {"type": "ClusterStackAddonsReady", "status": "False", "reason": "X", "message": "at 12:00:01"}
     gated = {"type": "Available", "status": "False", "message": "ClusterStackAddonsReady: at 12:00:01"}
 
@@ -48,12 +43,8 @@ def test_our_own_condition_wakes_nobody_however_its_message_changes() -> None:
         cluster({"type": "ControlPlaneInitialized", "status": "True"}),
     ],
 )
-def test_what_decides_something_wakes(new: Manifest) -> None:
+def test_a_change_of_a_cluster_that_addons_depend_on_enqueues_it(new: Manifest) -> None:
     assert changed(cluster(), new)
-
-
-async def nothing(_: ObjectKey) -> timedelta | None:
-    return None
 
 
 def rule(generation: int = 1, **spec: Any) -> Manifest:
@@ -71,7 +62,7 @@ BROKEN: dict[str, Any] = {"clusters": {"matchLabels": 1}}
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "woken"),
+    ("old", "new", "enqueued"),
     [
         (None, rule(), ["one", "two"]),
         (rule(), None, ["one", "two"]),
@@ -83,29 +74,17 @@ BROKEN: dict[str, Any] = {"clusters": {"matchLabels": 1}}
         (None, rule(expires="2020-01-01T00:00:00Z"), ["one", "two"]),
     ],
 )
-async def test_a_rule_wakes_the_clusters_it_was_or_is_for(
-    old: Manifest | None, new: Manifest | None, woken: list[str]
+def test_a_rule_enqueues_the_addons_of_clusters_it_selects_or_selected(
+    old: Manifest | None, new: Manifest | None, enqueued: list[str]
 ) -> None:
-    hosts = [ReconcilerHost(name, nothing, workers=1, metrics=Metrics()) for name in ("s", "r", "c", "addon")]
     clusters = Store()
     for name, labels in (("one", {}), ("two", {"gpu": "yes"})):
         clusters.put(ObjectKey("team", name), cluster(name=name, labels=labels))
     foreign = cluster(name="foreign")
     foreign["spec"]["topology"] = {"classRef": {"name": "hand-made"}}
     clusters.put(ObjectKey("team", "foreign"), foreign)
-    wakers = EventHandlers(
-        watch_filter="",
-        stack_host=hosts[0],
-        release_host=hosts[1],
-        creator_host=hosts[2],
-        addon_host=hosts[3],
-        stacks=Store(),
-        releases=Store(),
-        clusters=clusters,
-    )
+    to_keys = addons_of(ClusterWatches(clusters, Store(), watch_filter="").of_rule)
 
-    wakers.rule_changed(CacheChange(ObjectKey("", "no-cilium"), old, new))
+    found = list(to_keys(CacheChange(ObjectKey("", "no-cilium"), old, new)))
 
-    assert [len(host.queue) for host in hosts] == [0, 0, 0, len(woken)]
-    found = [await hosts[3].queue.get() for _ in woken]
-    assert sorted(key.name for key in found) == [f"cluster-addon-{name}" for name in woken]
+    assert sorted(key.name for key in found) == [f"cluster-addon-{name}" for name in enqueued]

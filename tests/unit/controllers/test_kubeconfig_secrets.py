@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.controllers.clusteraddon.workload_clients import Workloads, is_cluster_apis
+from clusterstacks.controllers.workload_clients import Workloads, is_cluster_apis
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.resources import Resource
