@@ -6,12 +6,12 @@ from pathlib import Path
 
 from clusterstacks.api.names import API_VERSION, GROUP, Kind
 from clusterstacks.api.provider_refs import DEFAULT_KINDS
+from clusterstacks.controllers.class_usage import CLASS_NAMESPACE_INDEX, class_namespace
 from clusterstacks.controllers.clusterstack.owned_releases import OwnedReleases
-from clusterstacks.controllers.clusterstack.reconciler import CLASS_NAMESPACE_INDEX, StackReconciler
+from clusterstacks.controllers.clusterstack.reconciler import StackReconciler
 from clusterstacks.controllers.status_reconciler import StatusPatch
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.resources import Resource
-from clusterstacks.operator.event_handlers import class_namespace
 from clusterstacks.runtime.cache import Store, key_of
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
