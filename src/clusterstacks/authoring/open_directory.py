@@ -35,7 +35,7 @@ CHANNEL = "sha"
 
 
 @asynccontextmanager
-async def opened(
+async def open_as_release(
     directory: Path,
     newest: NewestPatch,
     *,

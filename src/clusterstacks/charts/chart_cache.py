@@ -7,9 +7,7 @@ they are read.
 from __future__ import annotations
 
 import json
-import os
 import re
-import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.charts.lockfile import archive_name
 from clusterstacks.domain.errors import DependencyError
+from clusterstacks.runtime.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,13 +97,4 @@ class DiskChartCache:
 
 def _write(target: Path, content: bytes) -> None:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(target)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+    replace_file(target, content, mode=0o600)

@@ -11,7 +11,7 @@ from clusterstacks.charts.errors import ChartBroken, ChartDigestMismatch, ChartN
 from clusterstacks.charts.repository import ChartDownloader
 from clusterstacks.charts.requirements import ChartDependenciesMissing, ChartIdentity, held, lacking, requirements
 from clusterstacks.charts.resolve import ChartResolver, FoundChart
-from clusterstacks.oci.docker_config import ANONYMOUS
+from clusterstacks.oci.credentials import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from clusterstacks.charts.repository import FindCredentials
     from clusterstacks.charts.requirements import ChartRequirement
     from clusterstacks.http.allowlist import AllowedHosts
-    from clusterstacks.http.client import Web
-    from clusterstacks.oci.docker_config import RegistryCredentials
+    from clusterstacks.http.client import HTTPClient
+    from clusterstacks.oci.credentials import RegistryCredentials
     from clusterstacks.oci.reference import Reference
 
 CHART_ERRORS: Final = (ChartBroken, ChartDependenciesMissing, ChartDigestMismatch, ChartNotFound, ChartsUnavailable)
@@ -62,7 +62,7 @@ class ChartDependencies:
 
     def __init__(
         self,
-        web: Web,
+        web: HTTPClient,
         cache: Path | None,
         *,
         offline: bool = False,
