@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.connecting import Trust, repository_or_environment, trust_options
-from clusterstacks.cli.formats import form_option
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.output_option import form_option
+from clusterstacks.cli.shared.registry_options import ServerTrust, repository_or_environment, trust_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.releases.locations import Location
+    from clusterstacks.sources.locations import Location
 
 
 @click.command(short_help="List the releases there are.")
@@ -30,13 +30,13 @@ def list(repository: str | None, ca: Path | None, form: str, *, plain_http: bool
     """
     import asyncio
 
-    from clusterstacks.releases.errors import NotThere
-    from clusterstacks.releases.locations import RegistryLocation, parse_location
+    from clusterstacks.http.errors import NotThere
+    from clusterstacks.sources.locations import RegistryLocation, parse_location
 
     location = parse_location(repository) if repository else RegistryLocation(repository_or_environment(None))
     place = repository or "the repository of OCI_REPOSITORY"
     try:
-        names = asyncio.run(_list(location, Trust(ca, plain_http=plain_http)))
+        names = asyncio.run(_list(location, ServerTrust(ca, plain_http=plain_http)))
     except NotThere:
         if not isinstance(location, RegistryLocation):
             raise
@@ -56,10 +56,10 @@ def list(repository: str | None, ca: Path | None, form: str, *, plain_http: bool
         output.print_table(header, [tuple(_document(release).values()) for release in releases])
 
 
-async def _list(location: Location, trust: Trust) -> tuple[str, ...]:
+async def _list(location: Location, trust: ServerTrust) -> tuple[str, ...]:
     import os
 
-    from clusterstacks.releases.locations import open_source
+    from clusterstacks.sources.locations import open_source
 
     async with trust.web() as web:
         source = await open_source(location, web, os.environ, plain_http=trust.plain_http)

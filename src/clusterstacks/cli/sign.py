@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.connecting import Trust, opened_registry, trust_options
-from clusterstacks.cli.formats import JSON, form_option
-from clusterstacks.cli.signable import KEY_FILE, fetched, located, on_disk
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.output_option import JSON, form_option
+from clusterstacks.cli.shared.registry_options import ServerTrust, opened_registry, trust_options
+from clusterstacks.cli.shared.release_ref import KEY_FILE, fetched, located, on_disk
 
 if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.contents import Contents
-    from clusterstacks.releases.locations import DirectoryLocation, RegistryLocation
-    from clusterstacks.releases.signing.keys import PrivateKey
+    from clusterstacks.signing.keys import PrivateKey
+    from clusterstacks.sources.locations import DirectoryLocation, RegistryLocation
 
 PASSWORD_VARIABLE = "CSCTL_KEY_PASSWORD"  # noqa: S105 - the name of a variable
 
@@ -45,13 +45,13 @@ def sign(
     if new_key and not (release or key):
         _make_key(new_key, form)
     elif release and key and not new_key:
-        _sign(release, _read_key(key), Trust(ca, plain_http=plain_http), form)
+        _sign(release, _read_key(key), ServerTrust(ca, plain_http=plain_http), form)
     else:
         raise click.UsageError("give RELEASE_DIR or REF and --key, or --new-key alone")
 
 
 def _make_key(path: Path, form: str) -> None:
-    from clusterstacks.releases.signing.storing import write_new_key
+    from clusterstacks.sources.signature_store import write_new_key
 
     public = write_new_key(path, _password())
     if form == JSON:
@@ -62,9 +62,9 @@ def _make_key(path: Path, form: str) -> None:
 
 
 def _read_key(path: Path) -> PrivateKey:
-    from clusterstacks.releases.signing.errors import KeyUnusable
-    from clusterstacks.releases.signing.keys import needs_password, parse_private_key
-    from clusterstacks.releases.signing.storing import read_key_file
+    from clusterstacks.signing.errors import KeyUnusable
+    from clusterstacks.signing.keys import needs_password, parse_private_key
+    from clusterstacks.sources.signature_store import read_key_file
 
     text, password = read_key_file(path), _password()
     if needs_password(text) and not password:
@@ -83,10 +83,10 @@ def _password() -> bytes:
     return os.environb.get(PASSWORD_VARIABLE.encode(), b"")
 
 
-def _sign(release: str, key: PrivateKey, trust: Trust, form: str) -> None:
+def _sign(release: str, key: PrivateKey, trust: ServerTrust, form: str) -> None:
     import asyncio
 
-    from clusterstacks.releases.locations import DirectoryLocation, RegistryLocation
+    from clusterstacks.sources.locations import DirectoryLocation, RegistryLocation
 
     location, name = located(release)
     match location:
@@ -106,7 +106,7 @@ def _sign(release: str, key: PrivateKey, trust: Trust, form: str) -> None:
 
 
 async def _sign_directory(location: DirectoryLocation, name: ReleaseName, key: PrivateKey) -> tuple[str, bool]:
-    from clusterstacks.releases.signing.storing import sign_beside, signature_file
+    from clusterstacks.sources.signature_store import sign_beside, signature_file
 
     contents = (await on_disk(location, name)).contents
     _require_usable(contents)
@@ -114,14 +114,14 @@ async def _sign_directory(location: DirectoryLocation, name: ReleaseName, key: P
 
 
 async def _sign_in_registry(
-    location: RegistryLocation, name: ReleaseName, key: PrivateKey, trust: Trust
+    location: RegistryLocation, name: ReleaseName, key: PrivateKey, trust: ServerTrust
 ) -> tuple[str, bool]:
-    from clusterstacks.releases.evidence import Evidence
-    from clusterstacks.releases.oci.descriptors import digest_of
-    from clusterstacks.releases.oci.signatures import attach
-    from clusterstacks.releases.oci.source import OCISource
-    from clusterstacks.releases.signing.making import release_envelope
-    from clusterstacks.releases.signing.verifying import verify
+    from clusterstacks.oci.descriptor import digest_of
+    from clusterstacks.releases.signature_files import Evidence
+    from clusterstacks.signing.unsigned import release_envelope
+    from clusterstacks.signing.verifier import verify
+    from clusterstacks.sources.oci_repository import OCISource
+    from clusterstacks.sources.oci_signatures import attach
 
     async with opened_registry(location.reference, trust) as registry, fetched(OCISource(registry), name) as held:
         files, evidence = held.contents.files, held.evidence
@@ -136,7 +136,7 @@ async def _sign_in_registry(
 
 def _require_usable(contents: Contents) -> None:
     """Refuse what nobody can use: a signature under it would be a mistake."""
-    from clusterstacks.releases.charts import ChartCache
-    from clusterstacks.releases.opening import open_release
+    from clusterstacks.charts.chart import ChartCache
+    from clusterstacks.releases.open import open_release
 
     open_release(contents, ChartCache())

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.devcluster.files import ServerKeys, server_keys, write_private
-from clusterstacks.devcluster.kubeconfig import kubeconfig, to_bytes
+from clusterstacks.devcluster.http_probes import answers_ok, client_context
+from clusterstacks.devcluster.kubeconfig_writer import kubeconfig, to_bytes
 from clusterstacks.devcluster.ports import LOOPBACK
-from clusterstacks.devcluster.probes import answers_ok, client_context
+from clusterstacks.devcluster.private_files import ServerKeys, server_keys, write_private
 from clusterstacks.devcluster.processes import Command, Process
 
 if TYPE_CHECKING:

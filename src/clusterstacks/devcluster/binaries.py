@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster import golang, published
-from clusterstacks.devcluster.locks import exclusive
-from clusterstacks.devcluster.programs import ALWAYS, TOOLS, Tool, version_of
+from clusterstacks.devcluster import envtest_archives, go_build
+from clusterstacks.devcluster.file_lock import exclusive
+from clusterstacks.devcluster.toolchain import ALWAYS, TOOLS, Tool, version_of
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -104,21 +104,21 @@ def _cached(tool: Tool, cache: Path) -> Binary | None:
     built = cache / f"{tool.name}-{tool.version}"
     if os.access(built, os.X_OK):
         return Binary(tool.name, tool.version, "cache", built)
-    for path in sorted(cache.glob(f"{tool.name}-v*{published.SUFFIX}"), reverse=True):
-        version = path.name.removeprefix(f"{tool.name}-").removesuffix(published.SUFFIX)
+    for path in sorted(cache.glob(f"{tool.name}-v*{envtest_archives.SUFFIX}"), reverse=True):
+        version = path.name.removeprefix(f"{tool.name}-").removesuffix(envtest_archives.SUFFIX)
         if tool.fits(version):
             return Binary(tool.name, version, "published archive", path)
     return None
 
 
 def _obtain(tools: list[Tool], cache: Path, environ: Mapping[str, str], report: Callable[[str], None]) -> None:
-    if any(tool.name in published.CONTAINED for tool in tools):
-        published.fetch_published(cache, report)
+    if any(tool.name in envtest_archives.CONTAINED for tool in tools):
+        envtest_archives.fetch_published(cache, report)
         tools = [tool for tool in tools if not find(tool, environ)]
     if not tools:
         return
     cache.mkdir(parents=True, exist_ok=True)
-    go = golang.find_go(cache, report)
+    go = go_build.find_go(cache, report)
     for number, tool in enumerate(tools, start=1):
         began = time.monotonic()
         report(f"building {tool.name} {tool.version} ({number} of {len(tools)}; minutes at the first time)")

@@ -6,12 +6,12 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.files import KeyFiles, key_files, private_directory
+from clusterstacks.devcluster.http_probes import answers_ok, client_context
 from clusterstacks.devcluster.ports import LOOPBACK, free_port
-from clusterstacks.devcluster.probes import answers_ok, client_context
+from clusterstacks.devcluster.private_files import KeyFiles, key_files, private_directory
 from clusterstacks.devcluster.processes import Command, Process
 from clusterstacks.devcluster.provider.kinds import CLUSTER, CONTROL_PLANE, GROUP
-from clusterstacks.devcluster.state import MARKER_VARIABLE
+from clusterstacks.devcluster.state_directory import MARKER_VARIABLE
 from clusterstacks.kube.pki import Authority
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from clusterstacks.devcluster.apiserver import ApiServer
     from clusterstacks.devcluster.binaries import Binary
-    from clusterstacks.devcluster.clusterapi import Manager
-    from clusterstacks.devcluster.state import StateDirectory
+    from clusterstacks.devcluster.capi_managers import Manager
+    from clusterstacks.devcluster.state_directory import StateDirectory
 
 CONTROLLERS = (
     "garbage-collector-controller",
@@ -32,7 +32,7 @@ CONTROLLERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Workbench:
+class Components:
     """What every component is made with."""
 
     state: StateDirectory
@@ -44,7 +44,7 @@ class Workbench:
         return {MARKER_VARIABLE: str(self.state.root)}
 
 
-def controller_manager(bench: Workbench, server: ApiServer, port: int) -> Process:
+def controller_manager(bench: Components, server: ApiServer, port: int) -> Process:
     """Make the kube-controller-manager: garbage collection, namespaces, service accounts."""
     kubeconfig = server.kubeconfig_path
     keys = server.keys
@@ -76,7 +76,7 @@ def controller_manager(bench: Workbench, server: ApiServer, port: int) -> Proces
 
 
 def cluster_api_manager(
-    bench: Workbench, server: ApiServer, manager: Manager, webhook_port: int, *, rate_limits: bool
+    bench: Components, server: ApiServer, manager: Manager, webhook_port: int, *, rate_limits: bool
 ) -> Process:
     """Make one of Cluster API's managers; they share their flags.
 
@@ -114,7 +114,7 @@ def cluster_api_manager(
     )
 
 
-def provider(bench: Workbench, server: ApiServer, etcd_port: int) -> Process:
+def provider(bench: Components, server: ApiServer, etcd_port: int) -> Process:
     """Make the local Cluster API provider, which starts the workload API servers."""
     state = bench.state
     binary = bench.binaries["kube-apiserver"]
@@ -143,7 +143,7 @@ def provider(bench: Workbench, server: ApiServer, etcd_port: int) -> Process:
     )
 
 
-def operator(bench: Workbench, server: ApiServer, port: int, releases: Path) -> Process:
+def operator(bench: Components, server: ApiServer, port: int, releases: Path) -> Process:
     """Make our operator, with releases from a directory."""
     kinds = ",".join(f"{kind}Template.{GROUP}" for kind in (CLUSTER, CONTROL_PLANE))
     webhooks = free_port()

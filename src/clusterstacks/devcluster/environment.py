@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.crds import all_crds
-from clusterstacks.devcluster import binaries, clusterapi, components, installing, records, restarting
+from clusterstacks.api.crd_manifests import all_crds
+from clusterstacks.devcluster import binaries, capi_managers, components, installation, process_records
+from clusterstacks.devcluster import restart as restarting
 from clusterstacks.devcluster.apiserver import ApiServer, ApiServerSettings
 from clusterstacks.devcluster.etcd import Etcd
-from clusterstacks.devcluster.files import private_directory
-from clusterstacks.devcluster.foreign.reading import read_definitions
-from clusterstacks.devcluster.managers import start_manager
+from clusterstacks.devcluster.private_files import private_directory
 from clusterstacks.devcluster.processes import Process, describe_exit, start_on_free_port
 from clusterstacks.devcluster.provider.kinds import definitions
+from clusterstacks.devcluster.start_managers import start_manager
+from clusterstacks.devcluster.third_party_crds.directories import read_definitions
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from clusterstacks.devcluster.foreign.definition import Definition
-    from clusterstacks.devcluster.state import StateDirectory
+    from clusterstacks.devcluster.state_directory import StateDirectory
+    from clusterstacks.devcluster.third_party_crds.definition import ThirdPartyCRD
 
 WATCH_SECONDS = 0.3
 """How often it looks whether a process ended."""
@@ -67,7 +68,7 @@ class Environment:
         self.settings = settings
         self._state = settings.state
         self._report = report
-        self._managers = clusterapi.chosen(settings.providers)
+        self._managers = capi_managers.chosen(settings.providers)
         self._processes: list[Process] = []
 
     def start(self) -> None:
@@ -76,13 +77,13 @@ class Environment:
         Raises:
             ClusterStacksError: names the component and ends with its log's last lines.
         """
-        extra = [manifest for path in self.settings.clusters_from for manifest in installing.read_manifests(path)]
+        extra = [manifest for path in self.settings.clusters_from for manifest in installation.read_manifests(path)]
         found = read_definitions(self.settings.definitions_from, self._report)
         try:
             self._start(found)
             for manifest in extra:
                 self._report(f"applying {manifest['kind']} {manifest['metadata']['name']}")
-            installing.install_in_order(self._state.kubeconfig, extra)
+            installation.install_in_order(self._state.kubeconfig, extra)
         except BaseException:
             self.stop()
             raise
@@ -91,7 +92,7 @@ class Environment:
         """Say when a process ends by itself, until ``stop`` is set; it is started again only on request."""
         told: set[str] = set()
 
-        def restart(request: restarting.Request) -> None:
+        def restart(request: restarting.RestartRequest) -> None:
             told.discard(request.component)
             self._restart(request)
 
@@ -107,7 +108,7 @@ class Environment:
                         f"'csctl dev restart{self._state.options} {process.name}' starts it again"
                     )
 
-    def _restart(self, request: restarting.Request) -> None:
+    def _restart(self, request: restarting.RestartRequest) -> None:
         """End a component where it still runs, and start it with the same arguments.
 
         Raises:
@@ -117,7 +118,7 @@ class Environment:
         process = next((one for one in self._processes if one.name == request.component), None)
         if process is None:
             raise SpecError("ComponentUnknown", f"there is no component {request.component}")
-        before = records.read(self._state.records, process.name)
+        before = process_records.read(self._state.records, process.name)
         process.stop(CLIENT_GRACE)
         if request.fresh_cache:
             restarting.emptied(self._state.operator_cache)
@@ -130,13 +131,13 @@ class Environment:
         servers = {"etcd", "management"}
         for process in reversed(self._processes):
             process.stop(timedelta(0) if process.name in servers else CLIENT_GRACE)
-            records.remove(self._state.records, process.name)
+            process_records.remove(self._state.records, process.name)
         self._processes.clear()
 
-    def _start(self, further: list[Definition]) -> None:
-        found = binaries.resolve(clusterapi.programs_of(self._managers), report=self._report)
-        bench = components.Workbench(self._state, found)
-        manifests = [clusterapi.manifests(manager, report=self._report) for manager in self._managers]
+    def _start(self, further: list[ThirdPartyCRD]) -> None:
+        found = binaries.resolve(capi_managers.programs_of(self._managers), report=self._report)
+        bench = components.Components(self._state, found)
+        manifests = [capi_managers.manifests(manager, report=self._report) for manager in self._managers]
         etcd = start_on_free_port(
             lambda port: Etcd(
                 binary=found["etcd"].path,
@@ -159,7 +160,7 @@ class Environment:
             releases = self.settings.releases or private_directory(self._state.releases)
             self._launch(lambda port: components.operator(bench, server, port, releases.absolute()), "")
 
-    def _management(self, bench: components.Workbench, etcd: Etcd, port: int) -> ApiServerSettings:
+    def _management(self, bench: components.Components, etcd: Etcd, port: int) -> ApiServerSettings:
         return ApiServerSettings(
             name="management",
             binary=bench.binaries["kube-apiserver"].path,
@@ -171,21 +172,21 @@ class Environment:
             environment=bench.environment,
         )
 
-    def _install_definitions(self, server: ApiServer, further: list[Definition], manifests: list[Path]) -> None:
+    def _install_definitions(self, server: ApiServer, further: list[ThirdPartyCRD], manifests: list[Path]) -> None:
         ours = [*all_crds(), *definitions()]
         chosen = []
         if further:
-            own = {crd["metadata"]["name"] for crd in ours}.union(*map(clusterapi.definition_names, manifests))
+            own = {crd["metadata"]["name"] for crd in ours}.union(*map(capi_managers.definition_names, manifests))
             chosen = [found.manifest for found in further if found.name not in own]
             if left := ", ".join(found.name for found in further if found.name in own):
                 self._report(
                     f"the environment brings these definitions itself, those of the files are left out: {left}"
                 )
-        installing.install(server.kubeconfig_path, [*ours, *chosen])
+        installation.install(server.kubeconfig_path, [*ours, *chosen])
         if chosen:
             self._report(f"{len(chosen)} definitions of other providers are served")
 
-    def _start_cluster_api(self, bench: components.Workbench, server: ApiServer, manifests: list[Path]) -> None:
+    def _start_cluster_api(self, bench: components.Components, server: ApiServer, manifests: list[Path]) -> None:
         for manager, directory in zip(self._managers, manifests, strict=True):
             started = start_manager(bench, server, manager, directory, rate_limits=self.settings.rate_limits)
             self._started(started.process, bench.binaries[manager.program].version, started.port)
@@ -211,18 +212,18 @@ class Environment:
         self._report(f"{process.name} {version}".rstrip() + f" is ready{where}")
 
     def _record(self, process: Process, version: str, port: int) -> None:
-        record = records.Record(
+        record = process_records.ProcessRecord(
             name=process.name,
             pid=process.pid,
-            identity=records.identity_of(process.pid),
+            identity=process_records.identity_of(process.pid),
             version=version,
             port=port,
             log=str(process.command.log),
         )
-        records.write(self._state.records, record)
+        process_records.write(self._state.records, record)
 
     def _note_end(self, process: Process, how: str) -> None:
-        record = records.read(self._state.records, process.name)
+        record = process_records.read(self._state.records, process.name)
         if record:
             with contextlib.suppress(OSError, ClusterStacksError):
-                records.write(self._state.records, records.ended(record, how))
+                process_records.write(self._state.records, process_records.ended(record, how))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.files import KeyFiles, key_files, private_directory
+from clusterstacks.devcluster.http_probes import answers_ok, client_context, request
 from clusterstacks.devcluster.ports import LOOPBACK, free_port
-from clusterstacks.devcluster.probes import answers_ok, client_context, request
+from clusterstacks.devcluster.private_files import KeyFiles, key_files, private_directory
 from clusterstacks.devcluster.processes import Command, Process
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.kube.pki import Authority

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster import records
-from clusterstacks.devcluster.state import Phase
+from clusterstacks.devcluster import process_records
+from clusterstacks.devcluster.state_directory import EnvironmentPhase
 
 if TYPE_CHECKING:
-    from clusterstacks.devcluster.state import StateDirectory
+    from clusterstacks.devcluster.state_directory import StateDirectory
 
 DEGRADED = "Degraded"
 """What an environment is whose supervisor runs, or should, while a component does not."""
@@ -49,7 +49,7 @@ class EnvironmentState:
     @property
     def healthy(self) -> bool:
         """Whether everything runs that should."""
-        return self.phase == Phase.RUNNING and all(component.running for component in self.components)
+        return self.phase == EnvironmentPhase.RUNNING and all(component.running for component in self.components)
 
 
 def inspect(state: StateDirectory) -> EnvironmentState | None:
@@ -57,13 +57,13 @@ def inspect(state: StateDirectory) -> EnvironmentState | None:
     summary = state.read()
     if summary is None:
         return None
-    supervisor = records.Record(name="supervisor", pid=summary.pid, identity=summary.identity)
-    found = [_component(record) for record in (supervisor, *records.read_all(state.records))]
+    supervisor = process_records.ProcessRecord(name="supervisor", pid=summary.pid, identity=summary.identity)
+    found = [_component(record) for record in (supervisor, *process_records.read_all(state.records))]
     phase, message = str(summary.phase), summary.message
-    if not supervisor.alive and summary.phase is not Phase.FAILED:
+    if not supervisor.alive and summary.phase is not EnvironmentPhase.FAILED:
         phase = DEGRADED
         message = "the supervisor is gone, so nothing watches the rest; 'csctl dev down' ends and removes it"
-    elif summary.phase is Phase.RUNNING and not all(component.running for component in found):
+    elif summary.phase is EnvironmentPhase.RUNNING and not all(component.running for component in found):
         phase, message = DEGRADED, _gone([one for one in found if not one.running], state.options)
     return EnvironmentState(phase, message, tuple(found))
 
@@ -76,11 +76,11 @@ def _gone(components: list[ComponentState], options: str) -> str:
     return f"{told}; {logs}" if "/" in name else f"{told}; {logs}; run 'csctl dev restart{options} {name}'"
 
 
-def _component(record: records.Record) -> ComponentState:
+def _component(record: process_records.ProcessRecord) -> ComponentState:
     base = ComponentState(
         name=record.name, version=record.version, port=record.port, pid=record.pid, state=record.ended or "is gone"
     )
-    usage = records.usage_of(record.pid) if record.alive else None
+    usage = process_records.usage_of(record.pid) if record.alive else None
     if usage is None:
         return base
     return ComponentState(

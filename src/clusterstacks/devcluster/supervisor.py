@@ -17,11 +17,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from clusterstacks.devcluster import records
+from clusterstacks.devcluster import process_records
 from clusterstacks.devcluster.environment import Environment, EnvironmentSettings
-from clusterstacks.devcluster.files import private_directory
+from clusterstacks.devcluster.private_files import private_directory
 from clusterstacks.devcluster.processes import log_tail
-from clusterstacks.devcluster.state import MARKER_VARIABLE, Phase, StateDirectory, Summary
+from clusterstacks.devcluster.state_directory import MARKER_VARIABLE, EnvironmentPhase, StateDirectory, Summary
 from clusterstacks.devcluster.teardown import down, marked, remove_files
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 
@@ -50,11 +50,11 @@ def run(settings: EnvironmentSettings, report: Callable[[str], None], ready: Cal
     _make_room(state, report)
     with _claimed(state), _stop_event() as stop:
         environment = Environment(settings, report)
-        state.write(_summary(Phase.STARTING))
+        state.write(_summary(EnvironmentPhase.STARTING))
         try:
             environment.start()
             stop.armed = False
-            state.write(_summary(Phase.RUNNING))
+            state.write(_summary(EnvironmentPhase.RUNNING))
             ready()
             environment.watch(stop.event)
             report("stopping")
@@ -62,12 +62,12 @@ def run(settings: EnvironmentSettings, report: Callable[[str], None], ready: Cal
             interrupted = True
             report("stopped before everything was started")
         except ClusterStacksError as error:
-            records.end(marked(state.root))
-            state.write(_summary(Phase.FAILED, error.message))
+            process_records.end(marked(state.root))
+            state.write(_summary(EnvironmentPhase.FAILED, error.message))
             raise
-        state.write(_summary(Phase.STOPPING))
+        state.write(_summary(EnvironmentPhase.STOPPING))
         environment.stop()
-        records.end(marked(state.root))  # the API servers of a provider that was killed
+        process_records.end(marked(state.root))  # the API servers of a provider that was killed
         remove_files(state)
     if interrupted:
         raise KeyboardInterrupt
@@ -110,7 +110,7 @@ def _make_room(state: StateDirectory, report: Callable[[str], None]) -> None:
     if summary is None:
         state.check()
         return
-    if records.identity_of(summary.pid) == summary.identity != "":
+    if process_records.identity_of(summary.pid) == summary.identity != "":
         raise SpecError(
             "AlreadyRunning",
             f"an environment is running in {state.root} ({summary.phase}, process {summary.pid}); "
@@ -121,8 +121,8 @@ def _make_room(state: StateDirectory, report: Callable[[str], None]) -> None:
     down(state, report)
 
 
-def _summary(phase: Phase, message: str = "") -> Summary:
-    return Summary(phase=phase, message=message, pid=os.getpid(), identity=records.identity_of(os.getpid()))
+def _summary(phase: EnvironmentPhase, message: str = "") -> Summary:
+    return Summary(phase=phase, message=message, pid=os.getpid(), identity=process_records.identity_of(os.getpid()))
 
 
 class _Stopped(KeyboardInterrupt):
@@ -175,11 +175,11 @@ def _follow(
             for line in lines:
                 report(line.rstrip("\n"))
         else:
-            message = summary.message if summary and summary.phase is Phase.FAILED else ""
+            message = summary.message if summary and summary.phase is EnvironmentPhase.FAILED else ""
             tail = log_tail(state.supervisor_log)
             error = SpecError if code == INPUT_WRONG else DependencyError
             raise error("StartFailed", message or f"the environment did not start\n{tail}")
-        if summary and summary.phase is Phase.RUNNING and summary.pid == child.pid:
+        if summary and summary.phase is EnvironmentPhase.RUNNING and summary.pid == child.pid:
             return
         time.sleep(POLL_SECONDS)
 

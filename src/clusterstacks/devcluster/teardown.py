@@ -9,14 +9,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster import records
-from clusterstacks.devcluster.state import MARKER_VARIABLE
+from clusterstacks.devcluster import process_records
+from clusterstacks.devcluster.state_directory import MARKER_VARIABLE
 from clusterstacks.domain.errors import DependencyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clusterstacks.devcluster.state import StateDirectory
+    from clusterstacks.devcluster.state_directory import StateDirectory
 
 SUPERVISOR_GRACE = timedelta(seconds=30)
 """For the supervisor to stop everything in order; it takes about two seconds."""
@@ -32,14 +32,14 @@ def down(state: StateDirectory, report: Callable[[str], None]) -> bool:
     """
     summary = state.read()
     if summary:
-        supervisor = records.Record(name="supervisor", pid=summary.pid, identity=summary.identity)
+        supervisor = process_records.ProcessRecord(name="supervisor", pid=summary.pid, identity=summary.identity)
         if supervisor.alive:
             report("stopping the environment")
-            records.end([supervisor], SUPERVISOR_GRACE)
-    left = [record for record in records.read_all(state.records) if record.alive] + marked(state.root)
+            process_records.end([supervisor], SUPERVISOR_GRACE)
+    left = [record for record in process_records.read_all(state.records) if record.alive] + marked(state.root)
     if left:
         report(f"ending {len({record.pid for record in left})} processes that were left behind")
-        records.end(left)
+        process_records.end(left)
     still = [record for record in left if record.alive]
     if still:
         named = ", ".join(f"{record.name} (process {record.pid})" for record in still)
@@ -50,7 +50,7 @@ def down(state: StateDirectory, report: Callable[[str], None]) -> bool:
     return found
 
 
-def marked(root: Path) -> list[records.Record]:
+def marked(root: Path) -> list[process_records.ProcessRecord]:
     """Find processes of ours that carry the mark of this environment in their environment variables."""
     mark = f"{MARKER_VARIABLE}={root}".encode()
     found = []
@@ -59,7 +59,11 @@ def marked(root: Path) -> list[records.Record]:
             with suppress(OSError):  # somebody else's process, or one that just ended
                 if mark in (entry / "environ").read_bytes().split(b"\0"):
                     pid = int(entry.name)
-                    found.append(records.Record(name=_command(entry), pid=pid, identity=records.identity_of(pid)))
+                    found.append(
+                        process_records.ProcessRecord(
+                            name=_command(entry), pid=pid, identity=process_records.identity_of(pid)
+                        )
+                    )
     return found
 
 

@@ -12,21 +12,21 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from clusterstacks.kube.bounds import BusyTime
-from clusterstacks.kube.credentials import Credentials, Identity
+from clusterstacks.kube.auth import ConnectionCredentials, Identity
 from clusterstacks.kube.errors import AnswerTooLarge, TooMany, Unauthorized, Unreachable
-from clusterstacks.kube.gate import GuardedBody
+from clusterstacks.kube.failure_status import bounded_wait, failure, status_of
+from clusterstacks.kube.limits import BusyTime
 from clusterstacks.kube.responses import AbortingResponse
-from clusterstacks.kube.status import bounded_wait, failure, status_of
+from clusterstacks.kube.write_gate import GuardedBody
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import TracebackType
 
     from clusterstacks.domain.errors import ClusterStacksError
-    from clusterstacks.kube.bounds import Bounds
     from clusterstacks.kube.connection import Connection
-    from clusterstacks.kube.gate import WriteGate
+    from clusterstacks.kube.limits import Bounds
+    from clusterstacks.kube.write_gate import WriteGate
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ MANAGEMENT = "management"
 WORKLOAD = "workload"
 """Targets of requests."""
 
-GOODBYE_SECONDS = 0.2
+TLS_SHUTDOWN_TIMEOUT = 0.2
 """How long the TLS end of a connection may take. asyncio's 30 s would keep the sockets of a frozen server for as long;
 nothing is lost by a shorter one, as every answer has its length."""
 
@@ -64,7 +64,7 @@ class Pool:
         if self._session is None:
             # Each client has its own budget, so the connector sets no limit.
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS)
-            connector._ssl_shutdown_timeout = GOODBYE_SECONDS  # noqa: SLF001  # its parameter is deprecated
+            connector._ssl_shutdown_timeout = TLS_SHUTDOWN_TIMEOUT  # noqa: SLF001  # its parameter is deprecated
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 timeout=aiohttp.ClientTimeout(total=None),
@@ -95,21 +95,21 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RequestTimeouts:
     """How long to bear with a server.
 
     Args:
         attempts: Tries of a call that may be repeated, within its deadline.
         first_delay: Before the second try; doubles from there. A server's Retry-After goes first.
         longest_delay: Cap of both.
-        silence: A watch that says nothing for so long is broken; the server is asked to end it before.
+        idle_timeout: A watch that says nothing for so long is broken; the server is asked to end it before.
         sleep: Waits the given seconds; tests pass one that does not.
     """
 
     attempts: int = 5
     first_delay: timedelta = timedelta(milliseconds=100)
     longest_delay: timedelta = timedelta(seconds=10)
-    silence: timedelta = timedelta(seconds=70)
+    idle_timeout: timedelta = timedelta(seconds=70)
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
 
     def delay(self, attempt: int, wanted: float) -> float:
@@ -167,7 +167,7 @@ class Transport:
         pool: Pool,
         budget: int,
         deadline: timedelta,
-        patience: Patience,
+        patience: RequestTimeouts,
         bounds: Bounds,
     ) -> None:
         self.host = urlsplit(connection.server).netloc
@@ -178,7 +178,7 @@ class Transport:
         self._max_bytes = bounds.answer_bytes
         self.busy = BusyTime(bounds.busy_time, lambda: asyncio.get_running_loop().time())
         self._slots = asyncio.Semaphore(budget)
-        self._credentials = Credentials(connection)
+        self._credentials = ConnectionCredentials(connection)
         self._closed = False
         self.user_agent = ""
 

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.domain.sources import SourceKind
+from clusterstacks.sources.spec import SourceKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

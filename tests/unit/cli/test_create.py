@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from clusterstacks.cli import output
 from clusterstacks.cli.create import UNCHANGED, create
 from clusterstacks.cli.hash import hash as hash_command
+from clusterstacks.cli.shared import output
 from tests.support.sources import REPOSITORY, copied, directory_of
 
 if TYPE_CHECKING:

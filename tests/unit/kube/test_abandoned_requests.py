@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import pytest
 from yarl import URL
 
+from clusterstacks.http.pool import Connections
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection, Material
 from clusterstacks.kube.pki import Authority
 from clusterstacks.kube.transport import Pool
-from clusterstacks.releases.connections import Connections
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -69,7 +69,7 @@ async def ask_as_operator(server: SilentServer) -> None:
 
 async def ask_for_a_release(server: SilentServer) -> None:
     trusted = ssl.create_default_context(cadata=server.authority.certificate.decode())
-    connections = Connections(connect=timedelta(seconds=30), silence=timedelta(seconds=30))
+    connections = Connections(connect=timedelta(seconds=30), idle_timeout=timedelta(seconds=30))
 
     async def ask() -> object:
         return await connections.send("GET", URL(server.url), headers={}, body=None, proxy=None, trusted=trusted)

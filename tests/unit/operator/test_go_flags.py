@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.domain.sources import SourceKind
-from clusterstacks.fleet.sources.choosing import default_terms
 from clusterstacks.operator.go_flags import started_as_manager, two_dashes, writable_directory
-from clusterstacks.operator.settings import Settings, parse_settings
+from clusterstacks.operator.settings import OperatorSettings, parse_settings
+from clusterstacks.sources.spec import SourceKind
+from clusterstacks.sources.stack_source import default_terms
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.sources import SourceAddress
+    from clusterstacks.sources.spec import SourceAddress
 
 GO_DEFAULTS = {
     "OCI_REGISTRY": "registry.example.org",
@@ -25,7 +25,7 @@ GO_DEFAULTS = {
 }
 
 
-def address(settings: Settings) -> SourceAddress:
+def address(settings: OperatorSettings) -> SourceAddress:
     return default_terms(settings.source).address
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.domain.sources import SourceAddress, SourceKind
-from clusterstacks.fleet.sources.choosing import default_terms
 from clusterstacks.operator.settings import parse_settings
+from clusterstacks.sources.spec import SourceAddress, SourceKind
+from clusterstacks.sources.stack_source import default_terms
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ TIMEOUT_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class KubectlOutput:
     """What kubectl answered, and whether it did what it was told."""
 
     done: bool
@@ -31,7 +31,7 @@ class Kubectl:
         program = binaries.resolve(["kubectl"])["kubectl"].path
         self._command = (str(program), f"--kubeconfig={kubeconfig}")
 
-    async def __call__(self, *arguments: str, manifest: str = "") -> Said:
+    async def __call__(self, *arguments: str, manifest: str = "") -> KubectlOutput:
         """Run it with ``manifest`` as its standard input.
 
         Raises:
@@ -39,7 +39,7 @@ class Kubectl:
         """
         return await asyncio.to_thread(self._run, arguments, manifest)
 
-    def _run(self, arguments: tuple[str, ...], manifest: str) -> Said:
+    def _run(self, arguments: tuple[str, ...], manifest: str) -> KubectlOutput:
         try:
             done = subprocess.run(
                 [*self._command, *arguments],
@@ -52,4 +52,4 @@ class Kubectl:
         except subprocess.TimeoutExpired:
             message = f"'kubectl {arguments[0]}' did not end within {TIMEOUT_SECONDS} s"
             raise DependencyError("KubectlHangs", message) from None
-        return Said(done.returncode == 0, (done.stdout + done.stderr).strip())
+        return KubectlOutput(done.returncode == 0, (done.stdout + done.stderr).strip())

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
-from clusterstacks.api.reading import at, text
-from clusterstacks.devcluster.installing import apply_in_order, read_manifests
+from clusterstacks.api.untyped import at, text
+from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.devcluster.installation import apply_in_order, read_manifests
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.transport import Pool
-from clusterstacks.releases.building.fixed import build_release
 
 if TYPE_CHECKING:
-    from clusterstacks.devcluster.demo.observing import LiveObject
-    from clusterstacks.devcluster.demo.scene import Scene
-    from clusterstacks.devcluster.demo.tree import Snapshot
+    from clusterstacks.devcluster.demo.await_state import Scene
+    from clusterstacks.devcluster.demo.observations import LiveObject
+    from clusterstacks.devcluster.demo.view import Snapshot
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectId
     from clusterstacks.kube.client import Client
@@ -36,7 +36,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class DemoResult:
     """What the demo has shown.
 
     Args:
@@ -66,7 +66,7 @@ class Scenario:
     scene: Scene
     releases: Path
 
-    async def play(self) -> Story:
+    async def play(self) -> DemoResult:
         """Play it.
 
         Raises:
@@ -81,7 +81,7 @@ class Scenario:
             second = await self._offer_next(client)
             await self._upgrade(client, second)
             after = await scene.read_back(client, pool)
-        return Story(len(before), first.class_name, second.class_name, compare(before, after), scene.seconds)
+        return DemoResult(len(before), first.class_name, second.class_name, compare(before, after), scene.seconds)
 
     async def _offer(self, client: Client) -> ReleaseName:
         self.scene.say("A provider offers a stack: kubectl apply -f examples/clusterstack.yaml")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster.ports import LOOPBACK
-from clusterstacks.devcluster.provider.controlplanes import cluster_of
-from clusterstacks.devcluster.provider.writing import (
+from clusterstacks.devcluster.provider.control_planes import cluster_of
+from clusterstacks.devcluster.provider.object_writer import (
     MANAGER,
     add_finalizer,
     conditions,
@@ -18,7 +18,7 @@ from clusterstacks.kube.errors import NotFound
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from clusterstacks.devcluster.provider.servers import WorkloadServers
+    from clusterstacks.devcluster.provider.workload_servers import WorkloadServers
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.informer import Informer
