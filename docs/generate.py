@@ -15,7 +15,7 @@ import click
 
 from clusterstacks.api.crd_manifests import all_crds
 from clusterstacks.api.yaml import dump
-from clusterstacks.authoring.rule_registry import BEFORE_BUILD, REFUSED, RULES
+from clusterstacks.authoring.linter import BEFORE_BUILD, REFUSED, RULES
 from clusterstacks.cli.main import csctl
 from clusterstacks.cli.shared.output import EXIT_CODES
 from clusterstacks.operator.go_flags import WITHOUT_MEANING

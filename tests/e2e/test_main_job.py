@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.untyped import mappings, text
 from clusterstacks.building.fixed_versions import build_release
-from clusterstacks.devcluster.demo.observations import read_back
+from clusterstacks.devcluster.demo.await_state import read_back
 from clusterstacks.devcluster.demo.scenario import build_first, build_second, examples
 from clusterstacks.kube.transport import Pool
 from tests.support.kubectl import Kubectl

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.names import Kind
 from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.controllers.clusteraddon.workload_clients import READY_DEADLINE
+from clusterstacks.controllers.workload_clients import READY_DEADLINE
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool

@@ -10,7 +10,7 @@ import pytest
 
 from clusterstacks.api import yaml
 from clusterstacks.authoring.linter import findings
-from clusterstacks.authoring.load_stack import load
+from clusterstacks.authoring.stack import load
 from clusterstacks.building.source_tree import read_tree
 from clusterstacks.charts.archive import read_archive
 from clusterstacks.cli.create import UNCHANGED, create, default_remote

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from clusterstacks.api.names import Kind
-from clusterstacks.devcluster.ports import free_port
+from clusterstacks.devcluster.loopback import free_port
 from clusterstacks.operator.go_installation import EXTENSIONS, WEBHOOKS, GoLeftovers
 from clusterstacks.operator.rbac import TAKE_OVER_RIGHTS, RightScope
 from tests.support.manifests import crd, named

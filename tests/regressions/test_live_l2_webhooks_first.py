@@ -6,7 +6,7 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.ports import free_port
+from clusterstacks.devcluster.loopback import free_port
 from clusterstacks.runtime.controller import ReconcilerHost
 from clusterstacks.webhooks.certificate_rotation import CertificateKeeper
 from clusterstacks.webhooks.certificates import Times, made

@@ -14,8 +14,9 @@ from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectId
 from clusterstacks.kube.errors import NotFound
 from clusterstacks.kube.failure_status import failure
+from clusterstacks.sources import kinds
 from clusterstacks.sources.directory import DirectorySource
-from clusterstacks.sources.spec import SourceAddress, SourceKind
+from clusterstacks.sources.spec import SourceAddress
 from tests.support.releases import write_release
 
 if TYPE_CHECKING:
@@ -61,5 +62,5 @@ async def test_live_l6_a_full_disk_names_the_directory(tmp_path: Path, monkeypat
 
 
 def test_live_l6_the_start_line_says_where_releases_come_from() -> None:
-    assert str(SourceAddress(SourceKind.DIRECTORY, "")) == "the release directory"
-    assert str(SourceAddress(SourceKind.DIRECTORY, "team")) == "directory team below the release directory"
+    assert str(SourceAddress(kinds.DIRECTORY, "")) == "the release directory"
+    assert str(SourceAddress(kinds.DIRECTORY, "team")) == "directory team below the release directory"

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from clusterstacks.apply.established import await_established
-from clusterstacks.controllers.clusteraddon.workload_clients import WORKLOAD_BOUNDS
+from clusterstacks.controllers.workload_clients import WORKLOAD_BOUNDS
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from clusterstacks.authoring.linter import findings
-from clusterstacks.authoring.load_stack import load
 from clusterstacks.authoring.scaffold import INFRASTRUCTURE, Beginning, write
+from clusterstacks.authoring.stack import load
 from clusterstacks.building.source_tree import read_tree
 from tests.support.tiny_stack import SETTINGS, STAGES, tiny
 from tests.support.tiny_stack import write as write_tree

@@ -11,8 +11,7 @@ import pytest
 
 from clusterstacks.cli.main import VERBS, csctl
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.help_examples import EXAMPLES
-from clusterstacks.cli.shared.verb_suggestions import MEANT
+from clusterstacks.cli.shared.help_texts import EXAMPLES, MEANT
 from clusterstacks.cli.version import commit_of
 from clusterstacks.http.client import Web
 from tests.support.static_server import StaticServer

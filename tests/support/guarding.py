@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.devcluster.ports import free_port
+from clusterstacks.devcluster.loopback import free_port
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.errors import NotFound

@@ -1,24 +1,56 @@
-"""Lint of a stack directory, from its files to a report."""
+"""Every rule of lint, in the order of the list for people."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from importlib.metadata import version
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
-from clusterstacks.authoring.dry_run import asked
 from clusterstacks.authoring.findings import LintSeverity
-from clusterstacks.authoring.load_stack import load
-from clusterstacks.authoring.render_check import Means, examine
-from clusterstacks.authoring.rule_registry import RULES
+from clusterstacks.authoring.render_check import Means, asked, examine
+from clusterstacks.authoring.rules import (
+    classes,
+    data_files,
+    dependencies,
+    layout,
+    naming,
+    rendered_objects,
+    rendering,
+    source_files,
+    stages,
+)
+from clusterstacks.authoring.stack import load
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from clusterstacks.authoring.findings import LintFinding, LintRule
     from clusterstacks.authoring.stack import LintedStack
+    from clusterstacks.domain.objects import Manifest
     from clusterstacks.domain.versions import KubernetesMinor
     from clusterstacks.kube.client import Client
+
+RULES: Final[tuple[LintRule, ...]] = (
+    *naming.RULES,
+    *layout.RULES,
+    *source_files.RULES,
+    *stages.RULES,
+    *dependencies.RULES,
+    *rendering.RULES,
+    *classes.RULES,
+    *rendered_objects.RULES,
+    *data_files.RULES,
+    classes.SERVER_RULE,
+)
+
+BEFORE_BUILD: Final[tuple[LintRule, ...]] = (*source_files.RULES, *stages.RULES)
+"""Rules that ``csctl create`` applies as well: they need no rendering, and a build does not check the same itself."""
+
+REFUSED: Final = frozenset({"placeholder", "file-size"})
+"""Rules whose findings end ``csctl create``: nothing could use the release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +120,70 @@ def findings(stacks: Iterable[LintedStack], rules: Iterable[LintRule] = RULES) -
     """Apply rules to a stack, as it is for each of its Kubernetes versions."""
     rules = tuple(rules)
     return tuple(sorted({finding for stack in stacks for rule in rules for finding in rule.findings(stack)}))
+
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_DISTRIBUTION = "cluster-stacks"
+
+
+def place(report: Report, finding: LintFinding) -> str:
+    """Path of a finding's file as the author can open it from where lint was called."""
+    return str(PurePath(report.directory, finding.fault.path))
+
+
+def as_json(reports: Sequence[Report]) -> Manifest:
+    """Write reports as one document: the findings and how many there are."""
+    return {
+        "findings": [
+            {
+                "rule": finding.rule,
+                "severity": finding.severity.value,
+                "path": place(report, finding),
+                "line": finding.fault.line,
+                "message": finding.fault.message,
+                "wayOut": finding.fault.way_out,
+            }
+            for report in reports
+            for finding in report.findings
+        ],
+        "errors": sum(report.count(LintSeverity.ERROR) for report in reports),
+        "warnings": sum(report.count(LintSeverity.WARNING) for report in reports),
+    }
+
+
+def as_sarif(reports: Sequence[Report]) -> Manifest:
+    """Write reports as one SARIF run; every rule is listed, whether it found something or not."""
+    numbers = {rule.id: number for number, rule in enumerate(RULES)}
+    driver = {
+        "name": "csctl lint",
+        "version": version(_DISTRIBUTION),
+        "rules": [
+            {
+                "id": rule.id,
+                "shortDescription": {"text": rule.summary},
+                "defaultConfiguration": {"level": rule.severity.value},
+            }
+            for rule in RULES
+        ],
+    }
+    results = [_result(report, finding, numbers) for report in reports for finding in report.findings]
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _result(report: Report, finding: LintFinding, numbers: dict[str, int]) -> Manifest:
+    path = quote(PurePath(place(report, finding)).as_posix(), errors="surrogateescape")
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": numbers[finding.rule],
+        "level": finding.severity.value,
+        "message": {"text": f"{finding.fault.message}; {finding.fault.way_out}"},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": path},
+                    "region": {"startLine": finding.fault.line},
+                }
+            }
+        ],
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
-from clusterstacks.authoring.load_stack import load
+from clusterstacks.authoring.stack import load
 from clusterstacks.building.discover_stacks import find_stacks
 from clusterstacks.building.source_tree import read_tree
 from clusterstacks.compat.world import Candidate

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from difflib import unified_diff
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api import yaml
+from clusterstacks.authoring.render_release import render_release
 from clusterstacks.building.change_detection import chart_facts
 from clusterstacks.charts.chart import CHART_FILE, read_addons, read_chart
 from clusterstacks.domain.objects import object_id
-from clusterstacks.releases.release import HASHES, METADATA, SINGLE_ADDON, addon_file, class_chart_file
+from clusterstacks.releases.release import HASHES, METADATA, SINGLE_ADDON, addon_file, addon_label, class_chart_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from clusterstacks.authoring.example_objects import Roots
     from clusterstacks.authoring.render_release import RenderedRelease
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.releases.release import Release
+    from clusterstacks.render.renderer import Renderer
 
 CLASS = "class"
 """What objects of the class chart are said to be part of."""
@@ -302,3 +306,106 @@ def _pair(before: Manifest, after: Manifest, key: str, place: str) -> Iterator[R
 def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> Sequence[ReleaseChange]:
     places = [place for place in sorted({*before, *after}) if before.get(place) != after.get(place)]
     return [ReleaseChange(place, before.get(place), after.get(place)) for place in places]
+
+
+async def difference(
+    before: Release, after: Release, renderer: Renderer, roots: Roots | None = None
+) -> tuple[Difference, tuple[str, ...]]:
+    """Compare two releases.
+
+    Addons whose objects differ are rendered a second time: what changes from one rendering of the same chart to the
+    next, like a generated certificate, is no difference.
+
+    Args:
+        before: The first release.
+        after: The second one.
+        renderer: Renders.
+        roots: What values templates see; None for samples made for the classes.
+
+    Returns:
+        The difference, and the addons whose values and objects are not compared, as a chart lacks its dependencies.
+
+    Raises:
+        SpecError: A chart or values template is wrong.
+        DependencyError: A render worker failed, or a release changed on disk.
+    """
+    incomplete = tuple(sorted({*_incomplete(before), *_incomplete(after)}))
+    one, other = [
+        Side(release, await render_release(release, renderer, roots=roots, without=incomplete))
+        for release in (before, after)
+    ]
+    found = compare(one, other)
+    parts = {one.part.removeprefix(ADDON) for one in found.objects if one.kind == "changed"} & {*after.addons()}
+    if parts:
+        found = compare(one, other, await render_release(after, renderer, roots=roots, only=sorted(parts)))
+    return found, incomplete
+
+
+def _incomplete(release: Release) -> set[str]:
+    return {addon for addon in release.addons() if addon_label(addon, staged=release.staged) in release.lacking}
+
+
+CONTEXT_LINES = 3
+"""Unchanged lines shown around changed ones, as diff has it."""
+
+
+def lines(difference: Difference) -> Iterator[str]:
+    """Write a difference for people; an added line begins with ``+``, a removed one with ``-``, a title with ``#``."""
+    if difference.empty:
+        return
+    yield f"# {difference.before} -> {difference.after}"
+    yield from _section("versions", [_moved(change) for change in difference.versions])
+    yield from _section("files", [_listed(change) for change in difference.files])
+    for change in difference.values:
+        yield f"# values of addon {change.place}"
+        yield from _unified(change.before or "", change.after or "", f"values of {change.place}")
+    for one in difference.objects:
+        yield f"# {one.part}: {one.identity} {one.kind}"
+        yield from _unified(_text(one.before), _text(one.after), one.identity)
+
+
+def document(difference: Difference) -> Manifest:
+    """Write a difference for programs."""
+    return {
+        "before": difference.before,
+        "after": difference.after,
+        "versions": [asdict(change) for change in difference.versions],
+        "files": [asdict(change) for change in difference.files],
+        "values": [asdict(change) for change in difference.values],
+        "objects": [_object(one) for one in difference.objects],
+    }
+
+
+def _object(one: ObjectChange) -> Manifest:
+    what = {"part": one.part, "object": one.identity, "change": one.kind}
+    return {**what, "fields": [asdict(change) for change in one.fields]} if one.fields else what
+
+
+def _section(title: str, rows: Sequence[str]) -> Iterator[str]:
+    if rows:
+        yield f"# {title}"
+        yield from rows
+
+
+def _moved(change: ReleaseChange) -> str:
+    if change.before is None:
+        return f"+{change.place} {change.after}"
+    return (
+        f"-{change.place} {change.before}"
+        if change.after is None
+        else f" {change.place} {change.before} -> {change.after}"
+    )
+
+
+def _listed(change: ReleaseChange) -> str:
+    sign = "+" if change.before is None else "-" if change.after is None else " "
+    return f"{sign}{change.place}{'' if sign.strip() else ' changed'}"
+
+
+def _unified(before: str, after: str, title: str) -> Iterator[str]:
+    found = unified_diff(before.splitlines(), after.splitlines(), title, title, lineterm="", n=CONTEXT_LINES)
+    return (line for number, line in enumerate(found) if number > 1)
+
+
+def _text(manifest: Manifest | None) -> str:
+    return yaml.dump(manifest) if manifest is not None else ""

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.untyped import at, mapping, mappings, text
 from clusterstacks.authoring.example_objects import NAMESPACE, sample_roots
-from clusterstacks.authoring.stack import BrokenCondition
-from clusterstacks.authoring.stack_chart import oversized
+from clusterstacks.authoring.stack import BrokenCondition, ServerRefusal, oversized
 from clusterstacks.charts.chart import pack_chart
 from clusterstacks.charts.helmignore import chart_files
 from clusterstacks.charts.requirements import lacking
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
+from clusterstacks.domain.objects import split_api_version
+from clusterstacks.kube.errors import ApiError, Forbidden, KindNotServed, TooMany, Unauthorized
 from clusterstacks.releases.release import ADDON_CONFIG
 from clusterstacks.render.errors import CelUndecided
 from clusterstacks.render.release_charts import addon_request, addon_values, class_request
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
     from clusterstacks.authoring.example_objects import Roots
-    from clusterstacks.authoring.stack import LintedStack
-    from clusterstacks.authoring.stack_chart import Chart
+    from clusterstacks.authoring.stack import Chart, LintedStack
     from clusterstacks.charts.vendor import ChartDependencies
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.domain.versions import KubernetesVersion
+    from clusterstacks.kube.client import Client
+    from clusterstacks.render.examination import RenderedDocument
     from clusterstacks.render.renderer import ChartRequest, Renderer
 
 
@@ -138,3 +140,45 @@ def _checks(config: object) -> Iterator[tuple[tuple[str | int, ...], Manifest]]:
                 check = mapping(stage, name)
                 if text(check, "conditions").strip():
                     yield ("addonStages", hook, index, name), check
+
+
+MANAGER = "csctl-lint"
+"""Field manager of the dry run; no object ever has it."""
+
+
+async def asked(stack: LintedStack, client: Client) -> LintedStack:
+    """Return the stack with what the server refuses.
+
+    Raises:
+        DependencyError: The server does not answer, or does not let us ask.
+    """
+    documents = stack.class_chart.documents if stack.class_chart else ()
+    refusals = [refusal for document in documents if (refusal := await _refusal(document, client))]
+    return replace(stack, refusals=tuple(refusals))
+
+
+async def _refusal(document: RenderedDocument, client: Client) -> ServerRefusal | None:
+    manifest = document.manifest
+    kind, name = manifest["kind"], manifest["metadata"]["name"]
+    group, version = split_api_version(manifest["apiVersion"])
+    try:
+        resource = await client.resource(group, kind, version)
+        if resource.api_version != manifest["apiVersion"]:
+            problem = f"it serves {resource.api_version}, not {manifest['apiVersion']}"
+            return ServerRefusal(
+                document.path,
+                kind,
+                name,
+                problem,
+                "write the served version, or install the provider's version that has it",
+            )
+        await client.apply(resource, manifest, manager=MANAGER, namespace=NAMESPACE, force=True, dry_run=True)
+    except KindNotServed as error:
+        return ServerRefusal(
+            document.path, kind, name, error.message, "install the provider there, or correct apiVersion and kind"
+        )
+    except (Forbidden, TooMany, Unauthorized):
+        raise
+    except ApiError as error:
+        return ServerRefusal(document.path, kind, name, error.message, "correct the template")
+    return None

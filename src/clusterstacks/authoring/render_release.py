@@ -6,13 +6,14 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from clusterstacks.api.untyped import mapping, mappings, text
 from clusterstacks.authoring.example_objects import NAMESPACE, sample_roots
-from clusterstacks.authoring.images import images_of
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.objects import split_api_version
 from clusterstacks.render.release_charts import addon_request, addon_values, class_request
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from clusterstacks.authoring.example_objects import Roots
     from clusterstacks.domain.objects import Manifest
@@ -104,3 +105,40 @@ async def _addon(release: Release, name: str, renderer: Renderer, roots: Roots) 
     values = await addon_values(renderer, chart.values_template, roots.data, label=label, file=chart.values_name)
     request = addon_request(chart.chart, label=label, values=values, kubernetes=release.metadata.kubernetes)
     return RenderedAddon(values, tuple(await renderer.chart(request)))
+
+
+_POD_SPECS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("", "Pod"): ("spec",),
+    ("", "PodTemplate"): ("template", "spec"),
+    ("", "ReplicationController"): ("spec", "template", "spec"),
+    ("apps", "DaemonSet"): ("spec", "template", "spec"),
+    ("apps", "Deployment"): ("spec", "template", "spec"),
+    ("apps", "ReplicaSet"): ("spec", "template", "spec"),
+    ("apps", "StatefulSet"): ("spec", "template", "spec"),
+    ("batch", "CronJob"): ("spec", "jobTemplate", "spec", "template", "spec"),
+    ("batch", "Job"): ("spec", "template", "spec"),
+}
+
+
+def images_of(manifests: Iterable[Manifest]) -> tuple[str, ...]:
+    """Name the images that pods of these objects need, sorted, each once.
+
+    Images that an operator in the cluster picks from a custom resource are not seen: their field is nowhere told.
+    """
+    return tuple(sorted({image for manifest in manifests for image in images_in(manifest)}))
+
+
+def images_in(manifest: Manifest) -> Iterator[str]:
+    """Give the images of one object, in the order they stand there."""
+    group, _ = split_api_version(text(manifest, "apiVersion"))
+    path = _POD_SPECS.get((group, text(manifest, "kind")))
+    if path is None:
+        return
+    spec = mapping(manifest, *path)
+    for containers in ("initContainers", "containers", "ephemeralContainers"):
+        for container in mappings(spec, containers):
+            if image := text(container, "image"):
+                yield image
+    for volume in mappings(spec, "volumes"):
+        if reference := text(volume, "image", "reference"):
+            yield reference

@@ -1,103 +1,69 @@
-"""The remotes of ``csctl create``: where the newest release is looked up and the next one published."""
+"""The remotes of ``csctl create``: sources that the newest release is read from and the next one published to."""
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clusterstacks.building.previous_release import Remote
-from clusterstacks.building.publish_directory import publish_to_directory
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.names import parse_release
-from clusterstacks.oci import credentials
-from clusterstacks.oci.reference import Reference
-from clusterstacks.oci.registry import Registry
 from clusterstacks.oci.transfers import TransferProgress, silent
 from clusterstacks.sources.directory import DirectorySource
-from clusterstacks.sources.github.environment_variables import from_environment
-from clusterstacks.sources.github.publish import publish as publish_to_github
-from clusterstacks.sources.oci_artifact import created_at
-from clusterstacks.sources.oci_publish import publish as publish_to_registry
-from clusterstacks.sources.oci_repository import OCISource
-from clusterstacks.sources.oci_signatures import attach
+from clusterstacks.sources.kinds import DIRECTORY, open_location
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     from clusterstacks.http.client import Web
+    from clusterstacks.sources.spec import SourceKind
 
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """A remote and how to publish there.
+    """A remote with its way to publish.
 
     Args:
-        remote: It.
-        publish: Publishes a release directory; tells whether it was not there before.
+        remote: The remote.
+        publish: Publishes a release directory; returns whether the remote did not have it before.
     """
 
     remote: Remote
     publish: Callable[[Path], Awaitable[bool]]
 
 
-def directory_remote(directory: Path) -> Publisher:
-    """Take a directory of releases."""
-
-    async def publish(release: Path) -> bool:
-        return await asyncio.to_thread(publish_to_directory, parse_release(release.name), release, directory)
-
-    return Publisher(Remote(str(directory), DirectorySource(directory)), publish)
-
-
-def github_remote(web: Web, environ: Mapping[str, str], report: Callable[[str], None]) -> Publisher:
-    """Take the GitHub repository that ``GIT_PROVIDER``, ``GIT_ORG_NAME`` and ``GIT_REPOSITORY_NAME`` name.
-
-    Raises:
-        SpecError: A variable is missing or wrong.
-    """
-    if not environ.get("GIT_PROVIDER"):
-        raise SpecError(
-            "RemoteUnnamed",
-            "no GitHub repository is named: set GIT_PROVIDER=github, GIT_ORG_NAME and GIT_REPOSITORY_NAME, "
-            "or choose --remote oci, directory or none",
-        )
-    source = from_environment(environ, web)
-    place = f"github://{environ['GIT_ORG_NAME']}/{environ['GIT_REPOSITORY_NAME']}"
-    return Publisher(Remote(place, source), partial(publish_to_github, source=source, report=report))
+def directory_remote(directory: Path, environ: Mapping[str, str], report: Callable[[str], None]) -> Publisher:
+    """Open a directory of releases."""
+    source = DirectorySource(directory)
+    return Publisher(
+        Remote(str(directory), source), partial(DIRECTORY.publish, source=source, environ=environ, report=report)
+    )
 
 
-async def oci_remote(
-    web: Web, environ: Mapping[str, str], *, plain_http: bool = False, progress: TransferProgress = silent
+async def open_remote(
+    kind: SourceKind[Any],
+    web: Web,
+    environ: Mapping[str, str],
+    report: Callable[[str], None],
+    *,
+    plain_http: bool = False,
+    progress: TransferProgress = silent,
 ) -> Publisher:
-    """Take the repository that ``OCI_REGISTRY`` and ``OCI_REPOSITORY`` name.
+    """Open the source that environment variables name.
 
     Args:
-        web: What carries requests.
+        kind: A kind that csctl can publish to.
+        web: The HTTP client.
         environ: The variables.
-        plain_http: Whether the registry speaks plain HTTP.
-        progress: Told how far the transfer of a large file is.
+        report: Called with a line about each step of a publication.
+        plain_http: Whether a registry speaks plain HTTP.
+        progress: Called as the transfer of a large file proceeds.
 
     Raises:
-        SpecError: They name none, or credentials cannot be read.
+        SpecError: A variable is missing or not valid, or credentials cannot be read.
         DependencyError: A credential helper fails.
     """
-    reference = Reference.from_environ(environ)
-    if reference is None:
-        raise SpecError(
-            "RemoteUnnamed",
-            "no repository is named: set OCI_REGISTRY and OCI_REPOSITORY, or choose --remote github, directory or none",
-        )
-    found = await credentials.find(reference, environ)
-    registry = Registry(web, reference, found, plain_http=plain_http, progress=progress)
-
-    async def publish(release: Path) -> bool:
-        published = await publish_to_registry(release, registry, created_at(environ))
-        evidence = await DirectorySource(release.parent).evidence(parse_release(release.name))
-        for envelope in evidence.envelopes:
-            await attach(registry, published.reference.digest, envelope)
-        return published.new
-
-    return Publisher(Remote(f"oci://{reference.place}", OCISource(registry), made_by_publishing=True), publish)
+    address = kind.publish_address(environ)
+    source = await open_location(address, web, environ, plain_http=plain_http, progress=progress)
+    remote = Remote(str(replace(address, api="")), source, made_by_publishing=kind.made_by_publishing)
+    return Publisher(remote, partial(kind.publish, source=source, environ=environ, report=report))

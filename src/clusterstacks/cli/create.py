@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.chart_options import dependency_options
-from clusterstacks.cli.shared.minor_options import minor_options
-from clusterstacks.cli.shared.output_option import JSON, form_and_directory, form_or_directory_options
+from clusterstacks.cli.shared.options import (
+    JSON,
+    dependency_options,
+    form_and_directory,
+    form_or_directory_options,
+    minor_options,
+)
 from clusterstacks.cli.shared.registry_options import trust_options
 
 if TYPE_CHECKING:

@@ -71,8 +71,7 @@ def _play_ranges(state: StateDirectory, picture: LivePicture) -> Summary:
     import asyncio
 
     from clusterstacks.devcluster.demo.await_state import Scene
-    from clusterstacks.devcluster.demo.kubectl import Kubectl
-    from clusterstacks.devcluster.demo.ranges_scenario import CLUSTER, RangesScenario
+    from clusterstacks.devcluster.demo.ranges_scenario import CLUSTER, Kubectl, RangesScenario
 
     scene = Scene(state, CLUSTER, picture.say, picture.show)
     plan = partial(_planned, state, picture)
@@ -85,7 +84,7 @@ async def _planned(
 ) -> Sequence[Manifest]:
     """Print the plan as ``csctl plan`` does, and give its steps."""
     from clusterstacks.cli.shared.cluster_options import Management, outlook_of
-    from clusterstacks.cli.shared.plan_tables import answered_live, live_commands, print_steps, print_warnings
+    from clusterstacks.cli.shared.plan_output import answered_live, live_commands, print_steps, print_warnings
     from clusterstacks.devcluster.demo.ranges_scenario import CLUSTER
     from clusterstacks.domain.errors import DependencyError
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.output_option import form_option
-from clusterstacks.cli.shared.paths import DIRECTORY, FILE
+from clusterstacks.cli.shared.options import DIRECTORY, FILE, form_option
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -153,9 +152,9 @@ def kubeconfig(state: StateDirectory, cluster: str | None) -> None:
 @click.option("--follow", "-f", is_flag=True, help="Stay and print what is added, until Ctrl-C.")
 def logs(state: StateDirectory, component: str, *, follow: bool) -> None:
     """Print the log of a component as 'csctl dev status' names it, e.g. operator or default/prod."""
-    from clusterstacks.devcluster import logs as following
+    from clusterstacks.devcluster.state_directory import read_log
 
-    for text in following.read_log(state, component, follow=follow):
+    for text in read_log(state, component, follow=follow):
         click.echo(text, nl=False)
 
 

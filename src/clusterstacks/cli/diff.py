@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.chart_options import chart_dependencies, dependency_options
-from clusterstacks.cli.shared.output_option import form_option
-from clusterstacks.cli.shared.paths import DIRECTORY, FILE
+from clusterstacks.cli.shared.options import DIRECTORY, FILE, chart_dependencies, dependency_options, form_option
 from clusterstacks.cli.shared.registry_options import ServerTrust
 from clusterstacks.domain.errors import told_of
 
@@ -61,7 +59,7 @@ async def _difference(
 
     from clusterstacks.authoring.example_objects import read_roots
     from clusterstacks.authoring.open_directory import opened
-    from clusterstacks.authoring.rendered_diff import difference
+    from clusterstacks.authoring.release_diff import difference
     from clusterstacks.building.kubernetes_patch import newest_patch
     from clusterstacks.render.renderer import Renderer
 
@@ -82,10 +80,10 @@ async def _difference(
 
 
 def _print(difference: Difference, form: str) -> None:
-    from clusterstacks.authoring import unified_diff
+    from clusterstacks.authoring.release_diff import document, lines
 
     if form == "json":
-        output.print_json(unified_diff.document(difference))
+        output.print_json(document(difference))
         return
-    for line in unified_diff.lines(difference):
+    for line in lines(difference):
         output.say(line, colour=COLOURS.get(line[:1]), bold=line.startswith("#"))

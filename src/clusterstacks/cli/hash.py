@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.minor_options import minor_options
-from clusterstacks.cli.shared.output_option import form_option
+from clusterstacks.cli.shared.options import form_option, minor_options
 from clusterstacks.domain.errors import told_of
 
 if TYPE_CHECKING:

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.chart_options import chart_dependencies, dependency_options
-from clusterstacks.cli.shared.minor_options import minor_options
-from clusterstacks.cli.shared.output_option import form_option
-from clusterstacks.cli.shared.paths import DIRECTORY, FILE
+from clusterstacks.cli.shared.options import (
+    DIRECTORY,
+    FILE,
+    chart_dependencies,
+    dependency_options,
+    form_option,
+    minor_options,
+)
 from clusterstacks.cli.shared.registry_options import ServerTrust
 
 if TYPE_CHECKING:
@@ -104,7 +108,7 @@ async def _connected(kubeconfig: Path) -> AsyncIterator[Client]:
 
 
 def _print_rules(form: str) -> int:
-    from clusterstacks.authoring.rule_registry import RULES
+    from clusterstacks.authoring.linter import RULES
 
     if form == "text":
         rows = [(rule.id, rule.severity, rule.summary) for rule in RULES]
@@ -115,7 +119,7 @@ def _print_rules(form: str) -> int:
 
 
 def _print(reports: Sequence[Report], form: str) -> None:
-    from clusterstacks.authoring.reports import as_json, as_sarif
+    from clusterstacks.authoring.linter import as_json, as_sarif
 
     if form == "json":
         output.print_json(as_json(reports))
@@ -129,7 +133,7 @@ def _print(reports: Sequence[Report], form: str) -> None:
 
 
 def _print_finding(report: Report, finding: LintFinding) -> None:
-    from clusterstacks.authoring.reports import place
+    from clusterstacks.authoring.linter import place
 
     fault = finding.fault
     kind = click.style(f"{finding.severity.value}[{finding.rule}]", fg=COLOURS[finding.severity], bold=True)

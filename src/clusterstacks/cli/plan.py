@@ -10,9 +10,8 @@ import click
 
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.cluster_options import ClusterName, Management, management_options, outlook_of
-from clusterstacks.cli.shared.output_option import form_option
-from clusterstacks.cli.shared.paths import FILE
-from clusterstacks.cli.shared.plan_tables import (
+from clusterstacks.cli.shared.options import FILE, form_option
+from clusterstacks.cli.shared.plan_output import (
     NO_WAY,
     UNDECIDED,
     answered,
@@ -88,7 +87,7 @@ async def _read_live(management: Management, cluster: ObjectKey, releases: Path 
 
 
 def _offline(file: Path, releases: Path, goal: Target, timeout: float) -> dict[str, Any] | None:
-    from clusterstacks.cli.shared.upstream_facts import facts_in_force
+    from clusterstacks.cli.shared.cluster_options import facts_in_force
     from clusterstacks.compat.world import World
     from clusterstacks.planner.document import plan_document
     from clusterstacks.releases.compat_statements import read_candidates

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.output_option import JSON, form_option
+from clusterstacks.cli.shared.options import JSON, form_option
 from clusterstacks.cli.shared.registry_options import (
     ServerTrust,
     opened_registry,
@@ -81,17 +81,10 @@ def _refuse_leftovers(directory: Path) -> None:
 async def _push(directory: Path, reference: Reference, trust: ServerTrust) -> tuple[Publication, int]:
     import os
 
-    from clusterstacks.sources.directory import DirectorySource
-    from clusterstacks.sources.oci_artifact import created_at
-    from clusterstacks.sources.oci_publish import check_tag, publish
-    from clusterstacks.sources.oci_signatures import attach
+    from clusterstacks.sources.oci_publish import check_tag, publish_with_signatures
 
     name = release_of(directory)
     _refuse_leftovers(directory)
     check_tag(reference, name)
-    evidence = await DirectorySource(directory.parent).evidence(name)
     async with opened_registry(reference, trust) as registry:
-        published = await publish(directory, registry, created_at(os.environ))
-        for envelope in evidence.envelopes:
-            await attach(registry, published.reference.digest, envelope)
-        return published, len(evidence.envelopes)
+        return await publish_with_signatures(directory, registry, os.environ)

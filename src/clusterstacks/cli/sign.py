@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.output_option import JSON, form_option
+from clusterstacks.cli.shared.options import JSON, form_option
 from clusterstacks.cli.shared.registry_options import ServerTrust, opened_registry, trust_options
 from clusterstacks.cli.shared.release_ref import KEY_FILE, fetched, located, on_disk
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.contents import Contents
     from clusterstacks.signing.keys import PrivateKey
-    from clusterstacks.sources.locations import DirectoryLocation, RegistryLocation
+    from clusterstacks.sources.spec import SourceAddress
 
 PASSWORD_VARIABLE = "CSCTL_KEY_PASSWORD"  # noqa: S105 - the name of a variable
 
@@ -86,16 +86,14 @@ def _password() -> bytes:
 def _sign(release: str, key: PrivateKey, trust: ServerTrust, form: str) -> None:
     import asyncio
 
-    from clusterstacks.sources.locations import DirectoryLocation, RegistryLocation
-
     location, name = located(release)
-    match location:
-        case DirectoryLocation():
-            signing = _sign_directory(location, name, key)
-        case RegistryLocation():
-            signing = _sign_in_registry(location, name, key, trust)
-        case _:
-            raise click.UsageError(f"{release} is in no registry: sign the release's directory, then publish both")
+    address = location.address
+    if not address.kind.is_remote:
+        signing = _sign_directory(Path(address.place), name, key)
+    elif address.kind.is_registry:
+        signing = _sign_in_registry(address, name, key, trust)
+    else:
+        raise click.UsageError(f"{release} is in no registry: sign the release's directory, then publish both")
     place, added = asyncio.run(signing)
     if form == JSON:
         signer = {"name": key.public.name, "id": key.public.short}
@@ -105,25 +103,27 @@ def _sign(release: str, key: PrivateKey, trust: ServerTrust, form: str) -> None:
     output.say(f"{name} {what} by {key.public.name} ({key.public.short}): {place}")
 
 
-async def _sign_directory(location: DirectoryLocation, name: ReleaseName, key: PrivateKey) -> tuple[str, bool]:
+async def _sign_directory(directory: Path, name: ReleaseName, key: PrivateKey) -> tuple[str, bool]:
     from clusterstacks.sources.signature_store import sign_beside, signature_file
 
-    contents = (await on_disk(location, name)).contents
+    contents = (await on_disk(directory, name)).contents
     _require_usable(contents)
     return str(signature_file(contents)), await sign_beside(contents, key)
 
 
 async def _sign_in_registry(
-    location: RegistryLocation, name: ReleaseName, key: PrivateKey, trust: ServerTrust
+    address: SourceAddress, name: ReleaseName, key: PrivateKey, trust: ServerTrust
 ) -> tuple[str, bool]:
     from clusterstacks.oci.descriptor import digest_of
+    from clusterstacks.oci.reference import Reference
     from clusterstacks.releases.signature_files import Evidence
     from clusterstacks.signing.unsigned import release_envelope
     from clusterstacks.signing.verifier import verify
     from clusterstacks.sources.oci_repository import OCISource
     from clusterstacks.sources.oci_signatures import attach
 
-    async with opened_registry(location.reference, trust) as registry, fetched(OCISource(registry), name) as held:
+    reference = Reference.parse(address.place)
+    async with opened_registry(reference, trust) as registry, fetched(OCISource(registry), name) as held:
         files, evidence = held.contents.files, held.evidence
         _require_usable(held.contents)
         digest = digest_of(evidence.manifest)
@@ -131,7 +131,7 @@ async def _sign_in_registry(
         added = not verify(name, files, Evidence(evidence.envelopes), [key.public]).signed_by
         if added:
             await attach(registry, digest, release_envelope(name, files).signed(key).text())
-        return str(location.reference.at(digest)), added
+        return str(reference.at(digest)), added
 
 
 def _require_usable(contents: Contents) -> None:

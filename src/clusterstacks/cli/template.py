@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.chart_options import chart_dependencies, dependency_options
-from clusterstacks.cli.shared.output_option import JSON, form_option
-from clusterstacks.cli.shared.paths import DIRECTORY, FILE
+from clusterstacks.cli.shared.options import DIRECTORY, FILE, JSON, chart_dependencies, dependency_options, form_option
 from clusterstacks.cli.shared.registry_options import ServerTrust
 
 if TYPE_CHECKING:

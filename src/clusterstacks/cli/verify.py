@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.output_option import JSON, TEXT, form_option
+from clusterstacks.cli.shared.options import JSON, TEXT, form_option
 from clusterstacks.cli.shared.registry_options import ServerTrust, trust_options
 from clusterstacks.cli.shared.release_ref import KEY_FILE, found, located
 

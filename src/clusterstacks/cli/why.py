@@ -10,8 +10,8 @@ import click
 
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.cluster_options import ClusterName, Management, management_options, outlook_of
-from clusterstacks.cli.shared.output_option import form_option
-from clusterstacks.cli.shared.plan_tables import (
+from clusterstacks.cli.shared.options import form_option
+from clusterstacks.cli.shared.plan_output import (
     NO_WAY,
     UNDECIDED,
     answered_live,

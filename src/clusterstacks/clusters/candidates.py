@@ -10,7 +10,6 @@ from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.releases.compat_statements import ask_candidate
 from clusterstacks.releases.errors import ReleaseNotFound
-from clusterstacks.sources.spec import SourceKind
 from clusterstacks.sources.stack_source import named_terms
 
 if TYPE_CHECKING:
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from clusterstacks.releases.release_source import ReleaseSource
     from clusterstacks.sources.open_source import SourceOpener
     from clusterstacks.sources.spec import SourceTerms
-
-AT_ONCE: Final = 8
-"""Releases of one source that are read at a time. Arbitrary."""
 
 DEADLINE: Final = 120.0
 """Seconds one source may take for everything. Arbitrary: somebody waits."""
@@ -86,7 +82,7 @@ def _terms(stacks: Iterable[ClusterStack], notices: list[str], unknown: list[str
             continue
         if terms is None:
             unknown.append(f"ClusterStack {stack.key} names no spec.source, so only the operator knows it: {INSTEAD}")
-        elif terms.address.kind is SourceKind.DIRECTORY:
+        elif not terms.address.kind.is_remote:
             unknown.append(f"{place} is a directory of the operator's, which only it can read: {INSTEAD}")
         else:
             found[terms] = f"{found[terms]}, {stack.key}" if terms in found else place
@@ -116,8 +112,7 @@ async def _read(
         ClusterStacksError: The source gives no list, or no more.
     """
     names = sorted(_of_stack(await source.list(), release) - found.keys(), reverse=True)
-    # GitHub asks its clients for one request after the other.
-    turns = asyncio.Semaphore(1 if terms.address.kind is SourceKind.GITHUB else AT_ONCE)
+    turns = asyncio.Semaphore(terms.address.kind.reads_at_once)
 
     async def read(name: ReleaseName) -> None:
         async with turns:

@@ -1,7 +1,7 @@
-"""Cluster API's own managers: their definitions and webhooks, made to work without cert-manager and Services.
+"""Cluster API's managers: their CRDs and webhooks, adapted to run without cert-manager and Services.
 
-They are read from the Go module at run time and kept beside the binaries, so that Go is needed only once; nothing of
-them is part of this project.
+They are read from the Go module at run time and cached beside the binaries, so that Go is needed only once; this
+project does not contain them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
 LABELS = "kustomization.yaml"
-"""The file that states the contract labels of a manager's definitions, in the module and beside the kept ones."""
+"""File with the contract labels of a manager's CRDs, in the module and in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Manager:
     """One manager of Cluster API.
 
     Args:
-        name: As ``csctl dev status`` shows it.
-        program: Its name among ``programs.TOOLS``.
-        config: Where its manifests lie in the module since v1.14.
+        name: Name in ``csctl dev status``.
+        program: Its key in ``toolchain.TOOLS``.
+        config: Directory of its manifests in the module since v1.14.
     """
 
     name: str
@@ -50,16 +50,16 @@ PROVIDERS = {
         Manager("kubeadm-control-plane", toolchain.KUBEADM_CONTROL_PLANE, Path("controlplane") / "kubeadm" / "config"),
     )
 }
-"""What ``--with`` can add; a manager comes after those whose kinds it uses."""
+"""Providers for ``--with``; a manager follows those whose kinds it uses."""
 
 
 def chosen(providers: Iterable[str]) -> tuple[Manager, ...]:
-    """Return the managers of an environment with these providers, in the order they start."""
+    """Return the managers of an environment with these providers in start order."""
     return (CORE, *(manager for name in dict.fromkeys(providers) for manager in PROVIDERS[name]))
 
 
 def programs_of(managers: Iterable[Manager]) -> tuple[str, ...]:
-    """Name every program of an environment with these managers."""
+    """Return the programs of an environment with these managers."""
     return tuple(dict.fromkeys((*toolchain.ALWAYS, *(manager.program for manager in managers))))
 
 
@@ -69,7 +69,7 @@ def manifests(
     """Return the directory with a manager's ``crds/*.yaml`` and ``webhooks.yaml`` in the pinned Cluster API version.
 
     Raises:
-        DependencyError: they are nowhere on this machine and cannot be downloaded.
+        DependencyError: They are not on this machine and cannot be downloaded.
     """
     version = go_build.cluster_api_version()
     name = f"{manager.name}-{version}-manifests"
@@ -88,7 +88,7 @@ def manifests(
 
 
 def module_cache(environ: Mapping[str, str]) -> Path:
-    """Return where Go keeps downloaded modules, without asking Go."""
+    """Return Go's module cache without running Go."""
     if environ.get("GOMODCACHE"):
         return Path(environ["GOMODCACHE"])
     home = Path(environ.get("HOME") or Path.home())
@@ -97,12 +97,12 @@ def module_cache(environ: Mapping[str, str]) -> Path:
 
 
 def keep(config: Path, target: Path) -> None:
-    """Copy what is needed out of the module's ``config`` directory; the target is whole or absent."""
+    """Copy the needed files of the module's ``config`` directory; the target is complete or absent."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as staging:
         staged = Path(staging) / "manifests"
         (staged / "crds").mkdir(parents=True)
-        # copyfile: the module cache is read-only
+        # copyfile, because the module cache is read-only
         for path in (config / "crd" / "bases").glob("*.yaml"):
             shutil.copyfile(path, staged / "crds" / path.name)
         shutil.copyfile(config / "crd" / LABELS, staged / LABELS)
@@ -112,7 +112,7 @@ def keep(config: Path, target: Path) -> None:
 
 
 def definitions(directory: Path, webhook_url: str, authority: bytes) -> list[Manifest]:
-    """Read the CustomResourceDefinitions with their contract labels, converted by the manager at ``webhook_url``."""
+    """Read the CRDs with their contract labels; the manager at ``webhook_url`` converts their objects."""
     conversion = {
         "strategy": "Webhook",
         "webhook": {
@@ -132,12 +132,12 @@ def definitions(directory: Path, webhook_url: str, authority: bytes) -> list[Man
 
 
 def definition_names(directory: Path) -> frozenset[str]:
-    """Name a manager's definitions."""
+    """Return the names of a manager's CRDs."""
     return frozenset(crd["metadata"]["name"] for crd in _read_all(directory))
 
 
 def webhook_configurations(manager: Manager, directory: Path, webhook_url: str, authority: bytes) -> list[Manifest]:
-    """Read a manager's two webhook configurations, pointed at the manager at ``webhook_url``."""
+    """Read a manager's webhook configurations with ``webhook_url`` in place of its Service."""
     return [
         {
             **configuration,
@@ -154,7 +154,7 @@ def _read_all(directory: Path) -> list[Manifest]:
 
 
 def _labels(path: Path) -> dict[str, str]:
-    # Absent beside what an earlier version of this program kept of the core manager, which needs no labels.
+    # The file is missing in caches of earlier versions, for the core manager, which needs no labels.
     return stated_labels(load(path.read_bytes())) if path.exists() else {}
 
 

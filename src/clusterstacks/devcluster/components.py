@@ -1,4 +1,4 @@
-"""The processes of the management side: command lines and probes. LOCAL-CONTROL-PLANE section 3 explains the flags."""
+"""The processes of the management side: command lines and probes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.http_probes import answers_ok, client_context
-from clusterstacks.devcluster.ports import LOOPBACK, free_port
+from clusterstacks.devcluster.loopback import LOOPBACK, answers_ok, client_context, free_port
 from clusterstacks.devcluster.private_files import KeyFiles, key_files, private_directory
 from clusterstacks.devcluster.processes import Command, Process
 from clusterstacks.devcluster.provider.kinds import CLUSTER, CONTROL_PLANE, GROUP
@@ -33,19 +32,19 @@ CONTROLLERS = (
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """What every component is made with."""
+    """State directory and binaries for all components."""
 
     state: StateDirectory
     binaries: Mapping[str, Binary]
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables that mark a process as ours."""
+        """The environment variables that mark a process of this environment."""
         return {MARKER_VARIABLE: str(self.state.root)}
 
 
 def controller_manager(bench: Components, server: ApiServer, port: int) -> Process:
-    """Make the kube-controller-manager: garbage collection, namespaces, service accounts."""
+    """Return the kube-controller-manager: garbage collection, namespaces, service accounts."""
     kubeconfig = server.kubeconfig_path
     keys = server.keys
     context = client_context(keys.authority.certificate, keys.admin.certificate, keys.admin.key)
@@ -78,14 +77,10 @@ def controller_manager(bench: Components, server: ApiServer, port: int) -> Proce
 def cluster_api_manager(
     bench: Components, server: ApiServer, manager: Manager, webhook_port: int, *, rate_limits: bool
 ) -> Process:
-    """Make one of Cluster API's managers; they share their flags.
+    """Return one of Cluster API's managers; they share their flags.
 
-    Args:
-        bench: State and binaries.
-        server: The management API server.
-        manager: Which.
-        webhook_port: Must be the one its webhook configurations name; it listens on all interfaces.
-        rate_limits: Keep Cluster API's default of one reconcile a second and object.
+    It listens on all interfaces at ``webhook_port``, which its webhook configurations name. ``rate_limits`` keeps
+    Cluster API's default of one reconcile per second and object.
     """
     health = f"{LOOPBACK}:{free_port()}"
     gates = ["ClusterTopology=true", "RuntimeSDK=true"]
@@ -115,7 +110,7 @@ def cluster_api_manager(
 
 
 def provider(bench: Components, server: ApiServer, etcd_port: int) -> Process:
-    """Make the local Cluster API provider, which starts the workload API servers."""
+    """Return the local Cluster API provider, which starts the workload API servers."""
     state = bench.state
     binary = bench.binaries["kube-apiserver"]
     ready_file = state.root / "provider-ready"
@@ -144,7 +139,7 @@ def provider(bench: Components, server: ApiServer, etcd_port: int) -> Process:
 
 
 def operator(bench: Components, server: ApiServer, port: int, releases: Path) -> Process:
-    """Make our operator, with releases from a directory."""
+    """Return our operator with releases from a directory."""
     kinds = ",".join(f"{kind}Template.{GROUP}" for kind in (CLUSTER, CONTROL_PLANE))
     webhooks = free_port()
     return Process(
@@ -159,7 +154,7 @@ def operator(bench: Components, server: ApiServer, port: int, releases: Path) ->
                 f"--release-dir={releases}",
                 f"--cache-dir={private_directory(bench.state.operator_cache)}",
                 f"--class-kinds={kinds}",
-                # The environment runs one operator at a time: the next one need not wait until the Lease runs out.
+                # One operator runs at a time: with a fixed identity the next one does not wait for the Lease.
                 "--leader-elect-namespace=default",
                 "--leader-elect-identity=csctl-dev",
                 f"--webhook-port={webhooks}",

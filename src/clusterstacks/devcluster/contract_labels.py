@@ -1,6 +1,6 @@
-"""Cluster API's contract labels on definitions: which API version of a kind follows which contract.
+"""Cluster API's contract labels on CRDs: they name the API version of a kind for each contract version.
 
-Without them Cluster API finds no version of a kind that a ClusterClass or Cluster names, and says only InternalError.
+Without them Cluster API finds no version of a kind that a ClusterClass or Cluster names, and reports InternalError.
 Source: https://cluster-api.sigs.k8s.io/developer/providers/contracts/overview.html#api-version-labels
 """
 
@@ -12,15 +12,15 @@ from typing import Any
 
 PREFIX = "cluster.x-k8s.io/"
 CONTRACTS = ("v1beta2", "v1beta1")
-"""What Cluster API 1.11 and newer accept, the preferred one first."""
+"""Contract versions that Cluster API 1.11 and newer accept, the preferred one first."""
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _RANKS = {"alpha": 0, "beta": 1, None: 2}
 
 
 def stated_labels(kustomization: Any) -> dict[str, str]:  # noqa: ANN401 - foreign YAML
-    """Read the labels a kustomization gives to its resources; nothing from what is no kustomization.
+    """Return the labels that a kustomization sets on its resources; empty for any other document.
 
-    Providers state their contracts there (``config/crd/kustomization.yaml``) and not in the generated definitions.
+    Providers state their contracts in ``config/crd/kustomization.yaml``, not in the generated CRDs.
     """
     if not isinstance(kustomization, Mapping):
         return {}
@@ -33,9 +33,9 @@ def stated_labels(kustomization: Any) -> dict[str, str]:  # noqa: ANN401 - forei
 
 
 def version_for_cluster_api(labels: Mapping[str, str]) -> str:
-    """Return the version Cluster API works with, by its own rule; empty when the labels name none.
+    """Return the API version that Cluster API selects from the labels; empty when they name none.
 
-    The newest contract counts, and of it the newest version; a label lists versions with ``_`` between them.
+    It takes the newest contract and its newest version; a label separates versions by ``_``.
     """
     for contract in CONTRACTS:
         if stated := labels.get(f"{PREFIX}{contract}"):
@@ -44,6 +44,6 @@ def version_for_cluster_api(labels: Mapping[str, str]) -> str:
 
 
 def _age(version: str) -> tuple[int, int, int]:
-    """Order versions as Kubernetes does: v2, v1, v1beta2, v1beta1, v1alpha1, then everything else."""
+    """Sort key in the order of Kubernetes: v2, v1, v1beta2, v1beta1, v1alpha1, then everything else."""
     found = _VERSION.fullmatch(version)
     return (_RANKS[found[2]], int(found[1]), int(found[3] or 0)) if found else (-1, 0, 0)

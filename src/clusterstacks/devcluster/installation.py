@@ -1,4 +1,4 @@
-"""Put definitions and objects into the management cluster."""
+"""Applies CRDs and other objects to the management cluster."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
 
 MANAGER = "csctl-dev"
 PATIENCE = timedelta(seconds=10)
-"""For what a new API server and a new manager need a moment for: a kind to be served, a webhook to answer."""
+"""Time that a new API server or manager may need until a kind is served or a webhook answers."""
 RETRY_SECONDS = 0.2
 POLL_SECONDS = 0.02
 """A definition is Established about 10 ms after it was written."""
 
 
 def install(kubeconfig: Path, manifests: Iterable[Manifest]) -> None:
-    """Apply manifests of which none depends on another; definitions are served when this returns.
+    """Apply independent manifests; CRDs are served when this returns.
 
     Raises:
-        ClusterStacksError: the API server refuses one, or does not answer in time.
+        ClusterStacksError: The API server rejects one, or does not answer in time.
     """
     asyncio.run(_install(kubeconfig, list(manifests)))
 
 
 def install_in_order(kubeconfig: Path, manifests: Iterable[Manifest]) -> None:
-    """Apply manifests one after the other, as a person's file has them; errors as ``install``."""
+    """Apply manifests in the given order; errors as ``install``."""
     asyncio.run(_install_in_order(kubeconfig, list(manifests)))
 
 
 def read_manifests(path: Path) -> list[Manifest]:
-    """Read the objects of a YAML file.
+    """Read the Kubernetes objects of a YAML file.
 
     Raises:
-        SpecError: it cannot be read, is no YAML, or holds something that is no object.
+        SpecError: It cannot be read, is not YAML, or contains a document that is not an object.
     """
     try:
         documents = load_all(path.read_bytes(), name=str(path))
@@ -57,7 +57,9 @@ def read_manifests(path: Path) -> list[Manifest]:
     found = [document for document in documents if document is not None]
     for number, document in enumerate(found, start=1):
         if not _is_object(document):
-            message = f"{path}: document {number} is no Kubernetes object: it needs apiVersion, kind and metadata.name"
+            message = (
+                f"{path}: document {number} is not a Kubernetes object: it needs apiVersion, kind and metadata.name"
+            )
             raise SpecError("NoObject", message)
     return found
 
@@ -74,7 +76,7 @@ async def _install_in_order(kubeconfig: Path, manifests: list[Manifest]) -> None
 
 
 async def apply_in_order(client: Client, manifests: Iterable[Manifest]) -> None:
-    """Apply manifests one after the other, as ``install_in_order`` does, through a client that is there already."""
+    """Apply manifests in the given order through an existing client."""
     for manifest in manifests:
         await _apply(client, manifest)
 
@@ -102,7 +104,7 @@ async def _apply(client: Client, manifest: Manifest) -> None:
 
 
 async def until_served(client: Client, definitions: Iterable[Manifest]) -> None:
-    """Wait until discovery names every version of the definitions, which it does some time after they are established.
+    """Wait until discovery lists every version of the CRDs, some time after they are established.
 
     A manager that starts earlier ends with "no matches for kind".
 

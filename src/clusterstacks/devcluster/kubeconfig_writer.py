@@ -1,4 +1,4 @@
-"""Kubeconfigs of the environment: one cluster, one user, everything inside, no files referenced."""
+"""Writes kubeconfigs of the environment: one cluster, one user, credentials inline."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def kubeconfig(name: str, url: str, authority: bytes, client: KeyPair) -> dict[str, Any]:
-    """Make a kubeconfig for the server at ``url``.
+    """Return a kubeconfig for the server at ``url``.
 
-    Names are as Cluster API's own controllers write them: user ``<name>-admin``, context ``<user>@<name>``.
+    The names follow Cluster API's controllers: user ``<name>-admin``, context ``<user>@<name>``.
     """
     user = f"{name}-admin"
     context = f"{user}@{name}"

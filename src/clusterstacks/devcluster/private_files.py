@@ -1,9 +1,12 @@
-"""Files of the environment: private, and whole or absent."""
+"""Private files of the environment: written atomically, readable by the owner only; keys; locks."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +14,11 @@ from typing import TYPE_CHECKING
 from clusterstacks.kube.pki import Authority, KeyPair, signing_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file only its owner can read; readers see the old content or the new, never a part."""
+    """Write a file with mode 0600; readers see the old or the new content, never a part."""
     private_directory(path.parent)
     handle, staged = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
     try:
@@ -28,14 +31,14 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def private_directory(path: Path) -> Path:
-    """Make a directory (and its parents) only its owner can enter, and return it."""
+    """Create a directory with mode 0700, and its parents; return it."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFiles:
-    """Where a certificate and its private key lie, both PEM."""
+    """Paths of a certificate and its private key, both PEM."""
 
     certificate: Path
     key: Path
@@ -46,9 +49,9 @@ class KeyFiles:
 
 
 def key_files(directory: Path, name: str, make: Callable[[], KeyPair]) -> KeyFiles:
-    """Return the key files ``name.crt`` and ``name.key`` of ``directory``, made when they are not there yet.
+    """Return the key files ``name.crt`` and ``name.key`` of ``directory``; create missing ones.
 
-    The key is written first: a certificate is there only together with its key.
+    The key is written first, so that a certificate never exists without its key.
     """
     files = KeyFiles(directory / f"{name}.crt", directory / f"{name}.key")
     if not (files.certificate.exists() and files.key.exists()):
@@ -70,9 +73,9 @@ class ServerKeys:
 
 
 def server_keys(directory: Path) -> ServerKeys:
-    """Return the keys of the kube-apiserver that keeps them in ``directory``; the same ones every time.
+    """Return the keys of the kube-apiserver in ``directory``, created once.
 
-    A new authority for a server that ran before cuts off every client it has, so they are made once.
+    A new authority would disconnect every client of a server that ran before.
     """
     authority = key_files(directory, "ca", lambda: Authority.create("kubernetes-ca").pair)
     issuer = Authority(authority.read())
@@ -81,7 +84,7 @@ def server_keys(directory: Path) -> ServerKeys:
         serving=key_files(
             directory,
             "apiserver",
-            # 10.0.0.1 is the first address of the service network: what pods would call "kubernetes.default".
+            # 10.0.0.1 is the first address of the service network, "kubernetes.default" for pods.
             lambda: issuer.issue(
                 "kube-apiserver",
                 addresses=("127.0.0.1", "10.0.0.1"),
@@ -92,6 +95,29 @@ def server_keys(directory: Path) -> ServerKeys:
             directory, "admin", lambda: issuer.issue("kubernetes-admin", organizations=("system:masters",))
         ),
         service_accounts=key_files(directory, "service-accounts", signing_keys),
-        # A separate authority: whoever holds a certificate of it may claim to be anybody.
+        # A separate authority: a client with its certificate may act as any user.
         front_proxy=key_files(directory, "front-proxy-ca", lambda: Authority.create("front-proxy-ca").pair),
     )
+
+
+POLL_SECONDS = 0.2
+
+
+@contextlib.contextmanager
+def exclusive(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock on ``path``; call ``waiting`` once if it is taken. The kernel releases it when the holder dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        if not _try_lock(file.fileno()):
+            waiting()
+            while not _try_lock(file.fileno()):
+                time.sleep(POLL_SECONDS)
+        yield  # Closing the file releases the lock.
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,7 +1,7 @@
-"""What runs, written down: so that ``status`` and ``down`` work from another terminal and after a crash.
+"""Records of running processes, for ``status`` and ``down`` from another terminal and after a crash.
 
-A record names a process by its id, its start time and the boot it belongs to; a process id alone is given to another
-program sooner or later, and that one must never be ended in its place.
+A record identifies a process by its id, its start time and the boot. The kernel reuses process ids, and a later process
+with the same id must never be killed.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class ProcessRecord:
 
     Args:
         name: ``etcd``, ``operator``, ``default/prod`` for the API server of a cluster.
-        identity: Tells this process from a later one with the same id.
-        ended: How it ended, when that was seen; empty while it runs.
+        identity: Distinguishes this process from a later one with the same id.
+        ended: Description of its end if that was seen; empty while it runs.
     """
 
     name: str
@@ -48,13 +48,13 @@ class ProcessRecord:
 
     @property
     def alive(self) -> bool:
-        """Whether that very process still runs."""
+        """True while this process runs."""
         return not self.ended and bool(self.identity) and identity_of(self.pid) == self.identity
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process uses: resident memory in bytes, processor time in seconds since its start, age in seconds."""
+    """Resident memory in bytes, CPU time in seconds since the start, and age in seconds of a process."""
 
     memory_bytes: int
     cpu_seconds: float
@@ -62,7 +62,7 @@ class Usage:
 
 
 def identity_of(pid: int) -> str:
-    """Name a running process for good; empty when there is none (or only its zombie)."""
+    """Return the identity of a running process; empty when it does not run (or is a zombie)."""
     fields = _stat(pid)
     if not fields or fields[0] == "Z":
         return ""
@@ -70,7 +70,7 @@ def identity_of(pid: int) -> str:
 
 
 def usage_of(pid: int) -> Usage | None:
-    """Measure a process; None when there is none."""
+    """Measure a process; None when it does not run."""
     fields = _stat(pid)
     if not fields:
         return None
@@ -83,22 +83,22 @@ def usage_of(pid: int) -> Usage | None:
 
 
 def write(directory: Path, record: ProcessRecord) -> None:
-    """Write a record down, in place of an older one of that name."""
+    """Write a record and replace an older one of the same name."""
     write_private(_path(directory, record.name), json.dumps(dataclasses.asdict(record)).encode())
 
 
 def ended(record: ProcessRecord, how: str) -> ProcessRecord:
-    """Return the record of a process that was seen to end."""
+    """Return the record with the end of its process."""
     return dataclasses.replace(record, ended=how)
 
 
 def remove(directory: Path, name: str) -> None:
-    """Forget a process."""
+    """Delete the record of a process."""
     _path(directory, name).unlink(missing_ok=True)
 
 
 def read(directory: Path, name: str) -> ProcessRecord | None:
-    """Read one record; None when there is none."""
+    """Read one record; None when it does not exist."""
     return _read(_path(directory, name))
 
 
@@ -109,7 +109,7 @@ def read_all(directory: Path) -> list[ProcessRecord]:
 
 
 def end(processes: Iterable[ProcessRecord], grace: timedelta = timedelta(0)) -> None:
-    """End these processes, all at once: SIGTERM, then SIGKILL for those that still run after ``grace``."""
+    """Stop these processes together: SIGTERM, then SIGKILL for those that still run after ``grace``."""
     alive = [record for record in processes if record.alive]
     if grace and alive:
         for record in alive:
@@ -122,7 +122,7 @@ def end(processes: Iterable[ProcessRecord], grace: timedelta = timedelta(0)) -> 
 
 
 def _send(record: ProcessRecord, number: signal.Signals) -> None:
-    # A pidfd stands for one process for good: nothing can slip in between the check and the signal.
+    # A pidfd always refers to the same process, so the check and the signal cannot hit two processes.
     try:
         descriptor = os.pidfd_open(record.pid)
     except ProcessLookupError:

@@ -1,6 +1,6 @@
-"""The restart of one component: a request in a file, which the supervisor reads, does and answers.
+"""Restarts a component: a request file, which the supervisor reads, executes and answers.
 
-The supervisor is the parent of the processes, so only it can start one again and see it end.
+Only the supervisor, the parent of the processes, can restart one and see it end.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 OPERATOR = "operator"
 POLL_SECONDS = 0.1
 PATIENCE_SECONDS = 90.0
-"""How long an answer may take: a component has 6 s to end and 60 s to become ready; the rest is arbitrary."""
+"""Timeout for an answer: a component has 6 s to end and 60 s to become ready; the rest is arbitrary."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestartRequest:
-    """What somebody asks of the supervisor.
+    """A request to the supervisor.
 
     Args:
-        component: Its name.
-        fresh_cache: Empty the cache directory of the operator between its end and its start.
+        component: Name of the component.
+        fresh_cache: Empty the operator's cache directory before the start.
     """
 
     component: str
@@ -43,11 +43,11 @@ class RestartRequest:
 
 
 def ask(state: StateDirectory, request: RestartRequest) -> None:
-    """Have a component restarted; returns once it is ready again.
+    """Request the restart of a component and return once it is ready.
 
     Raises:
-        SpecError: No supervisor runs, or the component is none of its own.
-        DependencyError: The component does not start, or there is no answer.
+        SpecError: No supervisor runs, or it does not have this component.
+        DependencyError: The component does not start, or the supervisor does not answer.
     """
     _check(state, request)
     state.restart_answer.unlink(missing_ok=True)
@@ -69,7 +69,7 @@ def ask(state: StateDirectory, request: RestartRequest) -> None:
 
 
 def serve(state: StateDirectory, restart: Callable[[RestartRequest], None]) -> None:
-    """Do what is asked, if anything is, and answer it."""
+    """Execute and answer a request, if there is one."""
     try:
         request = RestartRequest(**json.loads(state.restart_request.read_bytes()))
     except FileNotFoundError:
@@ -87,7 +87,7 @@ def serve(state: StateDirectory, restart: Callable[[RestartRequest], None]) -> N
 
 
 def emptied(directory: Path) -> None:
-    """Remove everything in a directory, and keep the directory."""
+    """Empty a directory."""
     for path in directory.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -104,8 +104,7 @@ def _check(state: StateDirectory, request: RestartRequest) -> None:
     ):
         raise SpecError(
             "NotRunning",
-            f"no environment is running in {state.root}, so nothing of it can be restarted: "
-            f"'csctl dev up{state.options}' starts one",
+            f"no environment is running in {state.root}: 'csctl dev up{state.options}' starts one",
         )
     names = [record.name for record in process_records.read_all(state.records) if "/" not in record.name]
     if request.component not in names:

@@ -1,4 +1,4 @@
-"""The state directory of an environment: what lies where, and what the environment says about itself."""
+"""The state directory of an environment: its paths, its summary and its logs."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ import dataclasses
 import json
 import os
 import re
+import time
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clusterstacks.devcluster import process_records
 from clusterstacks.devcluster.private_files import private_directory, write_private
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 MARKER_VARIABLE = "CLUSTERSTACKS_ENVIRONMENT"
-"""Set to the state directory in every process of the environment, so that ``down`` finds even those nobody recorded."""
+"""Environment variable with the state directory in every process, so that ``down`` also finds unrecorded ones."""
 
 
 class EnvironmentPhase(StrEnum):
-    """Where an environment is in its life."""
+    """Phase of an environment."""
 
     STARTING = "Starting"
     RUNNING = "Running"
@@ -32,7 +34,7 @@ class EnvironmentPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What the supervisor says about the environment; ``pid`` and ``identity`` are the supervisor's own."""
+    """The environment's state as its supervisor writes it; ``pid`` and ``identity`` are the supervisor's."""
 
     phase: EnvironmentPhase
     message: str = ""
@@ -48,22 +50,22 @@ class StateDirectory:
 
     @property
     def marker(self) -> Path:
-        """The summary; a directory without it is not ours."""
+        """The summary; a directory without it is not an environment."""
         return self.root / "environment.json"
 
     @property
     def lock(self) -> Path:
-        """Held by the supervisor as long as it lives."""
+        """Lock that the supervisor holds while it runs."""
         return self.root / "lock"
 
     @property
     def supervisor_log(self) -> Path:
-        """What a detached supervisor reports."""
+        """Log of a detached supervisor."""
         return self.root / "supervisor.log"
 
     @property
     def records(self) -> Path:
-        """One file for each running process."""
+        """Directory with one file per running process."""
         return self.root / "run"
 
     @property
@@ -73,12 +75,12 @@ class StateDirectory:
 
     @property
     def restart_request(self) -> Path:
-        """What ``csctl dev restart`` asks of the supervisor; gone once it was read."""
+        """Request of ``csctl dev restart``; the supervisor removes it."""
         return self.root / "restart-request.json"
 
     @property
     def restart_answer(self) -> Path:
-        """What the supervisor answered."""
+        """Answer of the supervisor."""
         return self.root / "restart-answer.json"
 
     @property
@@ -98,7 +100,7 @@ class StateDirectory:
 
     @property
     def releases(self) -> Path:
-        """Where the operator takes releases from unless told otherwise."""
+        """Default directory of the operator's releases."""
         return self.root / "releases"
 
     @property
@@ -119,7 +121,7 @@ class StateDirectory:
         return self.clusters / namespace / name / "kubeconfig"
 
     def read(self) -> Summary | None:
-        """Read the summary; None when there is no environment."""
+        """Read the summary; None without an environment."""
         try:
             document = json.loads(self.marker.read_bytes())
             return Summary(**{**document, "phase": EnvironmentPhase(document["phase"])})
@@ -132,26 +134,26 @@ class StateDirectory:
 
     @property
     def options(self) -> str:
-        """What to add to a ``csctl dev`` command so that it means this environment; begins with a space or is empty."""
+        """Options that select this environment in a ``csctl dev`` command; empty or with a leading space."""
         default = state_directory().root
         if self.root == default:
             return ""
         return f" --name {self.root.name}" if self.root.parent == default.parent else f" --state-dir {self.root}"
 
     def claim(self) -> None:
-        """Make the directory ours.
+        """Create the directory, or take it over when it is an environment's.
 
         Raises:
-            SpecError: it holds something else.
+            SpecError: It contains other files.
         """
         self.check()
         private_directory(self.root)
 
     def check(self) -> None:
-        """Refuse a directory with files that are not ours; nothing may be written into it.
+        """Reject a directory with files of others before anything is written into it.
 
         Raises:
-            SpecError: it holds something else.
+            SpecError: It contains other files.
         """
         ours = {self.lock.name, self.supervisor_log.name}
         if (
@@ -161,17 +163,54 @@ class StateDirectory:
         ):
             raise SpecError(
                 "DirectoryNotOurs",
-                f"{self.root} holds files that are not of a local environment; choose an empty or new directory",
+                f"{self.root} contains files that do not belong to a local environment; choose an empty directory",
             )
 
 
 def state_directory(name: str = "default", environ: Mapping[str, str] = os.environ) -> StateDirectory:
-    """Return where an environment keeps its state: ``$XDG_STATE_HOME/cluster-stacks/<name>``.
+    """Return the state directory of an environment: ``$XDG_STATE_HOME/cluster-stacks/<name>``.
 
     Raises:
-        SpecError: the name cannot be a directory name.
+        SpecError: The name is not valid.
     """
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", name):
-        raise SpecError("NameInvalid", f"{name!r} cannot name an environment: use up to 40 of a-z, 0-9 and '-'")
+        raise SpecError(
+            "NameInvalid", f"{name!r} is not a valid name of an environment: use up to 40 of a-z, 0-9 and '-'"
+        )
     home = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME") or Path.home()) / ".local" / "state"
     return StateDirectory(Path(home).absolute() / "cluster-stacks" / name)
+
+
+POLL_SECONDS = 0.2
+CHUNK_CHARACTERS = 65_536
+
+
+def read_log(state: StateDirectory, component: str, *, follow: bool = False) -> Iterator[str]:
+    """Yield a component's log; with ``follow`` also later text, until the file is removed.
+
+    Raises:
+        SpecError: The log does not exist; the message lists those that do.
+    """
+    path = state.log(component)
+    if not path.resolve().is_relative_to(state.root.resolve()) or not path.is_file():
+        known = ", ".join(components(state))
+        there = f"there are: {known}" if known else "no environment runs there"
+        raise SpecError("NoSuchLog", f"{state.root} has no log of {component}; {there}")
+    with path.open(errors="replace") as file:
+        while True:
+            text = file.read(CHUNK_CHARACTERS)
+            if text:
+                yield text
+            elif not follow or not path.exists():
+                return
+            else:
+                time.sleep(POLL_SECONDS)
+
+
+def components(state: StateDirectory) -> list[str]:
+    """Return the names of components with a log."""
+    found = {path.stem for path in (state.root / "logs").glob("*.log")}
+    found |= {record.name for record in process_records.read_all(state.records)}
+    if state.supervisor_log.exists():
+        found.add("supervisor")
+    return sorted(found)

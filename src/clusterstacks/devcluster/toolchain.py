@@ -1,6 +1,6 @@
-"""The programs the environment is made of, and which versions of them fit.
+"""The programs of the environment and their versions.
 
-Their versions are pinned in one place: the Go tool modules (``tools/*/go.mod``), one per dependency graph.
+The versions are pinned in the Go tool modules (``tools/*/go.mod``), one per dependency graph.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from clusterstacks.domain.errors import SpecError
 
 VERSION_DEADLINE_SECONDS = 20
-"""For a program to tell its version; it takes 0.1 s on a quiet machine."""
+"""Timeout for printing a version, which takes 0.1 s on a quiet machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,10 @@ class Tool:
 
     Args:
         name: File name of the binary.
-        folder: Which tool module builds it.
-        module: The Go module that holds it; its version is the program's.
-        package: The Go package to build.
-        ask: Arguments that make it tell its version; none when it cannot.
+        folder: Tool module that builds it.
+        module: Go module of the program; they have the same version.
+        package: Go package to build.
+        ask: Arguments that print its version; empty when it has none.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Tool:
         return required_version(self.folder, self.module)
 
     def fits(self, version: str) -> bool:
-        """Tell whether another version can stand in: another patch of the same minor can.
+        """Return whether a version fits: any patch of the same minor does.
 
         A kube-apiserver emulates its own minor and the three before, and kube-controller-manager and kubectl belong
         to one minor; so another minor does not fit.
@@ -75,7 +75,7 @@ TOOLS = {
     )
 }
 ALWAYS = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", CORE)
-"""What every environment needs; the others come with ``--with``."""
+"""Programs of every environment; ``--with`` adds others."""
 
 
 def tool_modules() -> Path:
@@ -90,7 +90,7 @@ def required_version(folder: str, module: str) -> str:
     """Read the version of ``module`` out of a tool module's go.mod.
 
     Raises:
-        SpecError: the file does not require that module.
+        SpecError: The file does not require that module.
     """
     file = tool_modules() / folder / "go.mod"
     found = re.search(rf"^(?:require)?\s*{re.escape(module)} (v\S+)", file.read_text(), re.MULTILINE)
@@ -100,7 +100,7 @@ def required_version(folder: str, module: str) -> str:
 
 
 def version_of(tool: Tool, path: Path) -> str:
-    """Ask a binary for its version; empty when it does not tell one."""
+    """Return the version that a binary reports; empty when it reports none."""
     if not tool.ask:
         return _embedded_version(path, tool.module)
     try:

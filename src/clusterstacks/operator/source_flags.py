@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from clusterstacks.api.source import (
-    DirectoryPlace,
-    GithubPlace,
-    HttpPlace,
     KeyRef,
-    OciPlace,
     SourceSpec,
     VerificationPolicy,
     VerificationSpec,
 )
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.oci.reference import SCHEME, Reference
 from clusterstacks.operator.go_flags import source_kind
-from clusterstacks.sources.spec import SourceAddress, SourceKind
+from clusterstacks.sources.kinds import KINDS
+from clusterstacks.sources.spec import SourceAddress
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
+
+    from clusterstacks.sources.spec import SourceKind
 
 MAX_FILE_BYTES = 1024 * 1024
 """Largest file with certificates or keys (arbitrary; the bundle of a whole system has 0.3 MB)."""
@@ -42,7 +40,7 @@ def add_source_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--source",
-        choices=[kind.value for kind in SourceKind],
+        choices=list(KINDS),
         default="",
         help="where releases come from, unless a ClusterStack says where; default: github where GIT_ORG_NAME or "
         "GIT_REPOSITORY_NAME is set, oci where OCI_REGISTRY or OCI_REPOSITORY is set, else directory",
@@ -99,12 +97,12 @@ def source_of(found: argparse.Namespace, environ: Mapping[str, str]) -> SourceSp
         SettingInvalid: Names the flag or variable that is missing or wrong.
     """
     kind = source_kind(found.source, local=found.local, environ=environ)
-    if found.source_plain_http and kind is not SourceKind.OCI:
+    if found.source_plain_http and not kind.is_registry:
         raise SettingInvalid("--source-plain-http goes with --source oci only; an http source has it in its URL")
     SourceAddress(kind, found.source_location).interval(found.source_interval)  # only to refuse a wrong one
     try:
         plain = {"interval": found.source_interval, "verification": _verification(found)}
-        return SourceSpec.model_validate({**plain, kind.value: _place(kind, found, environ)})
+        return SourceSpec.model_validate({**plain, kind.name: _place(kind, found, environ)})
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         raise SettingInvalid(f"--source-location, or the environment, is wrong: {first['msg']}") from None
@@ -140,33 +138,8 @@ def _verification(found: argparse.Namespace) -> VerificationSpec | None:
     return VerificationSpec(policy=policy, keys=(keys,))
 
 
-def _place(
-    kind: SourceKind, found: argparse.Namespace, environ: Mapping[str, str]
-) -> OciPlace | GithubPlace | HttpPlace | DirectoryPlace:
-    location = found.source_location
-    match kind:
-        case SourceKind.OCI:
-            return OciPlace(repository=_repository(location, environ), plainHTTP=found.source_plain_http)
-        case SourceKind.GITHUB:
-            default = f"{environ.get('GIT_ORG_NAME', '')}/{environ.get('GIT_REPOSITORY_NAME', '')}"
-            owner, slash, repository = (location or default).partition("/")
-            if not (owner and slash and repository):
-                raise SettingInvalid(
-                    "--source github needs --source-location OWNER/REPOSITORY, or GIT_ORG_NAME and GIT_REPOSITORY_NAME"
-                )
-            return GithubPlace(owner=owner, repository=repository, url=environ.get("GIT_API_URL", ""))
-        case SourceKind.HTTP:
-            if not location:
-                raise SettingInvalid("--source http needs --source-location URL")
-            return HttpPlace(url=location)
-        case SourceKind.DIRECTORY:
-            return DirectoryPlace(path=location)
-
-
-def _repository(location: str, environ: Mapping[str, str]) -> str:
-    if location:
-        return location.removeprefix(SCHEME)
-    reference = Reference.from_environ(environ)
-    if reference is None:
-        raise SettingInvalid("--source oci needs --source-location HOST/REPOSITORY, or OCI_REGISTRY and OCI_REPOSITORY")
-    return reference.place
+def _place(kind: SourceKind[Any], found: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, object]:
+    place = kind.from_flags(found.source_location, environ)
+    if place is None:
+        raise SettingInvalid(f"--source {kind.name} needs --source-location {kind.location_form}")
+    return {**place, "plainHTTP": True} if found.source_plain_http else place

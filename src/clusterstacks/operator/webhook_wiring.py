@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.compat.library import facts
 from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
 from clusterstacks.domain.errors import SpecError
@@ -55,7 +56,7 @@ class Webhooks:
         settings: The command line, which says where the API server finds them.
         home: Namespace of the Secret with their certificate and key.
         client: The management cluster.
-        informers: Of ClusterStacks, ClusterStackReleases, ClusterAddons and Clusters, by the lower-case kind.
+        informers: Of ClusterStacks, ClusterStackReleases, ClusterAddons and Clusters, by kind.
         supplies: Where releases come from.
         events: Where it is told that an annotation let something through.
         rules: The provider's.
@@ -75,14 +76,14 @@ class Webhooks:
         metrics: Metrics,
     ) -> None:
         endpoint = Endpoint(settings.webhook_service, settings.webhook_url)
-        upstream, releases = facts(), informers["clusterstackrelease"].store
+        upstream, releases = facts(), informers[Kind.CLUSTER_STACK_RELEASE].store
         self._adviser = Adviser()
         clusters = ClusterJudge(
             offers=ReleaseOffers(
                 client=client,
                 releases=releases,
-                addons=informers["clusteraddon"].store,
-                offers=ClassAccess(client, informers["clusterstack"].store),
+                addons=informers[Kind.CLUSTER_ADDON].store,
+                offers=ClassAccess(client, informers[Kind.CLUSTER_STACK].store),
                 supply=supplies.supply(_wake_nobody, Allowance(FETCHES, FETCH_INTERVAL)),
                 listings=supplies.listings,
                 statements=supplies.statements,
@@ -91,8 +92,8 @@ class Webhooks:
             upstream=upstream,
             adviser=self._adviser,
         )
-        live = informers["cluster"].store
-        own = OwnKinds(client, live, releases, informers["clusterstack"].store, settings.provider_kinds)
+        live = informers[CLUSTER_KIND].store
+        own = OwnKinds(client, live, releases, informers[Kind.CLUSTER_STACK].store, settings.provider_kinds)
         self._judge = Validator(own, clusters, events, live, decided=metrics.count_decision)
         context = server_context()
         self.server = WebhookServer(_host(settings.webhook_url), settings.webhook_port, context, self._judge)

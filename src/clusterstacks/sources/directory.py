@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import shutil
 import stat
 import time
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,10 +16,13 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.digests import content_digest
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.domain.names import parse_release
 from clusterstacks.http.errors import SourceUnavailable, StoreUnavailable
-from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
+from clusterstacks.releases.contents import survey
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound, ReleaseTaken
 from clusterstacks.releases.release_source import MAX_FILE_BYTES, MAX_FILES, MAX_RELEASE_BYTES
 from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
+from clusterstacks.releases.staging import Staging
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -108,8 +112,8 @@ class DirectorySource:
         return await asyncio.to_thread(self._evidence, name)
 
     @property
-    def _path(self) -> Path:
-        """How messages call it."""
+    def path(self) -> Path:
+        """The directory of the releases, before links are resolved."""
         return self._root / self._place
 
     def _list(self) -> tuple[str, ...]:
@@ -119,7 +123,7 @@ class DirectorySource:
                 for parent in parents:
                     names |= _directories(parent)
         except OSError as error:
-            raise _unavailable(self._path, error) from None
+            raise _unavailable(self.path, error) from None
         return tuple(sorted(names - {_NESTED}))
 
     def _evidence(self, name: ReleaseName) -> Evidence:
@@ -130,7 +134,7 @@ class DirectorySource:
                     with suppress(FileNotFoundError):
                         return Evidence((_content(name, file, MAX_SIGNATURE_BYTES, parent),))
         except OSError as error:
-            raise _unavailable(self._path / file, error) from None
+            raise _unavailable(self.path / file, error) from None
         return Evidence()
 
     def _read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
@@ -141,7 +145,7 @@ class DirectorySource:
                     with suppress(FileNotFoundError):
                         found[file] = _content(name, file, limit, directory)
         except OSError as error:
-            raise _unavailable(self._path / name.release, error) from None
+            raise _unavailable(self.path / name.release, error) from None
         return found
 
     def _unsettled(self, name: ReleaseName) -> float:
@@ -166,7 +170,7 @@ class DirectorySource:
             with self._opened(name) as (_, directory):
                 digests = [(file, _digest_file(name, directory, file)) for file in _files(name, directory)]
         except OSError as error:
-            raise _unavailable(self._path / name.release, error) from None
+            raise _unavailable(self.path / name.release, error) from None
         return "" if self._unsettled(name) else content_digest(digests)
 
     def _fetch(self, name: ReleaseName, into: Path) -> None:
@@ -176,7 +180,7 @@ class DirectorySource:
         except OSError as error:
             if error.errno in _NO_ROOM:
                 raise StoreUnavailable(into, error) from None
-            raise _unavailable(self._path / name.release, error) from None
+            raise _unavailable(self.path / name.release, error) from None
 
     @contextmanager
     def _opened(self, name: ReleaseName) -> Iterator[tuple[int, int]]:
@@ -187,7 +191,7 @@ class DirectorySource:
                     directory = os.open(name.release, _BELOW, dir_fd=parent)
                     break
             else:
-                raise ReleaseNotFound(name, self._path)
+                raise ReleaseNotFound(name, self.path)
             try:
                 yield parent, directory
             finally:
@@ -217,7 +221,7 @@ class DirectorySource:
                 try:
                     here = enter(part, _BELOW, here)
                 except (FileNotFoundError, NotADirectoryError):
-                    raise SourceUnavailable(self._path, "there is no such directory") from None
+                    raise SourceUnavailable(self.path, "there is no such directory") from None
             try:
                 nested = enter(_NESTED, _BELOW, here)
             except (FileNotFoundError, NotADirectoryError):
@@ -229,7 +233,7 @@ class DirectorySource:
         """Return the parts of the place behind all links."""
         if not self._place:
             return ()
-        place = self._path.resolve()
+        place = self.path.resolve()
         if not place.is_relative_to(root := self._root.resolve()):
             named = f"directory {self._place} below the release directory"
             raise SpecError("SourceOutside", f"{named} lies outside of it: name a directory inside")
@@ -243,6 +247,45 @@ class DirectorySource:
             copied += _copy_file(name, directory, file, into)
             if copied > MAX_RELEASE_BYTES:
                 raise ReleaseBroken(name, file, f"makes the release larger than {MAX_RELEASE_BYTES} bytes")
+
+
+def publish_to_directory(directory: Path, target: Path) -> bool:
+    """Copy a release, and the signature beside it, into an existing directory of releases.
+
+    Args:
+        directory: The release; its name is that of the release.
+        target: The directory of releases.
+
+    Returns:
+        Whether the release was copied; it is not when it exists with the same content. A newer signature is copied.
+
+    Raises:
+        InvalidName: The directory does not have the name of a release.
+        ReleaseTaken: The release exists with other content.
+        OSError: A file cannot be read or written.
+    """
+    name = parse_release(directory.name)
+    place = target / name.release
+    if place.exists():
+        if survey(name, place).digest != survey(name, directory).digest:
+            raise ReleaseTaken(place)
+        _copy_signature(name, directory, target)
+        return False
+    staging = Staging.create(target)
+    try:
+        for file in sorted(directory.iterdir()):
+            shutil.copyfile(file, staging.path / file.name)
+        _copy_signature(name, directory, target)
+        staging.publish(place, readable=True)
+    finally:
+        staging.remove()
+    return True
+
+
+def _copy_signature(name: ReleaseName, directory: Path, target: Path) -> None:
+    signature = f"{name.release}{SIGNATURE_SUFFIX}"
+    if (directory.parent / signature).is_file():
+        shutil.copyfile(directory.parent / signature, target / signature)
 
 
 def _content(name: ReleaseName, file: str, limit: int, directory: int) -> bytes:

@@ -6,13 +6,16 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from clusterstacks.domain.names import parse_release
 from clusterstacks.oci.descriptor import EMPTY
 from clusterstacks.oci.errors import InvalidReference
 from clusterstacks.oci.manifests import OCI_MANIFEST, read_manifest
 from clusterstacks.oci.transfers import side_by_side
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseTaken
 from clusterstacks.releases.open import open_directory
-from clusterstacks.sources.oci_artifact import compose, files_of
+from clusterstacks.sources.directory import DirectorySource
+from clusterstacks.sources.oci_artifact import compose, created_at, files_of
+from clusterstacks.sources.oci_signatures import attach
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,6 +81,21 @@ async def publish(directory: Path, registry: Registry, created: datetime) -> Pub
     await side_by_side(push_file, {layer.digest: layer for layer in files.values()}.values())
     digest = await registry.push_manifest(artifact.raw, OCI_MANIFEST, tag)
     return Publication(release.name, replace(registry.reference, tag=tag, digest=digest), release.digest, new=True)
+
+
+async def publish_with_signatures(
+    directory: Path, registry: Registry, environ: Mapping[str, str]
+) -> tuple[Publication, int]:
+    """Publish a release directory and the signatures beside it; raises as :func:`publish`.
+
+    Returns:
+        The publication, and the number of signature files.
+    """
+    evidence = await DirectorySource(directory.parent).evidence(parse_release(directory.name))
+    published = await publish(directory, registry, created_at(environ))
+    for envelope in evidence.envelopes:
+        await attach(registry, published.reference.digest, envelope)
+    return published, len(evidence.envelopes)
 
 
 def check_tag(reference: Reference, release: ReleaseName) -> None:

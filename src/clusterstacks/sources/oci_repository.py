@@ -34,7 +34,7 @@ class OCISource:
     """
 
     def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+        self.registry = registry
         self._known: dict[ReleaseName, Manifest] = {}
 
     async def list(self) -> tuple[str, ...]:
@@ -43,7 +43,7 @@ class OCISource:
         Raises:
             NotThere: The registry has no such repository.
         """
-        return tuple(tag for tag in await self._registry.tags() if not tag.startswith(DIGEST_TAG))
+        return tuple(tag for tag in await self.registry.tags() if not tag.startswith(DIGEST_TAG))
 
     async def digest(self, name: ReleaseName) -> str:
         """Return the content digest the manifest states; one request, which after the first is a HEAD.
@@ -68,7 +68,7 @@ class OCISource:
         for file, layer in wanted.items():
             if layer.size > limit:
                 raise ReleaseBroken(name, file, f"is larger than {limit} bytes")
-        return {file: await self._registry.small_blob(layer, limit) for file, layer in wanted.items()}
+        return {file: await self.registry.small_blob(layer, limit) for file, layer in wanted.items()}
 
     async def fetch(self, name: ReleaseName, into: Path) -> None:
         """Write the release's files into an empty directory, each verified by digest and size.
@@ -79,7 +79,7 @@ class OCISource:
             ContentCorrupt: The registry gave other bytes than the manifest says.
         """
         files = files_of(await self._manifest(name), name)
-        await side_by_side(lambda layer: self._registry.blob(layer, into / layer.title), files.values())
+        await side_by_side(lambda layer: self.registry.blob(layer, into / layer.title), files.values())
 
     async def evidence(self, name: ReleaseName) -> Evidence:
         """Return the manifest and the signatures that refer to it: DSSE envelopes, and cosign's under its own tag.
@@ -87,15 +87,15 @@ class OCISource:
         Raises:
             ReleaseNotFound: There is no such tag.
         """
-        return await find_evidence(self._registry, await self._manifest(name))
+        return await find_evidence(self.registry, await self._manifest(name))
 
     async def _manifest(self, name: ReleaseName) -> Manifest:
         known = self._known.pop(name, None)
-        if known is None or await self._registry.head(name.release) != known.digest:
+        if known is None or await self.registry.head(name.release) != known.digest:
             try:
-                known = await self._registry.manifest(name.release)
+                known = await self.registry.manifest(name.release)
             except NotThere:
-                raise ReleaseNotFound(name, self._registry.reference.place) from None
+                raise ReleaseNotFound(name, self.registry.reference.place) from None
         self._known[name] = known
         while len(self._known) > MOST_KNOWN:
             del self._known[next(iter(self._known))]

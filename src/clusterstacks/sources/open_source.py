@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -10,24 +9,20 @@ from typing import TYPE_CHECKING
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.allowlist import AllowedHosts, host_of
 from clusterstacks.http.client import Web
-from clusterstacks.oci.credentials import find, from_docker_config
+from clusterstacks.oci.credentials import from_docker_config
 from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.reference import Reference
-from clusterstacks.oci.registry import Registry
+from clusterstacks.oci.transfers import silent
 from clusterstacks.sources.directory import DirectorySource
-from clusterstacks.sources.github.assets import GitHubSource
-from clusterstacks.sources.github.rest_api import API
-from clusterstacks.sources.http_index import HttpSource
-from clusterstacks.sources.oci_repository import OCISource
 from clusterstacks.sources.source_secrets import DOCKER_CONFIG, SecretReader, SecretUnusable
-from clusterstacks.sources.spec import SourceAddress, SourceKind, SourceTerms
-from clusterstacks.sources.stack_source import NOTHING_ALLOWED, url_of
+from clusterstacks.sources.stack_source import NOTHING_ALLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from clusterstacks.releases.release_source import ReleaseSource
+    from clusterstacks.sources.spec import SourceAddress, SourceTerms
 
 CREDENTIALS = "spec.source.credentials"
 CA = "spec.source.ca"
@@ -92,7 +87,7 @@ class SourceOpener:
             ClusterStacksError: The operator's own credentials cannot be read.
         """
         if terms.own:
-            return SourceAccess(await self._own_credentials(terms.address), self.ca)
+            return SourceAccess(await terms.address.kind.credentials(terms.address, self.environ), self.ca)
         credentials, ca = ANONYMOUS, ""
         if terms.credentials:
             self._require_private(terms)
@@ -109,39 +104,22 @@ class SourceOpener:
         Raises:
             SpecError: The address or the certificates are none.
         """
-        if address.kind is SourceKind.DIRECTORY:
+        if not address.kind.is_remote:
             return DirectorySource(self.release_dir, address.place), None
         web = Web(ca=access.ca, plain_http=address.is_plain, environ=self.environ)
-        return self._remote(address, access.credentials, web), web
+        return address.kind.open(address, web, access.credentials, silent), web
 
     def _require_private(self, terms: SourceTerms) -> None:
-        """Refuse to send a Secret that everybody on the way can read; the operator's own source is not asked about."""
-        url = url_of(terms.address)
+        """Refuse to send a Secret over plain HTTP; the operator's own source does not come here."""
+        url = terms.address.kind.allowlist_url(terms.address)
         if terms.address.is_plain and not self.plain_http_credentials.allows(url):
             raise CredentialsInClear(terms, host_of(url))
-
-    def _remote(self, address: SourceAddress, credentials: RegistryCredentials, web: Web) -> ReleaseSource:
-        if address.kind is SourceKind.OCI:
-            reference = Reference.parse(address.place)
-            return OCISource(Registry(web, reference, credentials, plain_http=address.plain_http))
-        if address.kind is SourceKind.GITHUB:
-            owner, _, repository = address.place.partition("/")
-            token = credentials.token or credentials.password
-            return GitHubSource(web, owner, repository, token=token, api=address.api or API)
-        return HttpSource(web, address.place, authorization=_authorization(credentials))
-
-    async def _own_credentials(self, address: SourceAddress) -> RegistryCredentials:
-        if address.kind is SourceKind.OCI:
-            return await find(Reference.parse(address.place), self.environ)
-        if address.kind is SourceKind.GITHUB:
-            return RegistryCredentials(token=self.environ.get("GIT_ACCESS_TOKEN", "").strip())
-        return ANONYMOUS
 
 
 def _credentials(values: Mapping[str, bytes], terms: SourceTerms) -> RegistryCredentials:
     secret = f"{terms.namespace}/{terms.credentials}"
     if DOCKER_CONFIG in values:
-        if terms.address.kind is not SourceKind.OCI:
+        if not terms.address.kind.is_registry:
             raise SecretUnusable(secret, "is for registries; give one with username and password, or with token")
         config = from_docker_config(
             values[DOCKER_CONFIG], Reference.parse(terms.address.place), file=f"Secret {secret}"
@@ -162,12 +140,3 @@ def _text(value: bytes, secret: str, key: str) -> str:
         return value.decode()
     except UnicodeDecodeError:
         raise SecretUnusable(secret, f"has a key {key} that is no text; write it again") from None
-
-
-def _authorization(credentials: RegistryCredentials) -> str:
-    if credentials.token:
-        return f"Bearer {credentials.token}"
-    if credentials == ANONYMOUS:
-        return ""
-    encoded = base64.b64encode(f"{credentials.username}:{credentials.password}".encode()).decode()
-    return f"Basic {encoded}"

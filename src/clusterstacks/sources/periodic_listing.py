@@ -12,7 +12,6 @@ from clusterstacks.domain.errors import ClusterStacksError, DependencyError
 from clusterstacks.http.errors import RateLimited
 from clusterstacks.runtime.backoff import JITTER, BackOff
 from clusterstacks.runtime.health import Health
-from clusterstacks.sources.spec import SourceKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -201,7 +200,7 @@ class _Reader:
         return reading.result()
 
     async def _read(self) -> tuple[str, ...]:
-        longest = None if self._terms.address.kind is SourceKind.DIRECTORY else LONGEST_LIST.total_seconds()
+        longest = LONGEST_LIST.total_seconds() if self._terms.address.kind.is_remote else None
         try:
             async with asyncio.timeout(longest), self._sources.open(self._terms) as live:
                 return await live.source.list()

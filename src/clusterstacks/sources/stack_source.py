@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from clusterstacks.api.source import SourceSpec, VerificationPolicy
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.sources.spec import SignatureTrust, SourceAddress, SourceKind, SourceTerms, TrustedKey
+from clusterstacks.sources.kinds import KINDS
+from clusterstacks.sources.spec import SignatureTrust, SourceTerms, TrustedKey
 
 if TYPE_CHECKING:
     from clusterstacks.api.clusterstack import ClusterStack
     from clusterstacks.api.source import VerificationSpec
+    from clusterstacks.sources.spec import SourceAddress
 
 NOTHING_ALLOWED: Final = AllowedHosts()
-
-_API_PATH: Final = "/api/v3"
-_CLOUD: Final = re.compile(r"api\.(github\.com|[a-z0-9-]{1,63}\.ghe\.com)")
-"""Hosts of github.com and of GitHub Enterprise Cloud, which have the API at their root."""
 
 SECRET_KEY = "cosign.pub"  # noqa: S105 - no secret: the name cosign gives the public key in a Secret
 
@@ -62,7 +58,8 @@ class SourceChoice:
         if stack is None or named is None:
             return self.default
         address = named.address
-        if not (address == self.default.address or address.kind is SourceKind.DIRECTORY or self._allows(address)):
+        is_default = address == self.default.address
+        if address.kind.is_remote and not is_default and not self.allowed.allows(address.kind.allowlist_url(address)):
             raise SourceRefused(stack.key, address)
         return named
 
@@ -71,20 +68,6 @@ class SourceChoice:
         if stack is None or stack.spec.source is None or stack.spec.source.verification is None:
             return self.trust
         return trust_of(stack.spec.source.verification, stack.key.namespace)
-
-    def _allows(self, address: SourceAddress) -> bool:
-        return self.allowed.allows(url_of(address))
-
-
-class ApiRefused(SpecError):
-    """A ClusterStack names an API of GitHub at a path where none is: what is allowed is compared without that path."""
-
-    def __init__(self, stack: object, api: str, expected: str) -> None:
-        super().__init__(
-            "SourceNotAllowed",
-            f"ClusterStack {stack}: spec.source.github.url is {api}, and the API of a GitHub Enterprise Server has no "
-            f"other path than {_API_PATH}; write {expected}",
-        )
 
 
 def named_terms(stack: ClusterStack, default: SourceAddress | None = None) -> SourceTerms | None:
@@ -101,8 +84,8 @@ def named_terms(stack: ClusterStack, default: SourceAddress | None = None) -> So
     if spec is None:
         return None
     address = _address(stack, spec)
-    if address.api and address != default:
-        address = replace(address, api=_api(stack, address.api))
+    if address != default:
+        address = address.kind.checked(address, stack.key)
     return SourceTerms(
         address=address,
         namespace=stack.key.namespace if spec.credentials or spec.ca else "",
@@ -111,35 +94,6 @@ def named_terms(stack: ClusterStack, default: SourceAddress | None = None) -> So
         ca_key=spec.ca.key if spec.ca else "",
         interval=address.interval(spec.interval),
     )
-
-
-def url_of(address: SourceAddress) -> str:
-    """Write a source on the network as the URL that patterns are compared with."""
-    match address.kind:
-        case SourceKind.OCI:
-            return f"{'http' if address.plain_http else 'oci'}://{address.place}"
-        case SourceKind.GITHUB:
-            api = urlsplit(address.api)
-            root = f"{api.scheme}://{api.netloc}" if address.api else "https://github.com"
-            return f"{root}/{address.place}"
-        case SourceKind.HTTP | SourceKind.DIRECTORY:
-            return address.place
-
-
-def _api(stack: ClusterStack, api: str) -> str:
-    """Return the URL of the API that requests are made to, so that its path says nothing of its own.
-
-    Source: https://docs.github.com/en/enterprise-server@3.20/rest/using-the-rest-api/getting-started-with-the-rest-api
-    """
-    try:
-        parts = urlsplit(api)
-    except ValueError:
-        raise ApiRefused(stack.key, api, f"https://HOST{_API_PATH}") from None
-    root = f"{parts.scheme}://{parts.netloc}"
-    if parts.path.rstrip("/") not in ("", _API_PATH):
-        raise ApiRefused(stack.key, api, f"{root}{_API_PATH}")
-    in_cloud = _CLOUD.fullmatch(parts.netloc.lower()) and not parts.path.rstrip("/")
-    return root if in_cloud else f"{root}{_API_PATH}"
 
 
 def trust_of(spec: VerificationSpec, namespace: str) -> SignatureTrust:
@@ -177,14 +131,5 @@ def _address(stack: ClusterStack, spec: SourceSpec) -> SourceAddress:
 
 
 def _one_address(spec: SourceSpec) -> SourceAddress | None:
-    found = []
-    if spec.oci:
-        found.append(SourceAddress(SourceKind.OCI, spec.oci.repository, plain_http=spec.oci.plain_http))
-    if spec.github:
-        place = f"{spec.github.owner}/{spec.github.repository}"
-        found.append(SourceAddress(SourceKind.GITHUB, place, api=spec.github.url.rstrip("/")))
-    if spec.http:
-        found.append(SourceAddress(SourceKind.HTTP, spec.http.url.rstrip("/")))
-    if spec.directory:
-        found.append(SourceAddress(SourceKind.DIRECTORY, spec.directory.path))
+    found = [kind.from_spec(place) for kind in KINDS.values() if (place := getattr(spec, kind.name)) is not None]
     return found[0] if len(found) == 1 else None

@@ -9,9 +9,8 @@ import pytest
 
 from clusterstacks.authoring.example_objects import read_roots, sample_roots
 from clusterstacks.authoring.open_directory import opened
-from clusterstacks.authoring.release_diff import Side, compare
+from clusterstacks.authoring.release_diff import Side, compare, document, lines
 from clusterstacks.authoring.render_release import render_release
-from clusterstacks.authoring.unified_diff import document, lines
 from clusterstacks.building.fixed_versions import build_release
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.domain.errors import SpecError

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.devcluster import binaries, inspection, logs, process_records, restart, supervisor, teardown
+from clusterstacks.devcluster import (
+    binaries,
+    inspection,
+    process_records,
+    restart,
+    state_directory,
+    supervisor,
+    teardown,
+)
 from clusterstacks.devcluster.environment import EnvironmentSettings
 from clusterstacks.devcluster.state_directory import EnvironmentPhase, StateDirectory
 from clusterstacks.domain.errors import DependencyError, SpecError
@@ -119,7 +127,7 @@ def test_a_cluster_comes_is_upgraded_heals_and_goes(running: Running) -> None:
     os.kill(before, signal.SIGKILL)
     eventually(lambda: running.component("default/prod").pid != before and running.component("default/prod").running)
     assert running.emulated_minor() == "36"
-    assert "was ended by SIGKILL" in "".join(logs.read_log(running.state, "provider"))
+    assert "was ended by SIGKILL" in "".join(state_directory.read_log(running.state, "provider"))
 
     running.kubectl("delete", "cluster", "prod", "--timeout=50s")
     assert running.kubectl("get", "localclusters,localcontrolplanes,secrets", "-o", "name") == ""
@@ -147,14 +155,14 @@ def test_what_is_killed_is_said_and_down_leaves_nothing(running: Running) -> Non
     assert seen is not None
     assert not seen.healthy
     assert seen.message.startswith("controller-manager was ended by SIGKILL")
-    assert "controller-manager was ended by SIGKILL" in "".join(logs.read_log(running.state, "supervisor"))
+    assert "controller-manager was ended by SIGKILL" in "".join(state_directory.read_log(running.state, "supervisor"))
 
     for name in ("supervisor", "provider"):
         os.kill(running.component(name).pid, signal.SIGKILL)
     eventually(lambda: not (running.component("supervisor").running or running.component("provider").running))
     seen = inspection.inspect(running.state)
     assert seen is not None
-    assert seen.message.startswith("the supervisor is gone")
+    assert seen.message.startswith("the supervisor has ended")
     (running.state.records / "default.prod.json").unlink()  # as if the provider had died before writing it
 
     assert teardown.down(running.state, binaries.silent)
@@ -220,7 +228,7 @@ def test_a_start_that_fails_says_why_and_leaves_no_process(tmp_path: Path) -> No
     assert summary is not None
     assert summary.phase is EnvironmentPhase.FAILED
     assert teardown.marked(state.root) == []
-    assert "cluster-api" in logs.components(state)
+    assert "cluster-api" in state_directory.components(state)
     assert teardown.down(state, binaries.silent)
     assert not state.root.exists()
 

@@ -14,7 +14,7 @@ import pytest
 
 from clusterstacks.devcluster import binaries
 from clusterstacks.devcluster.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
-from clusterstacks.devcluster.http_probes import request
+from clusterstacks.devcluster.loopback import request
 from clusterstacks.devcluster.processes import start_on_free_port
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import Expired, KindNotServed

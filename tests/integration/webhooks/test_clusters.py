@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import CLUSTER_KIND, Kind
-from clusterstacks.devcluster.ports import free_port
+from clusterstacks.devcluster.loopback import free_port
 from clusterstacks.webhooks.certificates import made
 from clusterstacks.webhooks.configuration import Endpoint, WebhookScope, configuration
 from tests.support.guarding import forget, guarded, of_minor, ranged, refusal

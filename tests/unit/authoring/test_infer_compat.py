@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from clusterstacks.api import yaml
 from clusterstacks.authoring.infer_compat import infer, infer_file
 from clusterstacks.authoring.linter import findings
-from clusterstacks.authoring.load_stack import load
 from clusterstacks.authoring.read_compat import stated_by
+from clusterstacks.authoring.stack import load
 from clusterstacks.charts.archive import write_archive
 from clusterstacks.compat.kubernetes import known_minors
 from clusterstacks.compat.library import facts

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.authoring.linter import findings
-from clusterstacks.authoring.load_stack import load
-from clusterstacks.authoring.rule_registry import RULES
-from clusterstacks.authoring.rules.messages import cause_of
+from clusterstacks.authoring.findings import cause_of
+from clusterstacks.authoring.linter import RULES, findings
+from clusterstacks.authoring.stack import load
 from tests.support.tiny_stack import SETTINGS, STAGES, tiny
 
 if TYPE_CHECKING:

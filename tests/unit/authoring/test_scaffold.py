@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.authoring.linter import findings
-from clusterstacks.authoring.load_stack import load
 from clusterstacks.authoring.scaffold import INFRASTRUCTURE, LOCAL, Beginning, write
+from clusterstacks.authoring.stack import load
 from clusterstacks.building.fixed_versions import build_release
 from clusterstacks.domain.errors import SpecError
 

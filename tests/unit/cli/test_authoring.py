@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.authoring.rule_registry import RULES
+from clusterstacks.authoring.linter import RULES
 from clusterstacks.cli.main import csctl
 from clusterstacks.cli.shared import output
 

@@ -178,7 +178,7 @@ def test_somebody_elses_directory_is_not_written_to(tmp_path: Path, capsys: pyte
     (tmp_path / "passwd").touch()
 
     assert run("dev", "up", "--detach", "--state-dir", str(tmp_path)) == 2
-    assert "holds files that are not of a local environment" in capsys.readouterr().err
+    assert "contains files that do not belong to a local environment" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["passwd"]
 
 

@@ -84,7 +84,7 @@ def test_reads_the_version_go_writes_into_a_binary(tmp_path: Path) -> None:
 
 
 def test_an_assets_directory_that_is_not_there_is_said(environ: dict[str, str]) -> None:
-    with pytest.raises(SpecError, match="KUBEBUILDER_ASSETS names /no/such/place, which is no directory"):
+    with pytest.raises(SpecError, match="KUBEBUILDER_ASSETS names /no/such/place, which is not a directory"):
         binaries.find(ETCD, {**environ, "KUBEBUILDER_ASSETS": "/no/such/place"})
 
 
@@ -130,7 +130,7 @@ def test_two_builders_at_once_build_each_program_once(environ: dict[str, str], m
 
     assert sorted(go.built) == names
     assert sum("another run" in line for line in lines) == 1
-    assert any(line.startswith("no published binaries") for line in lines)
+    assert any(line.startswith("cannot use the published binaries") for line in lines)
 
 
 @pytest.mark.usefixtures("no_network")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusterstacks.devcluster.demo.observations import LiveObject
+from clusterstacks.devcluster.demo.await_state import LiveObject
 from clusterstacks.devcluster.demo.scenario import compare
 from clusterstacks.devcluster.demo.view import NodeState, Snapshot, ViewNode, picture
 from clusterstacks.domain.objects import ObjectId

@@ -5,12 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from clusterstacks.devcluster import inspection, logs, process_records, supervisor, teardown
+from clusterstacks.devcluster import inspection, process_records, supervisor, teardown
 from clusterstacks.devcluster import restart as restarting
 from clusterstacks.devcluster.binaries import silent
 from clusterstacks.devcluster.environment import EnvironmentSettings
 from clusterstacks.devcluster.installation import read_manifests
-from clusterstacks.devcluster.state_directory import EnvironmentPhase, StateDirectory, Summary, state_directory
+from clusterstacks.devcluster.state_directory import (
+    EnvironmentPhase,
+    StateDirectory,
+    Summary,
+    read_log,
+    state_directory,
+)
 from clusterstacks.domain.errors import DependencyError, SpecError
 
 
@@ -21,7 +27,7 @@ def test_state_lies_below_the_home_of_states() -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "Ä", "-a", "a" * 41])
 def test_a_name_that_is_no_directory_name_is_refused(name: str) -> None:
-    with pytest.raises(SpecError, match="cannot name an environment"):
+    with pytest.raises(SpecError, match="is not a valid name of an environment"):
         state_directory(name, {"HOME": "/h"})
 
 
@@ -29,7 +35,7 @@ def test_a_directory_with_something_else_in_it_is_never_taken_nor_removed(tmp_pa
     (tmp_path / "thesis.tex").write_text("years of work")
     state = StateDirectory(tmp_path)
 
-    with pytest.raises(SpecError, match="holds files that are not of a local environment"):
+    with pytest.raises(SpecError, match="contains files that do not belong to a local environment"):
         supervisor.run(EnvironmentSettings(state=state), silent, lambda: None)
     assert not teardown.down(state, silent)
     assert (tmp_path / "thesis.tex").exists()
@@ -130,7 +136,7 @@ def test_a_supervisor_that_is_gone_is_said(tmp_path: Path) -> None:
     seen = inspection.inspect(environment(tmp_path, supervised=False))
 
     assert seen is not None
-    assert seen.message.startswith("the supervisor is gone")
+    assert seen.message.startswith("the supervisor has ended")
     assert inspection.inspect(StateDirectory(tmp_path / "none")) is None
 
 
@@ -149,17 +155,17 @@ def test_an_unknown_log_is_refused_with_those_there_are(tmp_path: Path, componen
     state.log("etcd").write_text("hello\n")
 
     with pytest.raises(SpecError, match=r"there are: etcd$"):
-        "".join(logs.read_log(state, component))
-    assert "".join(logs.read_log(state, "etcd")) == "hello\n"
+        "".join(read_log(state, component))
+    assert "".join(read_log(state, "etcd")) == "hello\n"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("kind: X", "document 1 is no Kubernetes object"),
-        ("- a\n", "document 1 is no Kubernetes object"),
-        ("apiVersion: v1\nkind: X\nmetadata: {}\n", "document 1 is no Kubernetes object"),
-        ("apiVersion: v1\nkind: X\nmetadata: []\n", "document 1 is no Kubernetes object"),
+        ("kind: X", "document 1 is not a Kubernetes object"),
+        ("- a\n", "document 1 is not a Kubernetes object"),
+        ("apiVersion: v1\nkind: X\nmetadata: {}\n", "document 1 is not a Kubernetes object"),
+        ("apiVersion: v1\nkind: X\nmetadata: []\n", "document 1 is not a Kubernetes object"),
         ("a: [", r"clusters\.yaml"),
     ],
 )

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.api.yaml import YamlError, dump
+from clusterstacks.devcluster import third_party_crds
 from clusterstacks.devcluster.binaries import silent
-from clusterstacks.devcluster.third_party_crds import directories
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.devcluster.third_party_crds.definition import ThirdPartyCRD
+    from clusterstacks.devcluster.third_party_crds import ThirdPartyCRD
 
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
 LABEL = {"cluster.x-k8s.io/v1beta1": "v1beta1"}
@@ -45,7 +45,7 @@ def put(path: Path, *documents: object) -> Path:
 
 def read(directory: Path) -> tuple[list[ThirdPartyCRD], list[str]]:
     lines: list[str] = []
-    return directories.read_definitions([directory], lines.append), lines
+    return third_party_crds.read_definitions([directory], lines.append), lines
 
 
 def test_every_definition_below_is_found_and_everything_else_left_out(tmp_path: Path) -> None:
@@ -59,9 +59,8 @@ def test_every_definition_below_is_found_and_everything_else_left_out(tmp_path: 
     found, lines = read(tmp_path)
 
     assert [crd.name for crd in found] == ["demos.example.org", "others.example.org"]
-    assert lines == [
-        f"left out of {tmp_path}: 3 objects that are no whole CustomResourceDefinition (others, patches for kustomize)"
-    ]
+    what = "objects that are not a complete CustomResourceDefinition (other kinds, kustomize patches)"
+    assert lines == [f"skipped in {tmp_path}: 3 {what}"]
 
 
 def test_labels_come_from_the_kustomization_that_lists_the_file(tmp_path: Path) -> None:
@@ -116,7 +115,7 @@ def test_versions_that_would_lose_fields_are_not_served_and_said(tmp_path: Path)
     assert crd.served == ["v1beta1", "v1beta2"]
     assert crd.manifest["spec"]["conversion"] == {"strategy": "None"}
     replaced, taken = lines
-    assert replaced == "conversion webhooks of other providers do not run here: 1 definitions are set to none"
+    assert replaced == "conversion webhooks of other providers do not run here: 1 CRDs are set to none"
     assert taken == (
         f"not served: v1alpha2 of demotemplates.{INFRASTRUCTURE}. Objects are stored as v1beta2, which has other "
         "fields, and nothing here converts: write v1beta2, or take the definitions of a release that stores v1alpha2"
@@ -145,11 +144,11 @@ def test_the_same_definition_twice_is_one_and_two_different_ones_are_refused(tmp
     one, two = tmp_path / "one", tmp_path / "two"
     put(one / "crd.yaml", definition("Demo", group="example.org"))
     put(two / "crd.yaml", definition("Demo", group="example.org"))
-    assert len(directories.read_definitions([one, two], silent)) == 1
+    assert len(third_party_crds.read_definitions([one, two], silent)) == 1
 
     put(two / "crd.yaml", definition("Demo", group="example.org", scope="Cluster"))
     with pytest.raises(SpecError, match=r"one/crd\.yaml and .*two/crd\.yaml define demos\.example\.org differently"):
-        directories.read_definitions([one, two], silent)
+        third_party_crds.read_definitions([one, two], silent)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +177,7 @@ def test_a_definition_of_another_shape_is_refused_with_file_and_field(
 def test_a_directory_without_definitions_is_refused(tmp_path: Path) -> None:
     put(tmp_path / "secret.yaml", {"apiVersion": "v1", "kind": "Secret"})
 
-    with pytest.raises(SpecError, match=f"no YAML file below {tmp_path} holds a CustomResourceDefinition"):
+    with pytest.raises(SpecError, match=f"no YAML file below {tmp_path} contains a CustomResourceDefinition"):
         read(tmp_path)
 
 
@@ -187,6 +186,6 @@ def test_broken_yaml_and_a_far_too_large_directory_are_refused(tmp_path: Path, m
     with pytest.raises(YamlError, match=r"crd\.yaml"):
         read(tmp_path)
 
-    monkeypatch.setattr(directories, "MOST_FILES", 0)
-    with pytest.raises(SpecError, match="more than 0 YAML files: name the directory of definitions"):
+    monkeypatch.setattr(third_party_crds, "MOST_FILES", 0)
+    with pytest.raises(SpecError, match="more than 0 YAML files: name the directory of the CRDs"):
         read(tmp_path)

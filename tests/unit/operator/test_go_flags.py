@@ -11,7 +11,7 @@ import pytest
 
 from clusterstacks.operator.go_flags import started_as_manager, two_dashes, writable_directory
 from clusterstacks.operator.settings import OperatorSettings, parse_settings
-from clusterstacks.sources.spec import SourceKind
+from clusterstacks.sources import kinds
 from clusterstacks.sources.stack_source import default_terms
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def test_drop_h3_the_command_of_the_go_chart_starts_ours() -> None:
 def test_drop_h5_local_mode_reads_the_go_operators_directory() -> None:
     settings = parse_settings(["--leader-elect=true", "--release-dir=/tmp", "--local=true"], GO_DEFAULTS)
 
-    assert (address(settings).kind, settings.release_dir) == (SourceKind.DIRECTORY, Path("/tmp"))
+    assert (address(settings).kind, settings.release_dir) == (kinds.DIRECTORY, Path("/tmp"))
 
 
 def test_drop_h5_the_log_level_may_be_warn() -> None:

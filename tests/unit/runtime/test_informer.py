@@ -12,7 +12,7 @@ import pytest
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.resources import Resource
-from clusterstacks.operator.informers import sync_problem
+from clusterstacks.operator.app import sync_problem
 from clusterstacks.runtime.health import COMPLAIN_EVERY, PATIENCE
 from clusterstacks.runtime.informer import CacheChange, Informer
 from tests.support.fake_api import FakeApi, too_many, unreachable

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -16,11 +15,11 @@ from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.http.client import Web
-from clusterstacks.sources.open_source import SourceAccess, SourceOpener
-from clusterstacks.sources.source_secrets import SecretReader
-from clusterstacks.sources.spec import SourceAddress, SourceKind, SourceTerms
+from clusterstacks.oci.docker_config import ANONYMOUS
+from clusterstacks.oci.transfers import silent
+from clusterstacks.sources import kinds
+from clusterstacks.sources.spec import SourceAddress, SourceTerms
 from clusterstacks.sources.stack_source import SourceChoice
-from tests.support.fake_api import FakeApi
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 HOST, TEAM = "shared.example.org", "team-a"
 """The one place that is allowed in all tests: ``shared.example.org/team-a``."""
 
-OWN = SourceTerms(address=SourceAddress(SourceKind.DIRECTORY, ""), own=True)
+OWN = SourceTerms(address=SourceAddress(kinds.DIRECTORY, ""), own=True)
 
 HOSTS = st.sampled_from(
     [
@@ -127,10 +126,9 @@ def allowing(patterns: str) -> SourceChoice:
 async def asked(source: Mapping[str, Any], patterns: str) -> list[str]:
     """Return what is asked for when a ClusterStack names a source; nothing where it may not."""
     web = Recorder()
-    opener = SourceOpener(secrets=SecretReader(FakeApi()), release_dir=Path("/nowhere"), environ={})
     try:
         address = allowing(patterns).terms(stack(source)).address
-        await opener._remote(address, SourceAccess().credentials, web).list()
+        await address.kind.open(address, web, ANONYMOUS, silent).list()
     except ClusterStacksError:
         pass
     return web.asked
@@ -201,7 +199,7 @@ async def test_sec_10_in_githubs_cloud_the_api_is_at_the_root(api: str, asks: st
 def test_sec_10_any_other_path_of_an_api_is_refused_with_the_right_one(path: str) -> None:
     named = stack({"github": {"url": f"https://{HOST}{path}", "owner": TEAM, "repository": "stacks"}})
 
-    with pytest.raises(SpecError, match=rf"has no other path than /api/v3; write https://{HOST}/api/v3") as refused:
+    with pytest.raises(SpecError, match=rf"is only at /api/v3; write https://{HOST}/api/v3") as refused:
         allowing("*").terms(named)
 
     assert f"spec.source.github.url is https://{HOST}{path}" in refused.value.message
@@ -209,7 +207,7 @@ def test_sec_10_any_other_path_of_an_api_is_refused_with_the_right_one(path: str
 
 
 def test_sec_10_the_operators_own_api_may_be_named_as_it_is() -> None:
-    odd = SourceAddress(SourceKind.GITHUB, f"{TEAM}/stacks", api=f"https://{HOST}/behind/a/proxy")
+    odd = SourceAddress(kinds.GITHUB, f"{TEAM}/stacks", api=f"https://{HOST}/behind/a/proxy")
     choice = SourceChoice(default=SourceTerms(address=odd, own=True))
 
     named = stack({"github": {"url": f"https://{HOST}/behind/a/proxy/", "owner": TEAM, "repository": "stacks"}})

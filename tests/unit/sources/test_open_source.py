@@ -13,17 +13,18 @@ from clusterstacks.api.names import SOURCE_CREDENTIALS_LABEL
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.kube.resources import Resource
 from clusterstacks.oci.docker_config import RegistryCredentials
+from clusterstacks.sources import kinds
 from clusterstacks.sources.open_source import CredentialsInClear, SourceAccess, SourceOpener
 from clusterstacks.sources.source_secrets import SecretReader, SecretUnusable
-from clusterstacks.sources.spec import SourceAddress, SourceKind, SourceTerms
+from clusterstacks.sources.spec import SourceAddress, SourceTerms
 from tests.support.fake_api import FakeApi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SECRETS = Resource("", "v1", "Secret", "secrets", namespaced=True)
-OCI = SourceAddress(SourceKind.OCI, "registry.example.org/kaas/stacks")
-GITHUB = SourceAddress(SourceKind.GITHUB, "team/stacks")
+OCI = SourceAddress(kinds.OCI, "registry.example.org/kaas/stacks")
+GITHUB = SourceAddress(kinds.GITHUB, "team/stacks")
 SECRET = "not-a-secret-of-anyone"
 
 
@@ -130,9 +131,9 @@ async def test_sec_11_any_other_secret_is_not_and_it_is_said_what_to_do(
 
 
 PLAIN = [
-    SourceAddress(SourceKind.OCI, "plain.example.org/kaas/stacks", plain_http=True),
-    SourceAddress(SourceKind.GITHUB, "team/stacks", api="http://plain.example.org/api/v3"),
-    SourceAddress(SourceKind.HTTP, "http://plain.example.org/stacks"),
+    SourceAddress(kinds.OCI, "plain.example.org/kaas/stacks", plain_http=True),
+    SourceAddress(kinds.GITHUB, "team/stacks", api="http://plain.example.org/api/v3"),
+    SourceAddress(kinds.HTTP, "http://plain.example.org/stacks"),
 ]
 
 

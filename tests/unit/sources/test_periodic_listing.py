@@ -14,11 +14,12 @@ import pytest
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.http.errors import RateLimited
+from clusterstacks.sources import kinds
 from clusterstacks.sources.open_source import SourceAccess, SourceOpener
 from clusterstacks.sources.periodic_listing import DEADLINE, Listings
 from clusterstacks.sources.source_cache import Sources
 from clusterstacks.sources.source_secrets import SecretReader
-from clusterstacks.sources.spec import SourceAddress, SourceKind, SourceTerms
+from clusterstacks.sources.spec import SourceAddress, SourceTerms
 from tests.support.fake_api import FakeApi
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
@@ -35,7 +36,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def terms(place: str = "registry.example.org/a", interval: timedelta = MINUTE) -> SourceTerms:
-    return SourceTerms(address=SourceAddress(SourceKind.OCI, place), interval=interval)
+    return SourceTerms(address=SourceAddress(kinds.OCI, place), interval=interval)
 
 
 Times: TypeAlias = list[float]

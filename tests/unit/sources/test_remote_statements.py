@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.releases.release import METADATA
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
+from clusterstacks.sources import kinds
 from clusterstacks.sources.open_source import SourceOpener
 from clusterstacks.sources.periodic_listing import Listings
 from clusterstacks.sources.remote_statements import RemoteStatements
 from clusterstacks.sources.source_cache import Sources
 from clusterstacks.sources.source_secrets import SecretReader
-from clusterstacks.sources.spec import SourceAddress, SourceKind, SourceTerms
+from clusterstacks.sources.spec import SourceAddress, SourceTerms
 from clusterstacks.sources.stack_source import SourceChoice
 from tests.support.fake_api import FakeApi
 from tests.support.waiting import eventually
@@ -21,7 +22,7 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from pathlib import Path
 
-TERMS = SourceTerms(address=SourceAddress(SourceKind.DIRECTORY, ""))
+TERMS = SourceTerms(address=SourceAddress(kinds.DIRECTORY, ""))
 
 
 def stack(minor: str = "1.35") -> ClusterStack:

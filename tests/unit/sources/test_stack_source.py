@@ -10,10 +10,11 @@ import pytest
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.sources.spec import SignatureTrust, SourceAddress, SourceKind, SourceTerms, TrustedKey
+from clusterstacks.sources import kinds
+from clusterstacks.sources.spec import SignatureTrust, SourceAddress, SourceTerms, TrustedKey
 from clusterstacks.sources.stack_source import SourceChoice, SourceRefused
 
-OWN = SourceTerms(address=SourceAddress(SourceKind.OCI, "registry.example.org/kaas/stacks"), own=True)
+OWN = SourceTerms(address=SourceAddress(kinds.OCI, "registry.example.org/kaas/stacks"), own=True)
 OCI = {"oci": {"repository": "ghcr.io/team/stacks"}}
 GITHUB = {"github": {"owner": "team", "repository": "stacks"}}
 ENTERPRISE = {"github": {**GITHUB["github"], "url": "https://git.example.org/api/v3"}}
@@ -72,7 +73,7 @@ def test_a_place_like_the_operators_own_is_another_without_tls() -> None:
 
 
 def test_directories_are_below_the_operators_own_and_need_no_mention() -> None:
-    assert choice().terms(stack(DIRECTORY)).address == SourceAddress(SourceKind.DIRECTORY, "team")
+    assert choice().terms(stack(DIRECTORY)).address == SourceAddress(kinds.DIRECTORY, "team")
 
 
 @pytest.mark.parametrize("path", ["..", "/etc", "team/../..", "team//x", ".hidden", "team/", "a/./b"])

@@ -8,8 +8,7 @@ from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND
 from clusterstacks.api.untyped import at, mapping, mappings, text
 from clusterstacks.apply.class_object_rules import GroupKind, check_class_objects
 from clusterstacks.authoring.example_objects import NAMESPACE
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
-from clusterstacks.authoring.positions import line_of_text
+from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity, line_of_text
 from clusterstacks.authoring.read_compat import stated_in
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
@@ -201,6 +200,16 @@ def _fault(stack: LintedStack, document: RenderedDocument, problem: str, way_out
     return Fault(path, line_of_text(stack.content(path), *needles, f"name: {name}", f"kind: {kind}"), problem, way_out)
 
 
+def refused_by_server(stack: LintedStack) -> Iterator[Fault]:
+    """The management cluster accepts every object of the class."""
+    chart = stack.class_chart
+    for refusal in stack.refusals if chart else ():
+        path = chart.place(refusal.path) if chart else refusal.path
+        line = line_of_text(stack.content(path), f"name: {refusal.name}", f"kind: {refusal.kind}")
+        problem = f"the management cluster refuses {refusal.kind} {refusal.name}: {refusal.problem}"
+        yield Fault(path, line, problem, refusal.way_out)
+
+
 RULES = (
     LintRule(
         "class-kind",
@@ -221,4 +230,11 @@ RULES = (
         "A class for several Kubernetes versions has nothing, like a node image, that is fixed to one.",
         fixed_versions,
     ),
+)
+
+SERVER_RULE = LintRule(
+    "server",
+    LintSeverity.ERROR,
+    "A management cluster takes the class's objects (only with --against).",
+    refused_by_server,
 )

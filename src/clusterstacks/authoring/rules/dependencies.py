@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
-from clusterstacks.authoring.positions import line_of_field
-from clusterstacks.authoring.rules.messages import cause_of
+from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity, cause_of, line_of_field
 from clusterstacks.charts.requirements import lacking, locked
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.authoring.stack import LintedStack
-    from clusterstacks.authoring.stack_chart import Chart
+    from clusterstacks.authoring.stack import Chart, LintedStack
     from clusterstacks.charts.requirements import ChartRequirement
 
 

@@ -6,9 +6,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.untyped import at
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
-from clusterstacks.authoring.positions import line_of_field, line_of_text
-from clusterstacks.authoring.rules.messages import fault_of
+from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity, fault_of, line_of_field, line_of_text
 from clusterstacks.building.leftover_versions import left_version
 from clusterstacks.building.pinning import without_dependency
 from clusterstacks.building.settings import CSCTL, STACK, VERSIONS

@@ -5,9 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
-from clusterstacks.authoring.images import images_in
-from clusterstacks.authoring.positions import line_of_text
+from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity, line_of_text
+from clusterstacks.authoring.render_release import images_in
 from clusterstacks.compat.removed_apis import removed_apis
 from clusterstacks.domain.objects import ObjectId, object_id
 from clusterstacks.domain.versions import KubernetesMinor
@@ -16,8 +15,7 @@ from clusterstacks.render.release_charts import ADDON_NAMESPACE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from clusterstacks.authoring.stack import LintedStack
-    from clusterstacks.authoring.stack_chart import Chart
+    from clusterstacks.authoring.stack import Chart, LintedStack
     from clusterstacks.compat.removed_apis import RemovedApi
     from clusterstacks.render.examination import RenderedDocument
 

@@ -6,9 +6,8 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
-from clusterstacks.authoring.positions import line_of_field
-from clusterstacks.authoring.stack_chart import oversized
+from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity, line_of_field
+from clusterstacks.authoring.stack import oversized
 from clusterstacks.building.packaging import CLASS_DIRECTORY
 from clusterstacks.building.pinning import ADDON_DIRECTORY
 from clusterstacks.building.settings import CSCTL

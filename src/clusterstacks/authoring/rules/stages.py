@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
 from clusterstacks.api.untyped import at, text
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
-from clusterstacks.authoring.positions import line_of_field
-from clusterstacks.authoring.rules.messages import fault_of
+from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity, fault_of, line_of_field
 from clusterstacks.charts.chart import CHART_FILE
 from clusterstacks.domain.addon_config import LifecycleHook, StageAction, parse_addon_config
 from clusterstacks.domain.errors import SpecError

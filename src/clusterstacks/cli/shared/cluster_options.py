@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.cli.shared.paths import DIRECTORY, FILE
+from clusterstacks.cli.shared.options import DIRECTORY, FILE
 from clusterstacks.domain.objects import ObjectKey
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from clusterstacks.clusters.context import Outlook
+    from clusterstacks.compat.statements import UpstreamFacts
     from clusterstacks.kube.client import Client
     from clusterstacks.planner.compiling import Target
 
@@ -107,7 +108,7 @@ async def outlook_of(client: Client, cluster: ObjectKey, releases: Path | None, 
     """
     from datetime import UTC, datetime
 
-    from clusterstacks.cli.shared.upstream_facts import facts_in_force
+    from clusterstacks.cli.shared.cluster_options import facts_in_force
     from clusterstacks.clusters.context import Surroundings, read_outlook
     from clusterstacks.clusters.state import ReleasesUnknown
     from clusterstacks.releases.compat_statements import read_candidates
@@ -140,3 +141,19 @@ def _shows_a_plan(outlook: Outlook, goal: Target) -> bool:
         return isinstance(find_plan(outlook.world, outlook.state, goal, Effort(PEEK)), Plan)
     except SpecError:
         return False
+
+
+INSTALLED = Path("cluster-stacks", "compatibility")
+"""Below the user's data directory (XDG base directory specification)."""
+
+
+def installed_facts() -> Path:
+    """Return the directory of the facts that ``csctl compat update`` installs; it need not exist."""
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / INSTALLED
+
+
+def facts_in_force() -> UpstreamFacts:
+    """Return the built-in facts with those laid over them that the user installed."""
+    from clusterstacks.compat.library import facts
+
+    return facts(installed_facts())

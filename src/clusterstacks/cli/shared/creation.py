@@ -22,9 +22,8 @@ from clusterstacks.building.stack_directories import read_stack, selected, stack
 from clusterstacks.building.version_bump import Mode, NoStackChanged, NothingChanged
 from clusterstacks.building.version_choice import Chooser, Versions
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.chart_options import chart_dependencies
 from clusterstacks.cli.shared.lint_check import check_sources
-from clusterstacks.cli.shared.output_option import JSON
+from clusterstacks.cli.shared.options import JSON, chart_dependencies
 from clusterstacks.cli.shared.registry_options import ProgressPrinter, ServerTrust
 from clusterstacks.domain.errors import SpecError, told_of
 from clusterstacks.domain.versions import StackVersion
@@ -144,15 +143,17 @@ async def _stacks(options: CreateOptions, into: Path, web: Web) -> tuple[StackDi
 async def _publisher(options: CreateOptions, resources: AsyncExitStack) -> Publisher | None:
     if options.remote == "none" or not options.asks_remote:
         return None
-    from clusterstacks.building.remotes import directory_remote, github_remote, oci_remote
+    from clusterstacks.building.remotes import directory_remote, open_remote
+    from clusterstacks.sources.kinds import KINDS
 
     if options.remote_dir is not None:
-        return directory_remote(options.remote_dir.absolute())
+        return directory_remote(options.remote_dir.absolute(), os.environ, output.note)
     # Not the connections to charts' repositories, which another CA may vouch for.
     web = await resources.enter_async_context(ServerTrust(options.ca, plain_http=options.plain_http).web())
-    if options.remote == "oci":
-        return await oci_remote(web, os.environ, plain_http=options.plain_http, progress=ProgressPrinter())
-    return github_remote(web, os.environ, output.note)
+    kind = KINDS[options.remote]
+    return await open_remote(
+        kind, web, os.environ, output.note, plain_http=options.plain_http, progress=ProgressPrinter()
+    )
 
 
 async def _published(publisher: Publisher, directory: Path) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.linter import findings
-from clusterstacks.authoring.load_stack import load
-from clusterstacks.authoring.rule_registry import BEFORE_BUILD, REFUSED
+from clusterstacks.authoring.linter import BEFORE_BUILD, REFUSED, findings
+from clusterstacks.authoring.stack import load
 from clusterstacks.cli.shared import output
 from clusterstacks.domain.errors import SpecError
 

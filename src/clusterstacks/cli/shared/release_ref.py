@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clusterstacks.releases.contents import Contents
     from clusterstacks.releases.release_source import ReleaseSource
     from clusterstacks.releases.signature_files import Evidence
-    from clusterstacks.sources.locations import DirectoryLocation, Location
+    from clusterstacks.sources.spec import Location
 
 KEY_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -45,11 +45,13 @@ def located(text: str) -> tuple[Location, ReleaseName]:
     Raises:
         SpecError: The text names no release.
     """
-    from clusterstacks.sources.locations import DirectoryLocation, parse_location
+    from clusterstacks.sources.kinds import DIRECTORY, parse_location
+    from clusterstacks.sources.spec import Location, SourceAddress
 
     if Path(text).is_dir():
-        return DirectoryLocation(Path(text).resolve().parent), release_of(Path(text))
-    location = parse_location(text)
+        name = release_of(Path(text))
+        return Location(SourceAddress(DIRECTORY, str(Path(text).resolve().parent)), name), name
+    location = parse_location(text, os.environ)
     if location.release is None:
         raise click.UsageError(f"{text} is no directory and names no release: write REF:<release name>")
     return location, location.release
@@ -81,18 +83,20 @@ async def found(location: Location, name: ReleaseName, trust: ServerTrust) -> As
         DependencyError: The place fails.
         OSError: The directory cannot be read.
     """
-    from clusterstacks.sources.locations import DirectoryLocation, open_source
+    from clusterstacks.sources.kinds import open_location
 
-    if isinstance(location, DirectoryLocation):
-        yield await on_disk(location, name)
+    if not location.address.kind.is_remote:
+        yield await on_disk(Path(location.address.place), name)
         return
     async with trust.web() as web:
-        source = await open_source(location, web, os.environ, plain_http=trust.plain_http, progress=ProgressPrinter())
+        source = await open_location(
+            location.address, web, os.environ, plain_http=trust.plain_http, progress=ProgressPrinter()
+        )
         async with fetched(source, name) as release:
             yield release
 
 
-async def on_disk(location: DirectoryLocation, name: ReleaseName) -> Signable:
+async def on_disk(directory: Path, name: ReleaseName) -> Signable:
     """Read a release directory where it is.
 
     Raises:
@@ -102,8 +106,8 @@ async def on_disk(location: DirectoryLocation, name: ReleaseName) -> Signable:
     from clusterstacks.releases.contents import survey
     from clusterstacks.sources.directory import DirectorySource
 
-    evidence = await DirectorySource(location.path).evidence(name)
-    return Signable(survey(name, location.path / name.release), evidence)
+    evidence = await DirectorySource(directory).evidence(name)
+    return Signable(survey(name, directory / name.release), evidence)
 
 
 @asynccontextmanager

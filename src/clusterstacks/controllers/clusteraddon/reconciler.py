@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from clusterstacks.controllers.clusteraddon.compat_check import LiveCheck
     from clusterstacks.controllers.clusteraddon.contract_kinds import ContractKinds
     from clusterstacks.controllers.clusteraddon.rollout import Rolling
-    from clusterstacks.controllers.clusteraddon.workload_clients import Workloads
     from clusterstacks.controllers.status_reconciler import StatusPatch
+    from clusterstacks.controllers.workload_clients import Workloads
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.clock import Clock
 

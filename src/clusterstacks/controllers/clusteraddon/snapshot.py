@@ -19,8 +19,8 @@ from clusterstacks.api.names import (
     ReleaseCondition,
 )
 from clusterstacks.apply.concurrency import together
+from clusterstacks.controllers.class_usage import release_of
 from clusterstacks.controllers.clusteraddon.contract_kinds import ReferenceNotAllowed, check_namespace
-from clusterstacks.controllers.clusteraddon.create_addon import release_of
 from clusterstacks.controllers.clusteraddon.rollout_plan import ControlPlaneState
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.versions import InvalidVersion, KubernetesMinor, KubernetesVersion

@@ -11,7 +11,7 @@ from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.names import EventReason, Reason, StackCondition
 from clusterstacks.api.untyped import mappings, text
-from clusterstacks.controllers.clusteraddon.create_addon import release_of, releases_used
+from clusterstacks.controllers.class_usage import CLASS_NAMESPACE_INDEX, release_of, releases_used
 from clusterstacks.controllers.clusterstack.missing_versions import lacking, nothing
 from clusterstacks.controllers.clusterstack.provider_template import (
     ensure_provider_object,
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.sources.periodic_listing import Listings
     from clusterstacks.sources.stack_source import SourceChoice
-
-CLASS_NAMESPACE_INDEX = "class namespace"
-"""Index of Clusters by the namespace their class lies in."""
 
 RESYNC = timedelta(minutes=5)
 """Events wake the reconciler; this only bounds a lost one. As the Go operator's resync."""

@@ -19,7 +19,7 @@ from clusterstacks.api.names import (
     ReleaseCondition,
 )
 from clusterstacks.apply.prune_plan import Fate
-from clusterstacks.controllers.clusteraddon.create_addon import releases_used
+from clusterstacks.controllers.class_usage import releases_used
 from clusterstacks.controllers.clusterstackrelease.class_objects import known_objects
 from clusterstacks.controllers.finalizers import let_go
 from clusterstacks.domain.names import release_named

@@ -1,10 +1,12 @@
-"""The story of ranges: a refused upgrade, the way out that the refusal names, and a plan followed step by step."""
+"""The demo of ranges: a refused upgrade, the fix that the refusal names, and a plan followed step by step."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shlex
+import subprocess
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,9 +14,10 @@ from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
 from clusterstacks.api.untyped import at, mappings, text
 from clusterstacks.building.fixed_versions import build_release
-from clusterstacks.devcluster.demo.scenario import examples, release_ready, stacks
-from clusterstacks.devcluster.demo.timeline import Passages
+from clusterstacks.devcluster import binaries
+from clusterstacks.devcluster.demo.scenario import compare, examples, release_ready, stacks
 from clusterstacks.devcluster.installation import apply_in_order, read_manifests
+from clusterstacks.devcluster.provider import kinds
 from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.names import parse_release
@@ -28,14 +31,15 @@ if TYPE_CHECKING:
 
     from clusterstacks.compat.world import Candidate
     from clusterstacks.devcluster.demo.await_state import Scene
-    from clusterstacks.devcluster.demo.kubectl import Kubectl
-    from clusterstacks.devcluster.demo.timeline import AddonChange
     from clusterstacks.devcluster.demo.view import Snapshot
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
 
     Planner = Callable[[Client, ReleaseName], Awaitable[Sequence[Manifest]]]
+    from clusterstacks.devcluster.demo.await_state import LiveObject
+    from clusterstacks.devcluster.demo.scenario import Changes
+    from clusterstacks.domain.objects import ObjectId
 
 CLUSTER = ObjectKey("default", "ranged")
 """The Cluster of examples/ranges/cluster.yaml."""
@@ -47,12 +51,12 @@ _WEBHOOK = "admission webhook"
 
 @dataclass(frozen=True, slots=True)
 class RangesStory:
-    """What the demo of ranges has shown.
+    """Result of the demo of ranges.
 
     Args:
-        passages: Every accepted write, in order.
-        served: The Kubernetes minor that the cluster's API server says it is at the end.
-        seconds: Time of each step, by its name.
+        passages: Accepted writes, in order.
+        served: The Kubernetes minor of the cluster's API server at the end.
+        seconds: Duration of each step by its name.
     """
 
     passages: tuple[AddonChange, ...]
@@ -62,14 +66,14 @@ class RangesStory:
 
 @dataclass(frozen=True, slots=True)
 class _Goal:
-    """Where the cluster is to be: Kubernetes version, class, and each addon's version."""
+    """A wanted state of the cluster: Kubernetes version, class, and each addon's version."""
 
     kubernetes: str
     class_name: str
     addons: Mapping[str, str]
 
     def reached(self, seen: Snapshot) -> bool:
-        """Tell whether the control plane runs this and the addons are delivered."""
+        """Return whether the control plane runs this version and the addons are delivered."""
         views = [cluster_view(one) for one in seen.clusters]
         running = all(view.control_plane_versions == (self.kubernetes,) for view in views)
         return running and bool(views) and any(map(self._delivered, seen.addons))
@@ -80,7 +84,7 @@ class _Goal:
         return ready and has == self.addons and text(addon, "spec", "clusterStack") == self.class_name
 
     def after(self, step: Manifest) -> _Goal:
-        """Return the place after a step of a plan."""
+        """Return the state after a step of a plan."""
         if step["kind"] == "addon":
             addons = {**self.addons, step["name"]: step["to"]}
             return replace(self, addons={name: version for name, version in addons.items() if version})
@@ -92,13 +96,13 @@ class _Goal:
 
 @dataclass(frozen=True, slots=True)
 class RangesScenario:
-    """Plays the story on a running environment.
+    """Runs the demo in a running environment.
 
     Args:
-        scene: Where it plays.
-        releases: The directory its operator takes releases from.
+        scene: The environment.
+        releases: Directory of the operator's releases.
         kubectl: Of the management cluster.
-        plan: Prints the plan that takes the cluster to a release, and gives its steps.
+        plan: Prints the plan to a release and returns its steps.
     """
 
     scene: Scene
@@ -107,10 +111,10 @@ class RangesScenario:
     plan: Planner
 
     async def play(self) -> RangesStory:
-        """Play it.
+        """Run it.
 
         Raises:
-            ClusterStacksError: A step did not become true in time, or was answered in another way than it must be.
+            ClusterStacksError: A step was not done in time, or had an unexpected answer.
         """
         for minor in ("1-35", "1-36"):
             source = stacks() / "ranges" / minor
@@ -142,13 +146,13 @@ class RangesScenario:
         manifest = _cluster_file().read_text().replace(start.kubernetes, version)
         scene.say(f"The user asks for {version} in that file and applies it again, which is refused:")
         command = await self._refused(manifest)
-        scene.say(f"The user does what it says: kubectl {command}")
+        scene.say(f"The user runs the command of the refusal: kubectl {command}")
         await self._accepted(*shlex.split(command))
         network = _place_of(new).addons[NETWORK]
         moved = replace(start, addons={**start.addons, NETWORK: network})
         await scene.until(client, "addon", moved.reached)
         await passages.note(f"Addon {NETWORK} to {network}, by its annotation:")
-        scene.say(f"The same file, with {version}, is applied once more and accepted")
+        scene.say(f"The same file, with {version}, is applied again and accepted")
         await self._accepted("apply", "-f-", manifest=manifest)
         arrived = replace(moved, kubernetes=version)
         await scene.until(client, "Kubernetes", arrived.reached)
@@ -156,7 +160,7 @@ class RangesScenario:
         return arrived
 
     async def _follow_the_plan(self, client: Client, goal: ReleaseName, place: _Goal, passages: Passages) -> None:
-        self.scene.say(f"The rest of the way is planned: csctl plan {CLUSTER} --to {goal} --releases {self.releases}")
+        self.scene.say(f"The remaining upgrade is planned: csctl plan {CLUSTER} --to {goal} --releases {self.releases}")
         steps = await self.plan(client, goal)
         clusters = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
         for number, step in enumerate(steps, start=1):
@@ -168,11 +172,13 @@ class RangesScenario:
             await passages.note(f"Step {number}, {step['kind']}{name} to {step['to']}:")
 
     async def _refused(self, manifest: str) -> str:
-        """Apply what must be refused; tell the webhook's words and give the command they contain."""
+        """Apply a manifest that must be refused; report the refusal and return the command it contains."""
         answer = await self.kubectl("apply", "-f-", manifest=manifest)
         command = _COMMAND.search(answer.text)
         if answer.done or _WEBHOOK not in answer.text or command is None:
-            raise DependencyError("NotRefused", f"the upgrade had to be refused with a way out: {answer.text}")
+            raise DependencyError(
+                "NotRefused", f"the upgrade was not refused with a command that fixes it: {answer.text}"
+            )
         self.scene.say(answer.text[answer.text.index(_WEBHOOK) :])
         return command[1]
 
@@ -183,7 +189,7 @@ class RangesScenario:
 
 
 def _place_of(candidate: Candidate) -> _Goal:
-    """Return where a Cluster is that has everything of a release."""
+    """Return the state of a Cluster with everything of a release."""
     stated = candidate.compatibility
     addons = {addon: leading(addon, stated.of_addon(addon)).text for addon in stated.addons()} if stated else {}
     return _Goal(candidate.kubernetes.text, candidate.name.class_name, addons)
@@ -191,3 +197,94 @@ def _place_of(candidate: Candidate) -> _Goal:
 
 def _cluster_file() -> Path:
     return examples() / "ranges/cluster.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class AddonChange:
+    """A write of the Cluster with its effect on the addon objects in the workload cluster."""
+
+    title: str
+    changes: Changes
+
+
+class Passages:
+    """Compares the addon objects after every write with those before it.
+
+    Args:
+        scene: The environment.
+        client: Client of the management cluster.
+        pool: For the client of the workload cluster.
+    """
+
+    def __init__(self, scene: Scene, client: Client, pool: Pool) -> None:
+        self._scene, self._client, self._pool = scene, client, pool
+        self._objects: dict[ObjectId, LiveObject] = {}
+        self._cluster: dict[str, str] = {}
+        self.noted: list[AddonChange] = []
+
+    async def begin(self) -> None:
+        """Read the objects before the first write."""
+        self._objects = await self._scene.read_back(self._client, self._pool)
+        self._cluster = await self._uids()
+
+    async def note(self, title: str) -> None:
+        """Read the objects after a write.
+
+        Raises:
+            DependencyError: The cluster was replaced, or an addon object is missing.
+        """
+        objects = await self._scene.read_back(self._client, self._pool)
+        if await self._uids() != self._cluster:
+            raise DependencyError("ClusterReplaced", f"{title}: infrastructure or control plane were replaced")
+        self.noted.append(AddonChange(title, compare(self._objects, objects)))
+        self._objects = objects
+
+    async def _uids(self) -> dict[str, str]:
+        found = {}
+        for kind in (kinds.CLUSTER, kinds.CONTROL_PLANE):
+            resource = await self._client.resource(kinds.GROUP, kind)
+            for one in (await self._client.list(resource, self._scene.cluster.namespace)).items:
+                found[f"{kind} {one['metadata']['name']}"] = one["metadata"]["uid"]
+        return found
+
+
+TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class KubectlOutput:
+    """Output of kubectl, and whether it succeeded."""
+
+    done: bool
+    text: str
+
+
+class Kubectl:
+    """Runs kubectl in one management cluster."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        program = binaries.resolve(["kubectl"])["kubectl"].path
+        self._command = (str(program), f"--kubeconfig={kubeconfig}")
+
+    async def __call__(self, *arguments: str, manifest: str = "") -> KubectlOutput:
+        """Run it with ``manifest`` as standard input.
+
+        Raises:
+            DependencyError: It does not end in time.
+        """
+        return await asyncio.to_thread(self._run, arguments, manifest)
+
+    def _run(self, arguments: tuple[str, ...], manifest: str) -> KubectlOutput:
+        try:
+            done = subprocess.run(
+                [*self._command, *arguments],
+                input=manifest,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=TIMEOUT_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            message = f"'kubectl {arguments[0]}' did not end within {TIMEOUT_SECONDS} s"
+            raise DependencyError("KubectlHangs", message) from None
+        return KubectlOutput(done.returncode == 0, (done.stdout + done.stderr).strip())

@@ -1,4 +1,4 @@
-"""The picture of a stack and a cluster: a tree of what is there and how far it is. Pure."""
+"""Draws stacks and clusters as a tree with the state of each part. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class NodeState(Enum):
-    """How far something is."""
+    """State of a part."""
 
     DONE = "done"
     WORKING = "working"
@@ -28,7 +28,7 @@ class NodeState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ViewNode:
-    """One line of the picture; ``detail`` says what it is doing."""
+    """One line of the tree; ``detail`` describes its activity."""
 
     title: str
     state: NodeState
@@ -36,7 +36,7 @@ class ViewNode:
     children: tuple[ViewNode, ...] = ()
 
     def lines(self, depth: int = 0) -> Iterator[tuple[int, ViewNode]]:
-        """Give this and everything below, with its depth."""
+        """Yield this node and its descendants with their depth."""
         yield depth, self
         for child in self.children:
             yield from child.lines(depth + 1)
@@ -44,7 +44,7 @@ class ViewNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The objects of the management cluster that the picture shows."""
+    """The objects of the management cluster in the tree."""
 
     stacks: Sequence[Manifest] = field(default_factory=tuple)
     releases: Sequence[Manifest] = field(default_factory=tuple)

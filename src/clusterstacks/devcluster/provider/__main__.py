@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.cache import CacheChange
 
 WATCH_SECONDS = 0.5
-"""How often it looks whether an API server ended by itself."""
+"""Interval at which ended API servers are looked for."""
 WORKERS = 8
-"""Clusters handled at a time; starting a server takes 2 s, mostly of its own processor time."""
+"""Clusters reconciled at a time; starting a server takes 2 s, mostly its own CPU time."""
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 class Provider:
-    """The two controllers and what wakes them."""
+    """The two controllers and their event sources."""
 
     def __init__(self, client: Client, servers: WorkloadServers) -> None:
         self.servers = servers
@@ -68,7 +68,7 @@ class Provider:
             self.cluster_host.enqueue(key_of(infrastructure))
 
     async def revive(self) -> None:
-        """Have the control plane of every server that ended by itself reconciled, which starts it again."""
+        """Enqueue the control plane of every server that ended by itself; its reconcile restarts it."""
         told: dict[ObjectKey, str] = {}
         while True:
             ended = self.servers.ended()
@@ -76,12 +76,12 @@ class Provider:
                 for plane in self.control_planes.store.by_index("cluster", str(cluster)):
                     self.plane_host.enqueue(key_of(plane))
                 if told.get(cluster) != how:
-                    log.warning("The API server of %s %s; starting it again", cluster, how)
+                    log.warning("The API server of %s %s; restarting it", cluster, how)
             told = ended
             await asyncio.sleep(WATCH_SECONDS)
 
     async def stand_by(self, ready_file: Path) -> None:
-        """Tell the environment, by a file, that every existing object has been seen."""
+        """Write the ready file after every existing object was seen."""
         await self.clusters.synced()
         await self.control_planes.synced()
         write_private(ready_file, b"")
@@ -96,7 +96,7 @@ async def _run(arguments: argparse.Namespace) -> None:
         clusters=arguments.clusters_directory,
         records=arguments.records_directory,
     )
-    # Servers of a provider that was killed: they hold the ports and keys of the ones started now.
+    # Servers of a killed provider: they hold the ports and keys of the ones started now.
     process_records.end(record for record in process_records.read_all(ground.records) if "/" in record.name)
     servers = WorkloadServers(ground)
     async with Pool() as pool:

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 def cluster_of(manifest: Manifest) -> ObjectKey | None:
-    """Return the Cluster an object of ours belongs to; None until Cluster API has labelled it."""
+    """Return the Cluster of a provider object; None until Cluster API has labelled it."""
     metadata = manifest["metadata"]
     name = (metadata.get("labels") or {}).get(CLUSTER_NAME_LABEL)
     return ObjectKey(metadata["namespace"], name) if name else None
 
 
 class ControlPlaneReconciler:
-    """Runs a kube-apiserver for each LocalControlPlane, with the minor its ``spec.version`` names."""
+    """Runs a kube-apiserver for each LocalControlPlane with the minor of its ``spec.version``."""
 
     def __init__(self, client: Client, control_planes: Informer, servers: WorkloadServers) -> None:
         self._client = client
@@ -47,7 +47,7 @@ class ControlPlaneReconciler:
         self._servers = servers
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:
-        """Bring one control plane to what its spec says."""
+        """Reconcile one control plane."""
         seen = self._control_planes.store.get(key)
         cluster = cluster_of(seen) if seen else None
         if seen is None or cluster is None:
@@ -62,7 +62,7 @@ class ControlPlaneReconciler:
             await add_finalizer(self._client, resource, seen)
             await self._serve(cluster, seen)
         except NotFound:
-            return None  # deleted meanwhile: there is an event for it
+            return None  # deleted meanwhile: an event follows
         except SpecError as error:
             status = {"conditions": conditions(seen, ("Available", False, error.code, error.message))}
             await write_status(self._client, resource, seen, status)
@@ -76,16 +76,16 @@ class ControlPlaneReconciler:
             rolling = ("RollingOut", True, "Starting", f"the API server starts with version {version}")
             await write_status(self._client, resource, seen, {"conditions": conditions(seen, rolling)})
         server = await self._servers.ensure(wanted)
-        # Cluster API connects as soon as it reads that the control plane is initialized: the Secret comes first.
+        # The Secret is written first: Cluster API connects as soon as the control plane is initialized.
         secrets = await self._client.resource("", "Secret")
         await self._client.apply(secrets, _secret(cluster, seen, server), manager=MANAGER, force=True)
         now = await self._client.get(resource, seen["metadata"]["name"], seen["metadata"]["namespace"])
         await write_status(self._client, resource, now, _ready(now, version))
 
     async def _withdraw(self, cluster: ObjectKey, seen: Manifest) -> None:
-        """Delete the kubeconfig now: a new cluster of that name must not be reached by the old one's.
+        """Delete the kubeconfig, so that a new cluster of that name is not reached with the old one.
 
-        The garbage collector would do it too, but it learns of new kinds only every 30 s.
+        The garbage collector discovers new kinds only every 30 s.
         """
         secrets = await self._client.resource("", "Secret")
         secret = await self._client.find(secrets, _secret_name(cluster), cluster.namespace)

@@ -1,4 +1,4 @@
-"""How the provider writes objects: finalizers that others edit too, and status only when it changes."""
+"""Writes provider objects: finalizers, which others also edit, and status only when it changes."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 MANAGER = "local-cluster-api-provider"
 CONFLICT_ATTEMPTS = 5
-"""Cluster API writes finalizers and labels at the same time; a second read has always been enough."""
+"""Attempts on a conflict: Cluster API writes finalizers and labels at the same time; two have always sufficed."""
 
 
 async def add_finalizer(client: Client, resource: Resource, manifest: Manifest) -> None:
-    """Put our finalizer on an object unless it is there."""
+    """Add our finalizer to an object unless it has it."""
     await _edit_finalizers(client, resource, manifest, lambda names: [*names, FINALIZER], want=True)
 
 
 async def remove_finalizer(client: Client, resource: Resource, manifest: Manifest) -> None:
-    """Take our finalizer off; an object that is gone already is fine."""
+    """Remove our finalizer; a deleted object is ignored."""
     await _edit_finalizers(
         client, resource, manifest, lambda names: [name for name in names if name != FINALIZER], want=False
     )
 
 
 async def write_status(client: Client, resource: Resource, manifest: Manifest, status: Manifest) -> None:
-    """Write the parts of ``status`` that differ from the object's; no difference, no request."""
+    """Write the fields of ``status`` that differ from the object's; without a difference send nothing."""
     before = manifest.get("status") or {}
     patch = merge_diff(before, {**before, **status})
     if patch:
@@ -45,7 +45,7 @@ async def write_status(client: Client, resource: Resource, manifest: Manifest, s
 
 
 def conditions(manifest: Manifest, *wanted: tuple[str, bool, str, str]) -> list[Manifest]:
-    """Return the object's conditions with the wanted ones (type, true, reason, message) in place.
+    """Return the object's conditions updated with the wanted ones (type, true, reason, message).
 
     The transition time changes only with the status.
     """

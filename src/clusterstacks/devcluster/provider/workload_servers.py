@@ -1,4 +1,4 @@
-"""The workload API servers: one per control plane, with keys, port and objects that survive a restart."""
+"""Runs the workload API servers, one per control plane; keys, port and objects survive a restart."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
 
 EMULATED_MINORS = 3
-"""How many minors before its own a kube-apiserver can emulate.
+"""Number of earlier minors that a kube-apiserver can emulate.
 Source: https://kubernetes.io/docs/concepts/cluster-administration/compatibility-version/"""
 STOP_GRACE = timedelta(seconds=3)
-"""A stop takes 1.2 s with the flags in use; a kill is safe, etcd has the state."""
+"""Grace period; a stop takes 1.2 s with these flags, and a kill is safe because etcd has the state."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerEnvironment:
-    """What all workload API servers stand on.
+    """Settings that all workload API servers share.
 
     Args:
-        version: Of the binary, e.g. ``v1.36.3``.
-        clusters: Each server keeps its files in ``<namespace>/<cluster>`` below it.
-        records: Where running processes are written down.
+        version: Version of the binary, e.g. ``v1.36.3``.
+        clusters: Directory with the files of each server in ``<namespace>/<cluster>``.
+        records: Directory of the process records.
     """
 
     binary: Path
@@ -51,7 +51,7 @@ class ServerEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class WantedServer:
-    """The server one control plane asks for; the uid tells it from an earlier cluster of the same name."""
+    """The server that a control plane wants; the uid distinguishes it from an earlier cluster of the same name."""
 
     cluster: ObjectKey
     uid: str
@@ -72,17 +72,17 @@ class WorkloadServers:
         self._running: dict[ObjectKey, _Running] = {}
 
     def serving(self, cluster: ObjectKey) -> ApiServer | None:
-        """Return the server of a cluster while its process runs."""
+        """Return the running server of a cluster."""
         found = self._running.get(cluster)
         return found.server if found and found.server.process.running else None
 
     def runs(self, wanted: WantedServer) -> bool:
-        """Tell whether the server runs already, with the wanted minor."""
+        """Return whether the server runs with the wanted minor."""
         found = self._running.get(wanted.cluster)
         return found is not None and found.server.process.running and found.series == wanted.version.series
 
     def ended(self) -> dict[ObjectKey, str]:
-        """Return the clusters whose server ended by itself, and how."""
+        """Return the clusters whose server ended by itself, with a description of the end."""
         return {
             cluster: describe_exit(code)
             for cluster, found in self._running.items()
@@ -90,11 +90,11 @@ class WorkloadServers:
         }
 
     async def ensure(self, wanted: WantedServer) -> ApiServer:
-        """Return the server, started, or restarted with another minor, where needed.
+        """Return the server; start it, or restart it with another minor, if necessary.
 
         Raises:
-            SpecError: the binary cannot emulate the wanted version.
-            ProcessError: it does not start.
+            SpecError: The binary cannot emulate the wanted version.
+            ProcessError: It does not start.
         """
         self._check(wanted.version)
         found = self._running.get(wanted.cluster)
@@ -108,10 +108,10 @@ class WorkloadServers:
         return server
 
     async def remove(self, cluster: ObjectKey, uid: str) -> None:
-        """Stop the server and delete its objects and files; nothing happens when there are none.
+        """Stop the server and delete its objects and files, if it exists.
 
         Raises:
-            DependencyError: etcd refuses.
+            DependencyError: Etcd rejects the deletion.
         """
         found = self._running.pop(cluster, None)
         if found:
@@ -119,10 +119,10 @@ class WorkloadServers:
         records.remove(self._ground.records, str(cluster))
         deleted = await asyncio.to_thread(self._ground.etcd.delete_prefix, _prefix(uid))
         shutil.rmtree(self._directory(cluster), ignore_errors=True)
-        log.info("The API server of %s is gone with its %d objects", cluster, deleted)
+        log.info("Removed the API server of %s with its %d objects", cluster, deleted)
 
     async def stop_all(self) -> None:
-        """Stop every server; their files stay."""
+        """Stop every server and keep its files."""
         await asyncio.gather(*(asyncio.to_thread(found.server.stop, STOP_GRACE) for found in self._running.values()))
         for cluster in self._running:
             records.remove(self._ground.records, str(cluster))
@@ -142,7 +142,7 @@ class WorkloadServers:
         memory = directory / "server.json"
         port = _remembered_port(memory, wanted.uid)
         if port is None:
-            shutil.rmtree(directory, ignore_errors=True)  # keys of an earlier cluster of that name
+            shutil.rmtree(directory, ignore_errors=True)  # keys of an earlier cluster of the same name
         server = self._start_on(wanted, directory, port)
         write_private(memory, json.dumps({"uid": wanted.uid, "port": server.settings.port}).encode())
         process = server.process

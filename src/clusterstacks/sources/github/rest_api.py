@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from yarl import URL
 
@@ -29,9 +30,43 @@ MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
 _MAX_REFUSAL_BYTES = 64 * 1024
 _OWNER = re.compile(r"[A-Za-z0-9_-]{1,39}")
 _REPOSITORY = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}")
+_API_PATH = "/api/v3"
+_CLOUD = re.compile(r"api\.(github\.com|[a-z0-9-]{1,63}\.ghe\.com)")
+"""Hosts of github.com and of GitHub Enterprise Cloud, which serve the API at their root."""
+
 _FORBIDDEN = 403
 _HIDDEN = 404
 _FAILING = 500
+
+
+class ApiRefused(SpecError):
+    """A ClusterStack names an API of GitHub at an unexpected path; the allowlist is compared without that path."""
+
+    def __init__(self, stack: object, api: str, expected: str) -> None:
+        super().__init__(
+            "SourceNotAllowed",
+            f"ClusterStack {stack}: spec.source.github.url is {api}, but the API of a GitHub Enterprise Server is only "
+            f"at {_API_PATH}; write {expected}",
+        )
+
+
+def completed_api(api: str, stack: object) -> str:
+    """Return the URL of the API that a ClusterStack means; its path is a fixed one.
+
+    Source: https://docs.github.com/en/enterprise-server@3.20/rest/using-the-rest-api/getting-started-with-the-rest-api
+
+    Raises:
+        ApiRefused: The URL has another path.
+    """
+    try:
+        parts = urlsplit(api)
+    except ValueError:
+        raise ApiRefused(stack, api, f"https://HOST{_API_PATH}") from None
+    root = f"{parts.scheme}://{parts.netloc}"
+    if parts.path.rstrip("/") not in ("", _API_PATH):
+        raise ApiRefused(stack, api, f"{root}{_API_PATH}")
+    in_cloud = _CLOUD.fullmatch(parts.netloc.lower()) and not parts.path.rstrip("/")
+    return root if in_cloud else f"{root}{_API_PATH}"
 
 
 class GitHubRepository:

@@ -13,8 +13,8 @@ from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
 from clusterstacks.controllers.clusteraddon.contract_kinds import ContractKinds
 from clusterstacks.controllers.clusteraddon.reconciler import AddonReconciler
 from clusterstacks.controllers.clusteraddon.snapshot import observe
-from clusterstacks.controllers.clusteraddon.workload_clients import Workloads
 from clusterstacks.controllers.status_reconciler import StatusReconciler
+from clusterstacks.controllers.workload_clients import Workloads
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.resources import Resource

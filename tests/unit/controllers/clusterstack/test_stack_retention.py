@@ -6,21 +6,22 @@ from pathlib import Path
 
 from clusterstacks.api.names import API_VERSION, GROUP, Kind
 from clusterstacks.api.provider_refs import DEFAULT_KINDS
+from clusterstacks.controllers.class_usage import CLASS_NAMESPACE_INDEX, class_namespace
 from clusterstacks.controllers.clusterstack.owned_releases import OwnedReleases
-from clusterstacks.controllers.clusterstack.reconciler import CLASS_NAMESPACE_INDEX, StackReconciler
+from clusterstacks.controllers.clusterstack.reconciler import StackReconciler
 from clusterstacks.controllers.status_reconciler import StatusPatch
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.resources import Resource
-from clusterstacks.operator.event_handlers import class_namespace
 from clusterstacks.runtime.cache import Store, key_of
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
+from clusterstacks.sources import kinds
 from clusterstacks.sources.open_source import SourceOpener
 from clusterstacks.sources.owners import STACK_INDEX, stacks_owning
 from clusterstacks.sources.periodic_listing import Listings
 from clusterstacks.sources.source_cache import Sources
 from clusterstacks.sources.source_secrets import SecretReader
-from clusterstacks.sources.spec import SourceAddress, SourceKind, SourceTerms
+from clusterstacks.sources.spec import SourceAddress, SourceTerms
 from clusterstacks.sources.stack_source import SourceChoice
 from tests.support.fake_api import FakeApi
 
@@ -61,7 +62,7 @@ async def kept(*, using: str, recorded: str) -> set[str]:
     opener = SourceOpener(secrets=SecretReader(api), release_dir=Path("/nowhere"), environ={})
     reconciler = StackReconciler(
         client=api,
-        choice=SourceChoice(default=SourceTerms(address=SourceAddress(SourceKind.DIRECTORY, ""), own=True)),
+        choice=SourceChoice(default=SourceTerms(address=SourceAddress(kinds.DIRECTORY, ""), own=True)),
         listings=Listings(Sources(opener, SystemClock()), SystemClock(), lambda _: None),
         clusters=clusters,
         addons=addons,

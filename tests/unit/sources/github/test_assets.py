@@ -22,7 +22,6 @@ from clusterstacks.releases import release_source
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.releases.store import ReleaseStore
 from clusterstacks.sources.github.assets import GitHubSource
-from clusterstacks.sources.github.environment_variables import from_environment
 from tests.support.github_double import LIMIT, OWNER, REPOSITORY, TOKEN, Fault, GitHubDouble
 from tests.support.releases import SINGLE, STAGED, read_release, single_release, staged_release
 
@@ -273,31 +272,3 @@ def test_a_repository_that_github_cannot_have_is_refused(owner: str, name: str) 
 def test_an_api_that_is_no_url_is_refused(api: str) -> None:
     with pytest.raises(SpecError, match="the API of GitHub is https://"):
         GitHubSource(Web(environ={}), OWNER, REPOSITORY, api=api)
-
-
-async def test_the_environment_of_the_go_tools_names_the_repository(web: Web, github: GitHubDouble) -> None:
-    github.add(STAGED.release, FILES)
-    environ = {
-        "GIT_PROVIDER": "github",
-        "GIT_ORG_NAME": OWNER,
-        "GIT_REPOSITORY_NAME": REPOSITORY,
-        "GIT_ACCESS_TOKEN": f"{TOKEN}\n",
-        "GIT_API_URL": f"{github.url}/",
-    }
-    assert await from_environment(environ, web).list() == (STAGED.release,)
-    del environ["GIT_API_URL"]
-    assert from_environment(environ, web).repository.place == f"https://api.github.com/repos/{OWNER}/{REPOSITORY}"
-
-
-@pytest.mark.parametrize(
-    ("environ", "problem"),
-    [
-        ({}, "GIT_PROVIDER"),
-        ({"GIT_PROVIDER": "gitlab"}, "GIT_PROVIDER is 'gitlab'"),
-        ({"GIT_PROVIDER": "github", "GIT_ORG_NAME": "acme"}, "set GIT_REPOSITORY_NAME"),
-        ({"GIT_PROVIDER": "github"}, "set GIT_ORG_NAME and GIT_REPOSITORY_NAME"),
-    ],
-)
-def test_an_environment_that_names_no_repository_says_what_is_missing(environ: dict[str, str], problem: str) -> None:
-    with pytest.raises(SpecError, match=problem):
-        from_environment(environ, Web(environ={}))
