@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.api.crd_manifests import all_crds
+from clusterstacks.api.crd_manifests import TERMS, all_crds
 from clusterstacks.api.yaml import dump
 from clusterstacks.authoring.linter import BEFORE_BUILD, REFUSED, RULES
 from clusterstacks.cli.main import csctl
@@ -74,7 +74,8 @@ def _resources() -> Iterator[str]:
         names, version = crd["spec"]["names"], crd["spec"]["versions"][0]
         schema = version["schema"]["openAPIV3Schema"]
         yield f"## {names['kind']}\n"
-        yield f"{schema['description']} Short names: {', '.join(f'`{one}`' for one in names['shortNames'])}.\n"
+        short = ", ".join(f"`{one}`" for one in names["shortNames"])
+        yield f"{schema['description'].removesuffix(TERMS).strip()} Short names: {short}.\n"
         yield "| field | type | meaning |\n|---|---|---|"
         for part in ("spec", "status"):
             yield from _fields(part, schema["properties"].get(part, {}))
