@@ -1,4 +1,4 @@
-"""Write the reference pages that follow from the code: ``make docs``. A test fails when they are behind.
+"""Writes the reference pages that are generated from the code: ``make docs``. A test checks that they are current.
 
 Custom resources come from their definitions, the operator's flags from its parser, csctl's verbs from click, the rules
 of lint from their list, the metrics from their registry.
