@@ -14,8 +14,7 @@ from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.http.client import Web
 from clusterstacks.releases.store import ReleaseStore
-from clusterstacks.render.release_charts import addon_request, class_request
-from clusterstacks.render.renderer import Renderer
+from clusterstacks.render.renderer import Renderer, addon_request, class_request
 from tests.support.chart_repository import chart_files, chart_repository, packaged
 from tests.support.releases import STAGED, FakeSource, below, chart, staged_release
 

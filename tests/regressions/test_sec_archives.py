@@ -14,8 +14,7 @@ from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.releases.open import open_directory
 from clusterstacks.releases.release import class_chart_file
 from clusterstacks.releases.signature_files import Evidence
-from clusterstacks.render.release_charts import class_request
-from clusterstacks.render.renderer import Renderer
+from clusterstacks.render.renderer import Renderer, class_request
 from clusterstacks.sources import kinds
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.open_source import SourceAccess, SourceOpener

@@ -6,16 +6,22 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api import yaml
 from clusterstacks.charts.archive import read_archive, write_archive
 from clusterstacks.charts.errors import UnsafeArchive
 from clusterstacks.charts.helmignore import chart_files
 from clusterstacks.domain.digests import content_digest
+from clusterstacks.domain.ranges import Range
+from clusterstacks.domain.semver import SemVer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from clusterstacks.domain.semver import Constraint
+
 
 CHART_FILE = "Chart.yaml"
 OVERWRITE = "overwrite.yaml"
@@ -136,3 +142,35 @@ def _check_chart(files: Mapping[str, bytes], chart: str) -> None:
     document = yaml.load(files[CHART_FILE], name=label, max_bytes=MAX_DOCUMENT_BYTES)
     if not isinstance(document, dict) or not isinstance(document.get("name"), str):
         raise UnsafeArchive(chart, CHART_FILE, "names no chart")
+
+
+MINORS: Final = 60
+PATCHES: Final = 50
+"""Minors and patches looked at (arbitrary: Kubernetes makes three minors a year and some 17 patches of each)."""
+
+
+def kubernetes_range(constraint: Constraint) -> Range | None:
+    """Write a constraint on Kubernetes versions as a range; None where it allows no release, or every one.
+
+    Constraints have more to say than ranges (``^1.25``, ``1.x``, bounds at pre-releases), so the range is found by
+    asking the constraint about every release there may be.
+    """
+    spans = [f"{low} {high}".strip() for low, high in _spans(constraint)]
+    return None if spans in ([], [">=1.0"]) else Range.parse(" || ".join(spans))
+
+
+def _spans(constraint: Constraint) -> Iterator[tuple[str, str]]:
+    begin = ""
+    for minor, patch in product(range(MINORS), range(PATCHES)):
+        allowed = constraint.allows(SemVer(1, minor, patch))
+        if allowed and not begin:
+            begin = f">={_text(minor, patch)}"
+        elif begin and not allowed:
+            yield begin, f"<{_text(minor, patch)}"
+            begin = ""
+    if begin:
+        yield begin, ""
+
+
+def _text(minor: int, patch: int) -> str:
+    return f"1.{minor}.{patch}" if patch else f"1.{minor}"

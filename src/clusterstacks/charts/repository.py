@@ -3,22 +3,189 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from yarl import URL
 
+from clusterstacks.api import yaml
 from clusterstacks.charts.errors import ChartBroken, ChartNotFound, ChartRepositoryRefused
-from clusterstacks.charts.repository_index import MAX_INDEX_BYTES, IndexEntry, read_entries
+from clusterstacks.domain.documents import Node
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.http.allowlist import host_of
 from clusterstacks.http.errors import NotThere
 from clusterstacks.http.redirects import may_follow
-from clusterstacks.http.response import place
+from clusterstacks.http.response import place, refusal
 from clusterstacks.oci.reference import SCHEME, Reference
 from clusterstacks.oci.registry import Registry
 
 if TYPE_CHECKING:
-    from clusterstacks.charts.chart_download import Downloads
-    from clusterstacks.charts.chart_version import WantedChart
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from clusterstacks.charts.requirements import WantedChart
+    from clusterstacks.http.allowlist import AllowedHosts
+    from clusterstacks.http.client import Web
+    from clusterstacks.oci.docker_config import RegistryCredentials
+
+    FindCredentials = Callable[[Reference], Awaitable[RegistryCredentials]]
+
+
+@dataclass(frozen=True, slots=True)
+class Downloads:
+    """What may be asked, and as whom.
+
+    Args:
+        web: What carries the requests.
+        allowed: The places that may be asked; None for all.
+        credentials: Finds those for a registry or for the host of a repository.
+    """
+
+    web: Web
+    allowed: AllowedHosts | None
+    credentials: FindCredentials
+
+    def check(self, subject: object, url: str) -> None:
+        """Refuse a place that may not be asked.
+
+        Args:
+            subject: What is looked for there, for the message.
+            url: The place.
+
+        Raises:
+            ChartRepositoryRefused: It may not.
+        """
+        if self.allowed is not None and not self.allowed.allows(url):
+            host = host_of(url)
+            way_out = f"allow {host} with --chart-repositories" if host else "correct it"
+            raise ChartRepositoryRefused(subject, place(url), "may not be asked", way_out)
+
+    async def get(self, subject: object, url: URL, limit: int) -> bytes:
+        """Read a document of at most ``limit`` bytes.
+
+        Raises:
+            ChartRepositoryRefused: The place, or one it redirects to, may not be asked.
+            DependencyError: It cannot be had now.
+        """
+        self.check(subject, str(url))
+        headers = await self._authorization(url)
+        async with self.web.open(
+            "GET", str(url), headers=headers, check=lambda target: self.check(subject, target)
+        ) as answer:
+            if answer.status != 200:
+                raise refusal(answer)
+            return await answer.read(limit)
+
+    async def _authorization(self, url: URL) -> dict[str, str]:
+        # Configuration files name hosts; a path of a web server need not be one of a registry.
+        credentials = await self.credentials(Reference(url.authority, "charts"))
+        return {"Authorization": f"Basic {credentials.basic}"} if credentials.username else {}
+
+
+MAX_INDEX_BYTES = 64 * 1024 * 1024
+"""Largest index read (arbitrary; twice the largest known)."""
+
+MAX_PART_BYTES = 8 * 1024 * 1024
+"""Largest part of one chart (arbitrary; the largest known has 2 MB)."""
+
+MAX_WHOLE_BYTES = 4 * 1024 * 1024
+"""Largest index of an unusual form (arbitrary: some ten seconds)."""
+
+_ENTRIES = re.compile(rb"""^(?:entries|"entries"|'entries'):[ \t]*\r?\n""", re.MULTILINE)
+_TOP = re.compile(rb"^[^\s#-]", re.MULTILINE)
+_FIRST = re.compile(rb"^( +)[^\s#-]", re.MULTILINE)
+_DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """One version of a chart in an index.
+
+    Args:
+        version: As the index writes it.
+        url: Where its archive is; may be relative to the repository.
+        digest: ``sha256:<hex>`` of the archive; empty when the index states none.
+    """
+
+    version: str
+    url: str
+    digest: str
+
+
+def read_entries(index: bytes, chart: str, label: str) -> tuple[IndexEntry, ...]:
+    """Return every version of a chart that can be downloaded; empty when the index does not know it.
+
+    Takes time for a large index: call it in a thread.
+
+    Args:
+        index: The document.
+        chart: The chart's name.
+        label: How messages call the index.
+
+    Raises:
+        SpecError: The index cannot be read.
+    """
+    entries = Node(_load(index, chart, label), label).child("entries")
+    listed = {} if entries.value is None else entries.mapping()
+    return tuple(_usable(Node(listed.get(chart), label, f"entries.{chart}")))
+
+
+def _usable(versions: Node) -> Iterator[IndexEntry]:
+    for node in versions.items():
+        fields = node.value if isinstance(node.value, dict) else {}
+        version, urls, digest = fields.get("version"), fields.get("urls"), fields.get("digest")
+        if isinstance(version, str) and isinstance(urls, list) and urls and isinstance(urls[0], str):
+            stated = _DIGEST.fullmatch(digest.lower()) if isinstance(digest, str) else None
+            yield IndexEntry(version, urls[0], f"sha256:{stated[1]}" if stated else "")
+
+
+def _load(index: bytes, chart: str, label: str) -> Any:  # noqa: ANN401 - a document nobody has checked
+    if index.lstrip()[:1] == b"{":
+        return _load_json(index, label)
+    try:
+        part = _cut(index, chart.encode())
+        if part is not None:
+            return yaml.load(part, name=label, max_bytes=MAX_PART_BYTES)
+    except yaml.YamlError:
+        # A sign that belongs to a text of several lines, or an anchor elsewhere, may have misled the knife.
+        if len(index) > MAX_WHOLE_BYTES:
+            raise
+    if len(index) > MAX_WHOLE_BYTES:
+        raise ChartBroken(
+            label, f"has a form that is read up to {MAX_WHOLE_BYTES} bytes: write it with helm repo index"
+        )
+    return yaml.load(index, name=label, max_bytes=MAX_WHOLE_BYTES)
+
+
+def _load_json(index: bytes, label: str) -> Any:  # noqa: ANN401 - a document nobody has checked
+    try:
+        return json.loads(index)
+    except (ValueError, RecursionError):
+        raise SpecError("ChartIndexInvalid", f"{label} is no JSON: write it with helm repo index") from None
+
+
+def _cut(index: bytes, chart: bytes) -> bytes | None:
+    """Return the index as if it had this chart alone; None when it has not the form Helm writes."""
+    found = _ENTRIES.search(index)
+    first = _FIRST.search(index, found.end()) if found else None
+    if found is None or first is None:
+        return None
+    end = _start(_TOP.search(index, found.end()), index)
+    margin = re.escape(first[1])
+    key = re.compile(rb"^%s[\"']?%s[\"']?:(?P<rest>[^\r\n]*)" % (margin, re.escape(chart)), re.MULTILINE)
+    place = key.search(index, found.end(), end)
+    if place is None:
+        return b"entries: {}"
+    if place["rest"].strip():
+        return None
+    after = re.compile(rb"^ {0,%d}[^\s#-]" % len(first[1]), re.MULTILINE)
+    return b"entries:\n" + index[place.start() : min(end, _start(after.search(index, place.end()), index))]
+
+
+def _start(found: re.Match[bytes] | None, text: bytes) -> int:
+    return found.start() if found else len(text)
+
 
 MAX_CHART_BYTES = 16 * 1024 * 1024
 """Largest archive of a chart (arbitrary; the largest known has 1 MB)."""

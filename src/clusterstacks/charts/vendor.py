@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.charts.chart_cache import Shelf
-from clusterstacks.charts.chart_download import Downloads
 from clusterstacks.charts.errors import ChartBroken, ChartDigestMismatch, ChartNotFound, ChartsUnavailable
+from clusterstacks.charts.repository import Downloads
 from clusterstacks.charts.requirements import ChartDependenciesMissing, ChartIdentity, held, lacking, requirements
 from clusterstacks.charts.resolve import ChartSearch, Found
 from clusterstacks.oci.docker_config import ANONYMOUS
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from clusterstacks.charts.chart_download import FindCredentials
     from clusterstacks.charts.lockfile import Resolved
+    from clusterstacks.charts.repository import FindCredentials
     from clusterstacks.charts.requirements import ChartRequirement
     from clusterstacks.http.allowlist import AllowedHosts
     from clusterstacks.http.client import Web

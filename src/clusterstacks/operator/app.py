@@ -24,8 +24,8 @@ from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.rbac import Feature, RightsCheck
 from clusterstacks.operator.source_wiring import Supplies
 from clusterstacks.operator.webhook_wiring import Webhooks, webhook_namespace
-from clusterstacks.render.pool_size import sizing
 from clusterstacks.render.renderer import Renderer, RenderLimits
+from clusterstacks.render.worker_processes import sizing
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.controller import ReconcilerHost
 from clusterstacks.runtime.events import EventRecorder

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.api import yaml
 from clusterstacks.charts.helm_hooks import HOOK_ANNOTATION, HookUse, use_of
 from clusterstacks.render.errors import RenderFailed, kind_of
-from clusterstacks.render.examination import HelmHook, RenderedDocument, Repetition
+from clusterstacks.render.protocol import HelmHook, RenderedDocument, Repetition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

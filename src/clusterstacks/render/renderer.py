@@ -27,20 +27,19 @@ from clusterstacks.render.errors import (
     WorkerDied,
     WorkersBusy,
 )
-from clusterstacks.render.examination import Examined, HelmHook, RenderedDocument, Repetition
 from clusterstacks.render.failure_cache import Failure, Failures
-from clusterstacks.render.protocol import BrokenFrameError
+from clusterstacks.render.protocol import BrokenFrameError, Examined, HelmHook, RenderedDocument, Repetition
 from clusterstacks.render.render_queue import WorkerQueue
-from clusterstacks.render.worker_processes import WorkerPool, WorkerProcess
+from clusterstacks.render.worker_processes import MEMORY_BYTES, WorkerPool, WorkerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from clusterstacks.domain.errors import ClusterStacksError
+    from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
+    from clusterstacks.domain.versions import KubernetesVersion
 
-MEMORY_BYTES: Final = 768 * 1024**2
-"""Writable memory of one worker (arbitrary: 144 MiB are taken once Helm is loaded, a Cilium render needs 40 more)."""
 
 DEADLINE: Final = timedelta(seconds=60)
 """Longest render (arbitrary: the largest chart measured takes 0.2 s)."""
@@ -352,3 +351,55 @@ def _failure(reply: dict[str, Any], label: str) -> ClusterStacksError | RuntimeE
 def _shown(expression: str) -> str:
     line = " ".join(expression.split())
     return repr(line if len(line) <= 200 else f"{line[:200]}…")
+
+
+ADDON_RELEASE = "cluster-addon"
+"""Helm's release name of every addon; it stands in object names, so it never changes."""
+
+ADDON_NAMESPACE = "kube-system"
+
+
+def class_request(chart: bytes, name: ReleaseName, kubernetes: KubernetesVersion, *, namespace: str) -> ChartRequest:
+    """Ask for the objects of a class chart; ``namespace`` is the ClusterStackRelease's."""
+    return ChartRequest(
+        chart=chart,
+        label=f"cluster class of {name}",
+        release_name=name.series,
+        namespace=namespace,
+        kube_version=kubernetes.text,
+    )
+
+
+def addon_request(chart: bytes, *, label: str, values: str, kubernetes: KubernetesVersion) -> ChartRequest:
+    """Ask for the objects of an addon chart; ``values`` are those of ``addon_values``."""
+    return ChartRequest(
+        chart=chart,
+        label=label,
+        release_name=ADDON_RELEASE,
+        namespace=ADDON_NAMESPACE,
+        values=values,
+        kube_version=kubernetes.text,
+        include_crds=True,
+    )
+
+
+async def addon_values(
+    renderer: Renderer, template: str | None, data: Mapping[str, Manifest], *, label: str, file: str
+) -> str:
+    """Make an addon's values of its template; empty where it has none.
+
+    Args:
+        renderer: Renders.
+        template: The text of overwrite.yaml or cluster-addon-values.yaml.
+        data: The roots of the template: Cluster, ControlPlane, InfraCluster.
+        label: How messages call the addon.
+        file: How messages call the template.
+
+    Raises:
+        RenderFailed: The template is wrong, or what it renders is no mapping.
+        RenderTimeout, WorkerDied: It hangs or eats memory.
+    """
+    if template is None:
+        return ""
+    text = await renderer.template(template, dict(data), label=label, file=file)
+    return await renderer.values(text, label=f"{label}: {file}")

@@ -6,10 +6,24 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
 from clusterstacks.render.errors import RenderFailed, kind_of
-from clusterstacks.render.merge_values import merge_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+def merge_values(base: Mapping[str, object], over: Mapping[str, object]) -> dict[str, object]:
+    """Lay values over others: mappings are merged key by key, anything else replaces what was there.
+
+    A null replaces what was there and stays: Helm then removes the chart's default. Neither argument is changed.
+    """
+    merged = dict(base)
+    for key, value in over.items():
+        before = merged.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            merged[key] = merge_values(before, value)
+        else:
+            merged[key] = value
+    return merged
 
 
 def values_document(text: str) -> str:

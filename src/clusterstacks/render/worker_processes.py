@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from clusterstacks.render import protocol
@@ -17,8 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import timedelta
 
+
 STDERR_BYTES: Final = 4096
 """How much of a worker's first complaints is kept (arbitrary: the Go runtime's first line is in it)."""
+
+MEMORY_BYTES: Final = 768 * 1024**2
+"""Writable memory of one worker (arbitrary: 144 MiB are taken once Helm is loaded, a Cilium render needs 40 more)."""
 
 SMALLEST_MEMORY: Final = 384 * 1024**2
 """Less is raised to this: 144 MiB are taken once Helm is loaded."""
@@ -294,3 +299,43 @@ class WorkerPool:
         if timer := self._timers.pop(worker, None):
             timer.cancel()
         await worker.stop()
+
+
+MIB: Final = 1024**2
+
+ONE_WORKER_BELOW: Final = 512 * MIB
+"""Limit below which one worker is used. The operator has 70 to 100 MB, a worker 70 to 90 MB with Helm loaded, and about
+40 MiB more while it renders a large chart."""
+
+LEAST: Final = 224 * MIB
+"""Least limit that is enough for the operator and one worker, by the same figures. The Go operator has 250Mi."""
+
+_OPERATOR: Final = 128 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """Workers for a memory limit.
+
+    Args:
+        workers: How many processes.
+        memory_bytes: Writable memory of each.
+        shortage: Says that the limit is too low, and what to do; empty otherwise.
+    """
+
+    workers: int
+    memory_bytes: int
+    shortage: str = ""
+
+
+def sizing(limit: int | None) -> Sizing:
+    """Choose workers for a container's memory limit in bytes; None for no limit."""
+    if limit is None:
+        return Sizing(2, MEMORY_BYTES)
+    workers = 1 if limit < ONE_WORKER_BELOW else 2
+    memory = min(MEMORY_BYTES, max(SMALLEST_MEMORY, (limit - _OPERATOR) // workers))
+    shortage = (
+        f"The memory limit of this container is {limit // MIB}Mi, and Helm charts need {LEAST // MIB}Mi to render: "
+        "raise resources.limits.memory, or renders fail and the container is killed"
+    )
+    return Sizing(workers, memory, shortage if limit < LEAST else "")

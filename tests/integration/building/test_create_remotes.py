@@ -116,7 +116,7 @@ async def test_drop_m1_a_tag_of_the_same_source_is_left_as_it_is(tmp_path: Path,
     code, name, err = await author.create("--publish")
 
     assert (code, name) == (0, metadata.parent.name)
-    assert f"{name} is published already in oci://{place}, built from the same source" in err
+    assert f"{name} is already published in oci://{place}, built from the same source" in err
 
 
 async def test_drop_l9_a_repository_that_does_not_exist_yet_is_empty(tmp_path: Path, registry: RegistryServer) -> None:

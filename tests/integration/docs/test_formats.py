@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from clusterstacks.authoring.scaffold import Beginning
+from clusterstacks.authoring.scaffold import NewStack
 from clusterstacks.building.settings import StackSettings, read_settings
 from clusterstacks.building.source_tree import hash_tree
 from clusterstacks.domain.addon_config import parse_addon_config
@@ -63,7 +63,7 @@ def test_what_a_release_says_of_itself() -> None:
 
 
 def test_the_hashes_are_those_of_the_stack_of_the_tutorial() -> None:
-    files = Beginning.parse("local/shop/1-35").files()
+    files = NewStack.parse("local/shop/1-35").files()
     hashes = hash_tree({path: text.encode() for path, text in files.items()})
 
     assert json.loads(PAGE.others["json"][0]) == hashes.document()

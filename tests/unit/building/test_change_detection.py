@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.building.change_detection import changed_files
-from clusterstacks.building.packaging import Blueprint, packed, prepared
+from clusterstacks.building.packaging import fill_versions, package
+from clusterstacks.building.previous_release import changed_files
 from clusterstacks.charts.archive import read_archive, write_archive
 from clusterstacks.releases.contents import Contents, survey
 from tests.support.releases import write_release
@@ -14,14 +14,17 @@ from tests.support.sources import LAYOUTS, copied, first_stack, versions
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.building.stack_directories import StackDirectory
+    from clusterstacks.building.discover import StackDirectory
 
 BEFORE = versions("v3", "v2", "v1")
 
 
 def released(stack: StackDirectory, into: Path, **replaced: bytes) -> Contents:
-    files = packed(
-        Blueprint(stack.settings, BEFORE, stack.hashes), prepared(stack.tree, stack.settings, BEFORE) | replaced
+    files = package(
+        fill_versions(stack.tree, stack.settings, BEFORE) | replaced,
+        stack.settings.release(BEFORE.cluster_stack),
+        BEFORE,
+        stack.hashes,
     )
     name = stack.settings.release(BEFORE.cluster_stack)
     return survey(name, write_release(into / name.release, files))

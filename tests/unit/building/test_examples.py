@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.building.create import build_release
 from clusterstacks.charts.archive import read_archive
 from clusterstacks.charts.chart import ChartCache
 from clusterstacks.domain.addon_config import LifecycleHook

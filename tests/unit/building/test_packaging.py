@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.building.create import build_release
 from clusterstacks.building.settings import read_settings
 from clusterstacks.building.source_tree import fill_tags, hash_tree, overlaid, read_tree
 from clusterstacks.charts.archive import read_archive
@@ -218,12 +218,12 @@ def test_changes_replace_add_and_take_away(tmp_path: Path, source: Path) -> None
 
 
 def test_taking_away_what_is_not_there_is_a_mistake() -> None:
-    with pytest.raises(SourceBroken, match=r"a/\.wh\.b takes away a/b, which is not there"):
+    with pytest.raises(SourceBroken, match=r"a/\.wh\.b removes a/b, which does not exist"):
         overlaid({"a/c": b""}, {"a/.wh.b": b""})
 
 
 def test_an_unknown_tag_is_named_with_its_line() -> None:
-    with pytest.raises(SourceBroken, match=r"x\.yaml, line 2: << \.ClusterVersion >> is no known tag"):
+    with pytest.raises(SourceBroken, match=r"x\.yaml, line 2: << \.ClusterVersion >> is not a known tag"):
         fill_tags({"x.yaml": b"a: 1\nb: << .ClusterVersion >>\n"}, {"ClusterClassVersion": "v1"})
 
 
@@ -242,9 +242,9 @@ BROKEN = {
     "a chart without version": (
         "cluster-class/Chart.yaml",
         "name: local-tiny-1-35-cluster-class\n",
-        "has no name, or no line with the version alone",
+        "has no name, or no version on a line of its own",
     ),
-    "a chart that is a list": ("cluster-class/Chart.yaml", "- version: v1\n", "names the chart None"),
+    "a chart that is a list": ("cluster-class/Chart.yaml", "- version: v1\n", "has the name None"),
     "no stages and no values": ("clusteraddon.yaml", None, "cluster-addon-values.yaml is missing"),
     "a stage without a chart": ("cluster-addon/cni/Chart.yaml", None, "applies cni in AfterControlPlaneInitialized"),
 }
@@ -264,7 +264,7 @@ def test_a_stack_is_refused_for(tmp_path: Path, case: str) -> None:
 def test_a_link_in_the_source_is_refused(source: Path) -> None:
     (source / "cluster-addon/link").symlink_to("/etc/passwd")
 
-    with pytest.raises(SourceBroken, match="link is a link or device"):
+    with pytest.raises(SourceBroken, match="link is a link or a device"):
         read_tree(source)
 
 
@@ -282,7 +282,7 @@ def test_settings_may_leave_the_v_away() -> None:
 def test_a_foreign_directory_of_that_name_is_not_overwritten(tmp_path: Path, source: Path) -> None:
     foreign = write_release(tmp_path / "out" / "local-tiny-1-35-v2", {"notes.txt": b"mine"})
 
-    with pytest.raises(SourceBroken, match="is there already"):
+    with pytest.raises(SourceBroken, match="already exists"):
         build(source, tmp_path / "out")
     assert read_release(foreign) == {"notes.txt": b"mine"}
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.charts.chart import read_chart
-from clusterstacks.charts.chart_download import Downloads
-from clusterstacks.charts.chart_version import WantedChart
 from clusterstacks.charts.errors import (
     ChartBroken,
     ChartDigestMismatch,
@@ -17,8 +15,8 @@ from clusterstacks.charts.errors import (
     ChartRepositoryRefused,
     UnsafeArchive,
 )
-from clusterstacks.charts.repository import ChartOffer, IndexRepository
-from clusterstacks.charts.requirements import lock_digest
+from clusterstacks.charts.repository import ChartOffer, Downloads, IndexRepository
+from clusterstacks.charts.requirements import WantedChart, lock_digest
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.semver import Constraint

@@ -120,13 +120,13 @@ def _flag(names: list[str], text: str, *, hidden: bool) -> click.Parameter:
 
 def _set_colour(context: click.Context, option: click.Parameter, value: str) -> None:
     if context.get_parameter_source(str(option.name)) is not click.core.ParameterSource.DEFAULT:
-        output.MANNER.colour = value
-    context.color = output.MANNER.colours
+        output.SETTINGS.colour = value
+    context.color = output.SETTINGS.colours
 
 
 def _set_flag(context: click.Context, option: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001 - click's
     if value:
-        setattr(output.MANNER, str(option.name), True)
+        setattr(output.SETTINGS, str(option.name), True)
 
 
 FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -70,7 +70,7 @@ def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @asynccontextmanager
-async def opened_registry(reference: Reference, trust: ServerTrust) -> AsyncIterator[Registry]:
+async def open_registry(reference: Reference, trust: ServerTrust) -> AsyncIterator[Registry]:
     """Give a repository, with the credentials of who runs this program."""
     import os
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.building.kubernetes_patch import newest_patch
+from clusterstacks.building.discover import newest_patch
 from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
 from clusterstacks.http.client import RetryPolicy, Web
 from clusterstacks.http.errors import SourceUnavailable
