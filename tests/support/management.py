@@ -16,8 +16,7 @@ from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.resources import ObjectList, Resource
-from clusterstacks.sources.open_source import SourceAccess, SourceOpener
-from clusterstacks.sources.source_secrets import SecretReader
+from clusterstacks.sources.open_source import SecretReader, SourceAccess, SourceOpener
 from tests.support.fake_api import FakeApi
 from tests.support.releases import FakeSource
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.http.client import Web
-from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
+from clusterstacks.oci.credentials import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.manifests import OCI_MANIFEST
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.open import open_directory
-from clusterstacks.signing.unsigned import release_envelope
+from clusterstacks.signing.statement import release_envelope
 from clusterstacks.sources.oci_artifact import compose
 from clusterstacks.sources.oci_publish import publish
 from clusterstacks.sources.oci_signatures import attach

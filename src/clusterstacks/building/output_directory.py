@@ -16,7 +16,7 @@ from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.open import open_directory
 from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, HASHES, METADATA, NODE_IMAGES
-from clusterstacks.releases.signature_files import SIGNATURE_SUFFIX
+from clusterstacks.releases.release_source import SIGNATURE_SUFFIX
 from clusterstacks.releases.staging import Staging, sweep
 
 if TYPE_CHECKING:

@@ -6,9 +6,7 @@ Any number of processes may use one directory: files appear whole under their fi
 from __future__ import annotations
 
 import json
-import os
 import re
-import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.charts.lockfile import archive_name
 from clusterstacks.domain.errors import DependencyError
+from clusterstacks.runtime.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,13 +94,4 @@ class Shelf:
 
 def _write(target: Path, content: bytes) -> None:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(target)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+    replace_file(target, content, mode=0o600)

@@ -16,8 +16,8 @@ from clusterstacks.domain.documents import Node
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.allowlist import host_of
 from clusterstacks.http.errors import NotThere
-from clusterstacks.http.redirects import may_follow
-from clusterstacks.http.response import place, refusal
+from clusterstacks.http.messages import place, refusal
+from clusterstacks.http.urls import may_follow
 from clusterstacks.oci.reference import SCHEME, Reference
 from clusterstacks.oci.registry import Registry
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from clusterstacks.charts.requirements import WantedChart
     from clusterstacks.http.allowlist import AllowedHosts
     from clusterstacks.http.client import Web
-    from clusterstacks.oci.docker_config import RegistryCredentials
+    from clusterstacks.oci.credentials import RegistryCredentials
 
     FindCredentials = Callable[[Reference], Awaitable[RegistryCredentials]]
 

@@ -17,7 +17,8 @@ from clusterstacks.charts.lockfile import Resolved, pin_of
 from clusterstacks.charts.repository import IndexRepository, RegistryRepository, Repository
 from clusterstacks.charts.requirements import ChartIdentity, WantedChart, identify, lacking, same_version
 from clusterstacks.oci.reference import SCHEME
-from clusterstacks.oci.transfers import side_by_side
+from clusterstacks.oci.transfers import BLOBS_AT_ONCE
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -134,7 +135,7 @@ class ChartSearch:
             SpecError: As :meth:`ChartDependencies.vendor_all` says.
             DependencyError: Likewise.
         """
-        return await side_by_side(lambda one: self._find(*one), wanted)
+        return await gather(lambda one: self._find(*one), wanted, at_once=BLOBS_AT_ONCE)
 
     async def _find(self, label: str, requirement: ChartRequirement) -> Found:
         pin = pin_of(label, requirement, self._pinned)

@@ -11,7 +11,7 @@ from clusterstacks.charts.errors import ChartBroken, ChartDigestMismatch, ChartN
 from clusterstacks.charts.repository import Downloads
 from clusterstacks.charts.requirements import ChartDependenciesMissing, ChartIdentity, held, lacking, requirements
 from clusterstacks.charts.resolve import ChartSearch, Found
-from clusterstacks.oci.docker_config import ANONYMOUS
+from clusterstacks.oci.credentials import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clusterstacks.charts.requirements import ChartRequirement
     from clusterstacks.http.allowlist import AllowedHosts
     from clusterstacks.http.client import Web
-    from clusterstacks.oci.docker_config import RegistryCredentials
+    from clusterstacks.oci.credentials import RegistryCredentials
     from clusterstacks.oci.reference import Reference
 
 CHART_ERRORS: Final = (ChartBroken, ChartDependenciesMissing, ChartDigestMismatch, ChartNotFound, ChartsUnavailable)

@@ -10,6 +10,7 @@ from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.releases.compat_statements import ask_candidate
 from clusterstacks.releases.errors import ReleaseNotFound
+from clusterstacks.runtime.concurrency import gather
 from clusterstacks.sources.stack_source import named_terms
 
 if TYPE_CHECKING:
@@ -112,21 +113,14 @@ async def _read(
         ClusterStacksError: The source gives no list, or no more.
     """
     names = sorted(_of_stack(await source.list(), release) - found.keys(), reverse=True)
-    turns = asyncio.Semaphore(terms.address.kind.reads_at_once)
 
     async def read(name: ReleaseName) -> None:
-        async with turns:
-            try:
-                found[name] = await ask_candidate(source, name)
-            except (SpecError, ReleaseNotFound) as error:
-                notices.append(f"a release is left out: {error.message}")
+        try:
+            found[name] = await ask_candidate(source, name)
+        except (SpecError, ReleaseNotFound) as error:
+            notices.append(f"a release is left out: {error.message}")
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for name in names:
-                group.create_task(read(name))
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
+    await gather(read, names, at_once=terms.address.kind.reads_at_once)
 
 
 def _of_stack(names: Iterable[str], release: ReleaseName) -> set[ReleaseName]:

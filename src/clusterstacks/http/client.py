@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Self
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.errors import ServerUnavailable
-from clusterstacks.http.proxies import is_loopback, proxy_for
-from clusterstacks.http.redirects import may_follow, read_url, resolve
-from clusterstacks.http.request import Body, HTTPRequest, checked_headers
-from clusterstacks.http.response import (
+from clusterstacks.http.messages import (
     TOO_MANY,
+    Body,
     HTTPDocument,
+    HTTPRequest,
     HTTPResponse,
     RequestBroken,
     asked_pause,
+    checked_headers,
     failure,
     place,
     refusal,
 )
+from clusterstacks.http.urls import is_loopback, may_follow, proxy_for, read_url, resolve
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
     from yarl import URL
 
+    from clusterstacks.http.messages import Response
     from clusterstacks.http.pool import Connections
-    from clusterstacks.http.response import Response
 
 IDLE_TIMEOUT = timedelta(seconds=60)
 """How long a server may send and take nothing. Arbitrary, as long as proxies allow."""

@@ -11,7 +11,7 @@ from clusterstacks.http.errors import AnswerRefused
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from clusterstacks.http.response import HTTPDocument
+    from clusterstacks.http.messages import HTTPDocument
 
     Read = Callable[[str, Mapping[str, str]], Awaitable[HTTPDocument]]
 

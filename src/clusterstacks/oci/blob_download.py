@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from clusterstacks.http.errors import AnswerRefused, ServerUnavailable, StoreUnavailable
-from clusterstacks.http.response import PIECE_BYTES
+from clusterstacks.http.messages import PIECE_BYTES
 from clusterstacks.oci.errors import ContentCorrupt
 from clusterstacks.oci.session import refused
 from clusterstacks.oci.transfers import RetryState
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-    from clusterstacks.http.response import HTTPResponse
+    from clusterstacks.http.messages import HTTPResponse
     from clusterstacks.oci.descriptor import Descriptor
     from clusterstacks.oci.session import Session
     from clusterstacks.oci.transfers import TransferProgress

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from clusterstacks.http.response import HTTPResponse
+    from clusterstacks.http.messages import HTTPResponse
     from clusterstacks.oci.descriptor import Descriptor
     from clusterstacks.oci.session import Session
     from clusterstacks.oci.transfers import TransferProgress

@@ -10,14 +10,20 @@ from yarl import URL
 from clusterstacks.http.errors import AnswerRefused, CredentialsRefused
 from clusterstacks.oci.blob_download import download
 from clusterstacks.oci.blob_upload import Upload, digest_file, next_location
+from clusterstacks.oci.credentials import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.descriptor import Descriptor, digest_of
-from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.errors import ContentCorrupt
-from clusterstacks.oci.manifests import MAX_MANIFEST_BYTES, Manifest, read_manifest
-from clusterstacks.oci.pagination import parse_page, read_pages
+from clusterstacks.oci.manifests import (
+    MAX_MANIFEST_BYTES,
+    SUBJECT_HEADER,
+    Manifest,
+    find_digest,
+    get_manifest,
+    put_manifest,
+    read_manifest,
+)
 from clusterstacks.oci.referrers import Referrers, add_to_index, list_referrers, read_index
-from clusterstacks.oci.session import PUSH, RegistryAccess, Session, refused
-from clusterstacks.oci.tags import SUBJECT_HEADER, find_digest, get_manifest, put_manifest
+from clusterstacks.oci.session import PUSH, RegistryAccess, Session, parse_page, read_pages, refused
 from clusterstacks.oci.transfers import TransferProgress, silent
 
 if TYPE_CHECKING:

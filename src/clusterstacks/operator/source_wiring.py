@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 from clusterstacks.http.client import Web
 from clusterstacks.releases.store import ReleaseStore
 from clusterstacks.runtime.background_tasks import Errands
-from clusterstacks.sources.chart_dependencies import RepositoryCharts
-from clusterstacks.sources.fetcher import Supply
-from clusterstacks.sources.open_source import SourceOpener
+from clusterstacks.sources.fetcher import RepositoryCharts, Supply
+from clusterstacks.sources.open_source import SecretReader, SourceOpener
 from clusterstacks.sources.periodic_listing import Listings
 from clusterstacks.sources.remote_statements import RemoteStatements
 from clusterstacks.sources.source_cache import Sources
-from clusterstacks.sources.source_secrets import SecretReader
 from clusterstacks.sources.stack_source import SourceChoice, default_terms, trust_of
 
 if TYPE_CHECKING:

@@ -20,8 +20,14 @@ from clusterstacks.domain.names import parse_release
 from clusterstacks.http.errors import SourceUnavailable, StoreUnavailable
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound, ReleaseTaken
-from clusterstacks.releases.release_source import MAX_FILE_BYTES, MAX_FILES, MAX_RELEASE_BYTES
-from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
+from clusterstacks.releases.release_source import (
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_RELEASE_BYTES,
+    MAX_SIGNATURE_BYTES,
+    SIGNATURE_SUFFIX,
+    Evidence,
+)
 from clusterstacks.releases.staging import Staging
 
 if TYPE_CHECKING:

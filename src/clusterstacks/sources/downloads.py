@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.http.response import HTTPResponse
+    from clusterstacks.http.messages import HTTPResponse
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _MAX_NAME_BYTES = 255

@@ -8,19 +8,21 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.charts.vendor import CHART_ERRORS
-from clusterstacks.domain.errors import SpecError
+from clusterstacks.charts.errors import ChartsUnavailable
+from clusterstacks.charts.vendor import CHART_ERRORS, ChartDependencies
+from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.releases.errors import DigestMismatch, ReleaseBroken, ReleaseNotFound
-from clusterstacks.releases.signature_files import Evidence
+from clusterstacks.releases.release_source import Evidence
 from clusterstacks.sources.owners import leading_stack
 from clusterstacks.sources.pinned_digests import Pins, signers_of
 from clusterstacks.sources.verification import SignatureVerdict, Unsigned, judge, trusted_keys, uncovered
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from clusterstacks.charts.vendor import ChartDependencies
+    from clusterstacks.charts.lockfile import Resolved
+    from clusterstacks.charts.vendor import Vendored
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.kube.client import Client
@@ -29,11 +31,10 @@ if TYPE_CHECKING:
     from clusterstacks.releases.store import ReleaseStore
     from clusterstacks.runtime.background_tasks import Errands
     from clusterstacks.runtime.cache import Store
+    from clusterstacks.sources.open_source import SecretReader
     from clusterstacks.sources.source_cache import LiveSource, Sources
-    from clusterstacks.sources.source_secrets import SecretReader
     from clusterstacks.sources.spec import SignatureTrust, SourceTerms
     from clusterstacks.sources.stack_source import SourceChoice
-
 
 DOWNLOAD_DEADLINE = timedelta(minutes=15)
 """How long a source may take for everything about one release. Arbitrary: the store gives each part of it 5 min."""
@@ -253,3 +254,25 @@ async def _evidence(source: ReleaseSource, name: ReleaseName) -> Evidence:
         return await source.evidence(name)
     except ReleaseBroken as error:
         return Evidence(problems=(error.message,))
+
+
+class RepositoryCharts(ChartDependencies):
+    """Tells the troubles of chart repositories from those of the release's own source."""
+
+    async def vendor_all(
+        self,
+        charts: Mapping[str, Mapping[str, bytes]],
+        pinned: Sequence[Resolved] = (),
+        *,
+        tree: Mapping[str, bytes] | None = None,
+    ) -> dict[str, Vendored]:
+        """Add to each chart what it depends on.
+
+        Raises:
+            ChartsUnavailable: A repository lacks a chart or cannot be asked now.
+            SpecError: As in the base class.
+        """
+        try:
+            return await super().vendor_all(charts, pinned, tree=tree)
+        except DependencyError as error:
+            raise ChartsUnavailable(error) from error

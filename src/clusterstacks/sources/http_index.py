@@ -19,11 +19,8 @@ Publishing is copying: the releases first, the index last. :func:`write_index` m
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -36,15 +33,16 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import parse_release, release_named
 from clusterstacks.http.conditional_get import UNCHANGED, Revalidated
 from clusterstacks.http.errors import AnswerRefused, NotThere, SourceUnavailable, StoreUnavailable
-from clusterstacks.http.response import HTTPDocument, place, refusal
+from clusterstacks.http.messages import HTTPDocument, place, refusal
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
-from clusterstacks.releases.release_source import MAX_RELEASE_BYTES
-from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
+from clusterstacks.releases.release_source import MAX_RELEASE_BYTES, MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
+from clusterstacks.runtime.files import replace_file
 from clusterstacks.sources.downloads import DIGEST, StatedFile, check_content, check_files, receive
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.http.client import Web
@@ -191,7 +189,7 @@ def write_index(directory: Path) -> bytes:
     try:
         entries = {path.name: _described(path) for path in sorted(directory.iterdir()) if _is_release(path)}
         index = orjson.dumps({"releases": entries}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        _replace(directory / INDEX, index)
+        replace_file(directory / INDEX, index)
     except OSError as error:
         raise StoreUnavailable(directory, error) from None
     return index
@@ -210,19 +208,6 @@ def _described(path: Path) -> dict[str, object]:
     if signature.is_file():
         entry["signature"] = f"sha256:{sha256(signature.read_bytes()).hexdigest()}"
     return entry
-
-
-def _replace(file: Path, content: bytes) -> None:
-    handle, staged = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(handle, "wb") as writer:
-            writer.write(content)
-            os.fchmod(handle, 0o644)
-            os.fsync(handle)
-        Path(staged).replace(file)
-    except BaseException:
-        Path(staged).unlink(missing_ok=True)
-        raise
 
 
 def _files(name: ReleaseName, entry: Mapping[str, Any]) -> tuple[StatedFile, ...]:

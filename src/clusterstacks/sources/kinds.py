@@ -26,8 +26,7 @@ from urllib.parse import urlsplit
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_release
-from clusterstacks.oci.credentials import find
-from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
+from clusterstacks.oci.credentials import ANONYMOUS, RegistryCredentials, find
 from clusterstacks.oci.reference import SCHEME, Reference, looks_like_registry
 from clusterstacks.oci.registry import Registry
 from clusterstacks.oci.transfers import silent

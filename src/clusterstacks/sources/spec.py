@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.http.client import Web
-    from clusterstacks.oci.docker_config import RegistryCredentials
+    from clusterstacks.oci.credentials import RegistryCredentials
     from clusterstacks.oci.transfers import TransferProgress
     from clusterstacks.releases.release_source import ReleaseSource
 

@@ -15,8 +15,8 @@ from clusterstacks.signing.verifier import SignaturePolicy, require, verify
 
 if TYPE_CHECKING:
     from clusterstacks.releases.release import Release
-    from clusterstacks.releases.signature_files import Evidence
-    from clusterstacks.sources.source_secrets import SecretReader
+    from clusterstacks.releases.release_source import Evidence
+    from clusterstacks.sources.open_source import SecretReader
     from clusterstacks.sources.spec import SignatureTrust
 
 KEYS = "spec.source.verification"

@@ -12,8 +12,8 @@ from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.http.client import RetryPolicy, Web
 from clusterstacks.http.errors import CredentialsRefused
+from clusterstacks.oci.credentials import RegistryCredentials
 from clusterstacks.oci.descriptor import EMPTY, Descriptor
-from clusterstacks.oci.docker_config import RegistryCredentials
 from clusterstacks.oci.manifests import OCI_MANIFEST, write_manifest
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry

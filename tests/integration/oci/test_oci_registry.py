@@ -17,8 +17,8 @@ from clusterstacks.charts.archive import write_archive
 from clusterstacks.http.client import RetryPolicy, Web
 from clusterstacks.http.errors import CredentialsRefused, NotThere, ServerUnavailable
 from clusterstacks.oci import blob_upload
+from clusterstacks.oci.credentials import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.descriptor import describe
-from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.errors import ContentCorrupt
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry

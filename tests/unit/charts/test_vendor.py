@@ -23,7 +23,7 @@ from clusterstacks.domain.semver import Constraint
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.http.client import RetryPolicy, Web
 from clusterstacks.http.errors import NotThere, ServerUnavailable
-from clusterstacks.oci.docker_config import RegistryCredentials
+from clusterstacks.oci.credentials import RegistryCredentials
 from tests.support.chart_repository import ChartRepository, chart_files, chart_repository, digest_of, packaged
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.http import client as releases_web
 from clusterstacks.http.client import RetryPolicy, Web
 from clusterstacks.http.errors import AnswerRefused, CredentialsRefused, NotThere, RateLimited, ServerUnavailable
-from clusterstacks.http.proxies import is_loopback
-from clusterstacks.http.response import PIECE_BYTES
+from clusterstacks.http.messages import PIECE_BYTES
+from clusterstacks.http.urls import is_loopback
 from clusterstacks.kube.pki import Authority
 from tests.support.scripted_server import ScriptedServer, hangs_up, says
 

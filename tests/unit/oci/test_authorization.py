@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from clusterstacks.http.errors import AnswerRefused, CredentialsRefused
-from clusterstacks.http.redirects import follow
-from clusterstacks.oci.authorization import Authorization
-from clusterstacks.oci.challenge import Challenge, parse_challenges
-from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
+from clusterstacks.http.urls import follow
+from clusterstacks.oci.authorization import Authorization, Challenge, parse_challenges
+from clusterstacks.oci.credentials import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.registry import Registry
 
 if TYPE_CHECKING:

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.oci import credential_helpers
-from clusterstacks.oci.credentials import find, from_docker_config
-from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
+from clusterstacks.oci.credentials import ANONYMOUS, RegistryCredentials, ask_helper, find, from_docker_config
 from clusterstacks.oci.errors import DockerConfigInvalid, HelperFailed
 from clusterstacks.oci.reference import Reference
 
@@ -134,7 +132,7 @@ async def test_a_helper_that_hangs_is_ended(tmp_path: Path) -> None:
     helper(tmp_path, "test", "time.sleep(60)")
 
     with pytest.raises(HelperFailed, match="no answer within"):
-        await credential_helpers.ask("test", "r.example", environ, timedelta(milliseconds=300))
+        await ask_helper("test", "r.example", environ, timedelta(milliseconds=300))
 
 
 @pytest.mark.parametrize("name", ["missing", "../test", "a/b", ""])
@@ -143,7 +141,7 @@ async def test_a_helper_is_taken_from_path_only(tmp_path: Path, name: str, monke
     monkeypatch.chdir(tmp_path / "bin")
 
     with pytest.raises(HelperFailed, match="not on PATH"):
-        await credential_helpers.ask(name, "r.example", {"PATH": ".:/nowhere"})
+        await ask_helper(name, "r.example", {"PATH": ".:/nowhere"})
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from clusterstacks.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.referrers import MAX_CANDIDATES, MAX_LIST_BYTES, MAX_LIST_PAGES, MAX_LISTED, Referrers
 from clusterstacks.oci.registry import Registry
-from clusterstacks.releases.signature_files import Evidence
+from clusterstacks.releases.release_source import Evidence
 from clusterstacks.sources import oci_signatures
 from clusterstacks.sources.oci_signatures import ENVELOPE_TYPE, attach, cosign_tag, find_evidence
 from tests.support.registry_double import digest

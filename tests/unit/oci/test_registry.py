@@ -10,8 +10,8 @@ import pytest
 
 from clusterstacks.http.errors import AnswerRefused, NotThere, ServerUnavailable
 from clusterstacks.oci import blob_upload
+from clusterstacks.oci.credentials import RegistryCredentials
 from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, describe
-from clusterstacks.oci.docker_config import RegistryCredentials
 from clusterstacks.oci.errors import ContentCorrupt, ManifestInvalid, ManifestUnsupported
 from clusterstacks.oci.manifests import MAX_BLOBS, OCI_MANIFEST, write_manifest
 from clusterstacks.oci.registry import Registry

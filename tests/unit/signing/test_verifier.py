@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from clusterstacks.domain.names import parse_release
 from clusterstacks.oci.referrers import MAX_CANDIDATES
-from clusterstacks.releases.signature_files import MAX_SIGNATURES, CosignSignature, Evidence
+from clusterstacks.releases.release_source import MAX_SIGNATURES, CosignSignature, Evidence
 from clusterstacks.signing import verifier
 from clusterstacks.signing.envelope import PAYLOAD_TYPE, Envelope
 from clusterstacks.signing.errors import SignatureRequired, SignaturesUnclear

@@ -15,7 +15,7 @@ from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.http.client import Web
-from clusterstacks.oci.docker_config import ANONYMOUS
+from clusterstacks.oci.credentials import ANONYMOUS
 from clusterstacks.oci.transfers import silent
 from clusterstacks.sources import kinds
 from clusterstacks.sources.spec import SourceAddress, SourceTerms

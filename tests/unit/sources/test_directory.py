@@ -10,7 +10,7 @@ import pytest
 from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
-from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, Evidence
+from clusterstacks.releases.release_source import MAX_SIGNATURE_BYTES, Evidence
 from clusterstacks.sources import directory
 from clusterstacks.sources.directory import DirectorySource
 from tests.support.releases import STAGED, read_release, staged_release, write_release

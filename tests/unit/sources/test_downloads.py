@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from clusterstacks.http.conditional_get import Revalidated
-from clusterstacks.http.response import HTTPDocument
+from clusterstacks.http.messages import HTTPDocument
 from clusterstacks.releases.errors import ReleaseBroken
 from clusterstacks.releases.release_source import MAX_FILE_BYTES, MAX_RELEASE_BYTES
 from clusterstacks.sources.downloads import StatedFile, check_files, is_file_name

@@ -19,7 +19,7 @@ from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import ReleaseNotFound, ReleaseTaken
 from clusterstacks.signing.envelope import parse_envelope
 from clusterstacks.signing.keys import new_key_pair, parse_private_key
-from clusterstacks.signing.unsigned import release_envelope
+from clusterstacks.signing.statement import release_envelope
 from clusterstacks.sources.download_release import ReleaseInTheWay, pull
 from clusterstacks.sources.oci_copy import copy
 from clusterstacks.sources.oci_publish import check_tag, publish

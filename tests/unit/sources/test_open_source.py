@@ -12,10 +12,15 @@ import pytest
 from clusterstacks.api.names import SOURCE_CREDENTIALS_LABEL
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.kube.resources import Resource
-from clusterstacks.oci.docker_config import RegistryCredentials
+from clusterstacks.oci.credentials import RegistryCredentials
 from clusterstacks.sources import kinds
-from clusterstacks.sources.open_source import CredentialsInClear, SourceAccess, SourceOpener
-from clusterstacks.sources.source_secrets import SecretReader, SecretUnusable
+from clusterstacks.sources.open_source import (
+    CredentialsInClear,
+    SecretReader,
+    SecretUnusable,
+    SourceAccess,
+    SourceOpener,
+)
 from clusterstacks.sources.spec import SourceAddress, SourceTerms
 from tests.support.fake_api import FakeApi
 

@@ -15,10 +15,9 @@ from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.http.errors import RateLimited
 from clusterstacks.sources import kinds
-from clusterstacks.sources.open_source import SourceAccess, SourceOpener
+from clusterstacks.sources.open_source import SecretReader, SourceAccess, SourceOpener
 from clusterstacks.sources.periodic_listing import DEADLINE, Listings
 from clusterstacks.sources.source_cache import Sources
-from clusterstacks.sources.source_secrets import SecretReader
 from clusterstacks.sources.spec import SourceAddress, SourceTerms
 from tests.support.fake_api import FakeApi
 from tests.support.virtual_time import VirtualClock, in_virtual_time
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.http.client import Web
-    from clusterstacks.releases.release_source import ReleaseSource
-    from clusterstacks.releases.signature_files import Evidence
+    from clusterstacks.releases.release_source import Evidence, ReleaseSource
 
 ONE, TWO = ObjectKey("team", "one"), ObjectKey("team", "two")
 MINUTE = timedelta(minutes=1)

@@ -9,11 +9,10 @@ from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.releases.release import METADATA
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from clusterstacks.sources import kinds
-from clusterstacks.sources.open_source import SourceOpener
+from clusterstacks.sources.open_source import SecretReader, SourceOpener
 from clusterstacks.sources.periodic_listing import Listings
 from clusterstacks.sources.remote_statements import RemoteStatements
 from clusterstacks.sources.source_cache import Sources
-from clusterstacks.sources.source_secrets import SecretReader
 from clusterstacks.sources.spec import SourceAddress, SourceTerms
 from clusterstacks.sources.stack_source import SourceChoice
 from tests.support.fake_api import FakeApi

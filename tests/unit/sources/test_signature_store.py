@@ -12,7 +12,7 @@ from clusterstacks.releases.contents import survey
 from clusterstacks.releases.errors import ReleaseBroken
 from clusterstacks.signing.errors import KeyUnusable, SignatureConflict
 from clusterstacks.signing.keys import parse_private_key, parse_public_keys
-from clusterstacks.signing.unsigned import release_envelope
+from clusterstacks.signing.statement import release_envelope
 from clusterstacks.signing.verifier import verify
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.signature_store import read_key_file, sign_beside, signature_file, write_new_key

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from clusterstacks.cli.shared.registry_options import ServerTrust
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.contents import Contents
-    from clusterstacks.releases.release_source import ReleaseSource
-    from clusterstacks.releases.signature_files import Evidence
+    from clusterstacks.releases.release_source import Evidence, ReleaseSource
     from clusterstacks.sources.spec import Location
 
 KEY_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

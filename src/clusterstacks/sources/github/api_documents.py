@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from clusterstacks.http.response import HTTPDocument
+    from clusterstacks.http.messages import HTTPDocument
 
 MAX_PAGE_VALUES: Final = 300_000
 """Values of a page: 100 releases of 80 files each; a file has some 35 with its uploader."""

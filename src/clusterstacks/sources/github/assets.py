@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from clusterstacks.domain.digests import content_digest
 from clusterstacks.http.conditional_get import Revalidated
 from clusterstacks.http.errors import NotThere, SourceUnavailable
-from clusterstacks.http.response import refusal
+from clusterstacks.http.messages import refusal
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
-from clusterstacks.releases.release_source import MAX_RELEASE_BYTES
-from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
+from clusterstacks.releases.release_source import MAX_RELEASE_BYTES, MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
 from clusterstacks.sources.downloads import check_content, check_files, receive
 from clusterstacks.sources.github.api_documents import read_page, read_release
 from clusterstacks.sources.github.rest_api import API, GitHubRepository
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.http.client import Web
-    from clusterstacks.http.response import HTTPDocument, HTTPResponse
+    from clusterstacks.http.messages import HTTPDocument, HTTPResponse
     from clusterstacks.sources.github.api_documents import Asset, GitHubRelease, ReleasePage
 
 MAX_PAGES = 100

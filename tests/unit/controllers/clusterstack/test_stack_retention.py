@@ -16,11 +16,10 @@ from clusterstacks.runtime.cache import Store, key_of
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.sources import kinds
-from clusterstacks.sources.open_source import SourceOpener
+from clusterstacks.sources.open_source import SecretReader, SourceOpener
 from clusterstacks.sources.owners import STACK_INDEX, stacks_owning
 from clusterstacks.sources.periodic_listing import Listings
 from clusterstacks.sources.source_cache import Sources
-from clusterstacks.sources.source_secrets import SecretReader
 from clusterstacks.sources.spec import SourceAddress, SourceTerms
 from clusterstacks.sources.stack_source import SourceChoice
 from tests.support.fake_api import FakeApi
