@@ -12,7 +12,7 @@ from clusterstacks.charts.errors import ChartDigestMismatch
 from clusterstacks.charts.requirements import ChartDependenciesMissing, lock_digest
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from clusterstacks.releases.store import ReleaseStore
 from clusterstacks.render.renderer import Renderer, addon_request, class_request
 from tests.support.chart_repository import chart_files, chart_repository, packaged
@@ -67,7 +67,7 @@ def refuse(*_: Any) -> None:
 
 
 async def fetched(root: Path, source: FakeSource, **options: Any) -> Release:
-    async with Web(environ={}) as web:
+    async with HTTPClient(environ={}) as web:
         charts = ChartDependencies(web, None, allowed=AllowedHosts.parse("127.0.0.1:*"))
         return await ReleaseStore(root).ensure(STAGED, source, dependencies=charts, **options)
 

@@ -17,7 +17,7 @@ from clusterstacks.releases.release_source import Evidence
 from clusterstacks.render.renderer import Renderer, class_request
 from clusterstacks.sources import kinds
 from clusterstacks.sources.directory import DirectorySource
-from clusterstacks.sources.open_source import SecretReader, SourceAccess, SourceOpener
+from clusterstacks.sources.source_opener import SecretReader, SourceAccess, SourceOpener
 from clusterstacks.sources.spec import SourceAddress
 from tests.support import charts
 from tests.support.fake_api import FakeApi

@@ -16,7 +16,7 @@ from clusterstacks.domain.documents import Node
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.allowlist import host_of
 from clusterstacks.http.errors import NotThere
-from clusterstacks.http.messages import place, refusal
+from clusterstacks.http.messages import shown_url, status_error
 from clusterstacks.http.urls import may_follow
 from clusterstacks.oci.reference import SCHEME, Reference
 from clusterstacks.oci.registry import Registry
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.charts.requirements import WantedChart
     from clusterstacks.http.allowlist import AllowedHosts
-    from clusterstacks.http.client import Web
+    from clusterstacks.http.client import HTTPClient
     from clusterstacks.oci.credentials import RegistryCredentials
 
     FindCredentials = Callable[[Reference], Awaitable[RegistryCredentials]]
@@ -42,7 +42,7 @@ class Downloads:
         credentials: Finds those for a registry or for the host of a repository.
     """
 
-    web: Web
+    web: HTTPClient
     allowed: AllowedHosts | None
     credentials: FindCredentials
 
@@ -59,7 +59,7 @@ class Downloads:
         if self.allowed is not None and not self.allowed.allows(url):
             host = host_of(url)
             way_out = f"allow {host} with --chart-repositories" if host else "correct it"
-            raise ChartRepositoryRefused(subject, place(url), "may not be asked", way_out)
+            raise ChartRepositoryRefused(subject, shown_url(url), "may not be asked", way_out)
 
     async def get(self, subject: object, url: URL, limit: int) -> bytes:
         """Read a document of at most ``limit`` bytes.
@@ -74,7 +74,7 @@ class Downloads:
             "GET", str(url), headers=headers, check=lambda target: self.check(subject, target)
         ) as answer:
             if answer.status != 200:
-                raise refusal(answer)
+                raise status_error(answer)
             return await answer.read(limit)
 
     async def _authorization(self, url: URL) -> dict[str, str]:
@@ -174,13 +174,13 @@ def _cut(index: bytes, chart: bytes) -> bytes | None:
     end = _start(_TOP.search(index, found.end()), index)
     margin = re.escape(first[1])
     key = re.compile(rb"^%s[\"']?%s[\"']?:(?P<rest>[^\r\n]*)" % (margin, re.escape(chart)), re.MULTILINE)
-    place = key.search(index, found.end(), end)
-    if place is None:
+    shown_url = key.search(index, found.end(), end)
+    if shown_url is None:
         return b"entries: {}"
-    if place["rest"].strip():
+    if shown_url["rest"].strip():
         return None
     after = re.compile(rb"^ {0,%d}[^\s#-]" % len(first[1]), re.MULTILINE)
-    return b"entries:\n" + index[place.start() : min(end, _start(after.search(index, place.end()), index))]
+    return b"entries:\n" + index[shown_url.start() : min(end, _start(after.search(index, shown_url.end()), index))]
 
 
 def _start(found: re.Match[bytes] | None, text: bytes) -> int:
@@ -247,7 +247,7 @@ class IndexRepository:
         async with self._reading:
             if self._index is None:
                 self._index = await self.downloads.get(wanted, url, MAX_INDEX_BYTES)
-        entries = await asyncio.to_thread(read_entries, self._index, wanted.name, place(url))
+        entries = await asyncio.to_thread(read_entries, self._index, wanted.name, shown_url(url))
         version = wanted.choose(entry.version for entry in entries)
         if version is None:
             raise ChartNotFound(wanted, self.repository, _known(entries))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clusterstacks.charts.repository import FindCredentials
     from clusterstacks.charts.requirements import ChartRequirement
     from clusterstacks.http.allowlist import AllowedHosts
-    from clusterstacks.http.client import Web
+    from clusterstacks.http.client import HTTPClient
     from clusterstacks.oci.credentials import RegistryCredentials
     from clusterstacks.oci.reference import Reference
 
@@ -62,7 +62,7 @@ class ChartDependencies:
 
     def __init__(
         self,
-        web: Web,
+        web: HTTPClient,
         cache: Path | None,
         *,
         offline: bool = False,

@@ -29,7 +29,7 @@ def signers_of(release: Manifest) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Pins:
+class PinnedDigests:
     """What exactly must be used.
 
     Args:
@@ -41,7 +41,7 @@ class Pins:
     charts: tuple[Resolved, ...] = ()
 
     @classmethod
-    def of(cls, release: Manifest) -> Pins:
+    def of(cls, release: Manifest) -> PinnedDigests:
         """Read those of a ClusterStackRelease.
 
         Raises:
@@ -52,7 +52,7 @@ class Pins:
         return cls(str(annotations.get(DIGEST_ANNOTATION, "")), _charts(str(text)) if text else ())
 
     @classmethod
-    def holding(cls, release: Release) -> Pins:
+    def holding(cls, release: Release) -> PinnedDigests:
         """Pin a release as it is."""
         return cls(release.digest, release.dependencies)
 

@@ -21,7 +21,7 @@ from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.semver import Constraint
 from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.http.client import RetryPolicy, Web
+from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.http.errors import NotThere, ServerUnavailable
 from clusterstacks.oci.credentials import RegistryCredentials
 from tests.support.chart_repository import ChartRepository, chart_files, chart_repository, digest_of, packaged
@@ -42,13 +42,13 @@ async def repository() -> AsyncIterator[ChartRepository]:
 
 
 @pytest.fixture
-async def web() -> AsyncIterator[Web]:
-    async with Web(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
+async def web() -> AsyncIterator[HTTPClient]:
+    async with HTTPClient(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
         yield web
 
 
 @pytest.fixture
-def charts(web: Web, tmp_path: Path) -> ChartDependencies:
+def charts(web: HTTPClient, tmp_path: Path) -> ChartDependencies:
     return ChartDependencies(web, tmp_path / "cache")
 
 
@@ -101,7 +101,7 @@ async def test_a_lock_file_decides(repository: ChartRepository, charts: ChartDep
     assert vendored.unlocked == ()
 
 
-async def test_a_pin_decides_over_what_is_newer(repository: ChartRepository, web: Web) -> None:
+async def test_a_pin_decides_over_what_is_newer(repository: ChartRepository, web: HTTPClient) -> None:
     repository.add("cache", "1.2.0")
     files = needing(("cache", "~1.2", repository.url))
     first = await ChartDependencies(web, None).vendor(files, LABEL)
@@ -112,7 +112,7 @@ async def test_a_pin_decides_over_what_is_newer(repository: ChartRepository, web
     assert again == first
 
 
-async def test_the_same_chart_in_two_versions_is_pinned_to_both(repository: ChartRepository, web: Web) -> None:
+async def test_the_same_chart_in_two_versions_is_pinned_to_both(repository: ChartRepository, web: HTTPClient) -> None:
     repository.add("cache", "1.2.0", "1.2.9")
     files = needing(("cache", "~1.2", repository.url), ("cache", "1.2.0", repository.url))
     first = await ChartDependencies(web, None).vendor(files, LABEL)
@@ -176,7 +176,9 @@ async def test_the_index_is_read_once_for_all_charts(repository: ChartRepository
     assert repository.asked.count("/index.yaml") == 1
 
 
-async def test_what_the_cache_has_is_not_fetched_again(repository: ChartRepository, web: Web, tmp_path: Path) -> None:
+async def test_what_the_cache_has_is_not_fetched_again(
+    repository: ChartRepository, web: HTTPClient, tmp_path: Path
+) -> None:
     repository.add("cache", "1.2.0", "1.2.9")
     files = needing(("cache", "~1.2", repository.url), lock="1.2.0")
     first = await ChartDependencies(web, tmp_path).vendor(files, LABEL)
@@ -188,7 +190,7 @@ async def test_what_the_cache_has_is_not_fetched_again(repository: ChartReposito
 
 
 async def test_offline_the_newest_allowed_of_the_cache_is_taken(
-    repository: ChartRepository, web: Web, tmp_path: Path
+    repository: ChartRepository, web: HTTPClient, tmp_path: Path
 ) -> None:
     repository.add("cache", "1.2.0", "1.2.9", "1.3.0")
     online = ChartDependencies(web, tmp_path)
@@ -203,7 +205,7 @@ async def test_offline_the_newest_allowed_of_the_cache_is_taken(
 
 
 async def test_offline_what_the_cache_lacks_is_refused_with_a_way_out(
-    repository: ChartRepository, web: Web, tmp_path: Path
+    repository: ChartRepository, web: HTTPClient, tmp_path: Path
 ) -> None:
     repository.add("cache", "1.2.0")
 
@@ -212,7 +214,7 @@ async def test_offline_what_the_cache_lacks_is_refused_with_a_way_out(
     assert repository.asked == []
 
 
-async def test_a_damaged_cache_is_filled_again(repository: ChartRepository, web: Web, tmp_path: Path) -> None:
+async def test_a_damaged_cache_is_filled_again(repository: ChartRepository, web: HTTPClient, tmp_path: Path) -> None:
     repository.add("cache", "1.2.0")
     files = needing(("cache", "1.2.0", repository.url))
     first = await ChartDependencies(web, tmp_path).vendor(files, LABEL)
@@ -223,7 +225,7 @@ async def test_a_damaged_cache_is_filled_again(repository: ChartRepository, web:
     assert await ChartDependencies(web, tmp_path, offline=True).vendor(files, LABEL) == first
 
 
-async def test_many_may_fill_one_cache_at_once(repository: ChartRepository, web: Web, tmp_path: Path) -> None:
+async def test_many_may_fill_one_cache_at_once(repository: ChartRepository, web: HTTPClient, tmp_path: Path) -> None:
     repository.add("cache", "1.2.0")
     files = needing(("cache", "1.2.0", repository.url))
 
@@ -272,7 +274,7 @@ async def test_an_archive_that_is_not_what_the_index_says_is_refused(
 
 @pytest.mark.parametrize("stated", [True, False])
 async def test_a_pinned_version_with_another_content_is_refused(
-    repository: ChartRepository, web: Web, *, stated: bool
+    repository: ChartRepository, web: HTTPClient, *, stated: bool
 ) -> None:
     old = repository.add("cache", "1.2.0")
     files = needing(("cache", "~1.2", repository.url))
@@ -350,7 +352,7 @@ async def test_plain_http_to_another_machine_is_refused(charts: ChartDependencie
 
 @pytest.mark.parametrize("allowed", ["", "charts.example.com", "127.0.0.1:1", "*.0.0.1:*/other"])
 async def test_a_place_that_is_not_allowed_is_not_asked(
-    repository: ChartRepository, web: Web, tmp_path: Path, allowed: str
+    repository: ChartRepository, web: HTTPClient, tmp_path: Path, allowed: str
 ) -> None:
     repository.add("cache", "1.2.0")
     files = needing(("cache", "1.2.0", repository.url))
@@ -363,7 +365,7 @@ async def test_a_place_that_is_not_allowed_is_not_asked(
     assert repository.asked == []
 
 
-async def test_an_allowed_repository_may_not_send_elsewhere(repository: ChartRepository, web: Web) -> None:
+async def test_an_allowed_repository_may_not_send_elsewhere(repository: ChartRepository, web: HTTPClient) -> None:
     async with chart_repository() as other:
         content = other.add("cache", "1.2.0")
         allowed = AllowedHosts.parse(repository.url.removeprefix("http://"))
@@ -388,14 +390,18 @@ async def test_an_allowed_repository_may_not_send_elsewhere(repository: ChartRep
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "http://169.254.169.254/x.tgz", "gopher://h/x", "//[::", "oci://h"]
 )
-async def test_an_index_cannot_lead_to_places_of_other_kinds(repository: ChartRepository, web: Web, url: str) -> None:
+async def test_an_index_cannot_lead_to_places_of_other_kinds(
+    repository: ChartRepository, web: HTTPClient, url: str
+) -> None:
     repository.publish(packaged("cache", "1.2.0"), "cache", "1.2.0", urls=[url])
 
     with pytest.raises((SpecError, ServerUnavailable)):
         await ChartDependencies(web, None).vendor(needing(("cache", "1.2.0", repository.url)), LABEL)
 
 
-async def test_credentials_of_the_host_are_sent_to_it_and_never_shown(repository: ChartRepository, web: Web) -> None:
+async def test_credentials_of_the_host_are_sent_to_it_and_never_shown(
+    repository: ChartRepository, web: HTTPClient
+) -> None:
     asked: list[str] = []
 
     async def find(reference: Reference) -> RegistryCredentials:
@@ -471,7 +477,7 @@ async def test_an_index_does_not_lead_into_the_network_of_who_reads_it(url: str)
     async def nobody(reference: Reference) -> RegistryCredentials:
         raise AssertionError(reference)
 
-    async with Web(environ={}) as web:
+    async with HTTPClient(environ={}) as web:
         repository = IndexRepository(Downloads(web, None, nobody), "https://charts.example/stable")
         with pytest.raises(ChartRepositoryRefused, match="leads astray"):
             await repository.fetch(WantedChart("x", Constraint.parse("1.0.0")), ChartOffer("1.0.0", "", url))
