@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster.loopback import free_port
-from clusterstacks.runtime.controller import ReconcilerHost
+from clusterstacks.runtime.controller import Controller
 from clusterstacks.webhooks.certificate_rotation import CertificateKeeper
 from clusterstacks.webhooks.certificates import Times, made
 from clusterstacks.webhooks.configuration import Endpoint, WebhookScope, configuration
@@ -33,9 +33,9 @@ async def dead_webhooks(world: World) -> None:
 def noting_order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Note in which order reconcilers begin and webhooks are registered."""
     order: list[str] = []
-    begin, tell = ReconcilerHost.run, CertificateKeeper._tell
+    begin, tell = Controller.run, CertificateKeeper._tell
 
-    async def noted_begin(self: ReconcilerHost) -> None:
+    async def noted_begin(self: Controller) -> None:
         order.append("reconciler")
         await begin(self)
 
@@ -43,7 +43,7 @@ def noting_order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         await tell(self, serving)
         order.append("webhooks")
 
-    monkeypatch.setattr(ReconcilerHost, "run", noted_begin)
+    monkeypatch.setattr(Controller, "run", noted_begin)
     monkeypatch.setattr(CertificateKeeper, "_tell", noted_tell)
     return order
 

@@ -23,7 +23,7 @@ MAX_BYTES = 1024 * 1024
 """Largest file read (arbitrary; a CA bundle of all system roots has 220 KB)."""
 
 
-class FreshFile:
+class ReloadingFile:
     """The present content of a ``Material``.
 
     ``read`` may be called for every request: it costs a comparison of clocks, once a second a stat.

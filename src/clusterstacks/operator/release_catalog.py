@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from clusterstacks.controllers.clusteraddon.class_access import ClassAccess as NamespaceOffers
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.release import Release
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.sources.fetcher import ReleaseFetcher
     from clusterstacks.sources.periodic_listing import SourceListings
     from clusterstacks.sources.remote_statements import RemoteStatements
@@ -56,8 +56,8 @@ class ReleaseOffers:
     """
 
     client: Client
-    releases: Store
-    addons: Store
+    releases: ObjectCache
+    addons: ObjectCache
     offers: NamespaceOffers
     supply: ReleaseFetcher
     listings: SourceListings

@@ -16,7 +16,7 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.tls import server_context
 from clusterstacks.operator.release_catalog import ReleaseOffers
-from clusterstacks.runtime.background_tasks import Allowance
+from clusterstacks.runtime.background_tasks import RateLimiter
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.webhooks.certificate_rotation import SECRET_NAME, CertificateKeeper
 from clusterstacks.webhooks.cluster_handler import ClusterJudge
@@ -76,15 +76,15 @@ class Webhooks:
         metrics: Metrics,
     ) -> None:
         endpoint = Endpoint(settings.webhook_service, settings.webhook_url)
-        upstream, releases = facts(), informers[Kind.CLUSTER_STACK_RELEASE].store
+        upstream, releases = facts(), informers[Kind.CLUSTER_STACK_RELEASE].cache
         self._adviser = Adviser()
         clusters = ClusterJudge(
             offers=ReleaseOffers(
                 client=client,
                 releases=releases,
-                addons=informers[Kind.CLUSTER_ADDON].store,
-                offers=ClassAccess(client, informers[Kind.CLUSTER_STACK].store),
-                supply=supplies.supply(_wake_nobody, Allowance(FETCHES, FETCH_INTERVAL)),
+                addons=informers[Kind.CLUSTER_ADDON].cache,
+                offers=ClassAccess(client, informers[Kind.CLUSTER_STACK].cache),
+                supply=supplies.supply(_wake_nobody, RateLimiter(FETCHES, FETCH_INTERVAL)),
                 listings=supplies.listings,
                 statements=supplies.statements,
             ),
@@ -92,8 +92,8 @@ class Webhooks:
             upstream=upstream,
             adviser=self._adviser,
         )
-        live = informers[CLUSTER_KIND].store
-        own = OwnKinds(client, live, releases, informers[Kind.CLUSTER_STACK].store, settings.provider_kinds)
+        live = informers[CLUSTER_KIND].cache
+        own = OwnKinds(client, live, releases, informers[Kind.CLUSTER_STACK].cache, settings.provider_kinds)
         self._judge = Validator(own, clusters, events, live, decided=metrics.count_decision)
         context = server_context()
         self.server = WebhookServer(_host(settings.webhook_url), settings.webhook_port, context, self._judge)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.api.provider_refs import KindPattern
     from clusterstacks.kube.client import Client
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.webhooks.reviews import Review
     from clusterstacks.webhooks.rules.own_kinds import Use
 
@@ -56,9 +56,9 @@ class OwnKinds:
     """
 
     client: Client
-    clusters: Store
-    releases: Store
-    stacks: Store
+    clusters: ObjectCache
+    releases: ObjectCache
+    stacks: ObjectCache
     provider_kinds: Collection[KindPattern]
 
     async def stack(self, review: Review) -> AdmissionResponse:

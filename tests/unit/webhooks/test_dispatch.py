@@ -19,7 +19,7 @@ from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.versions import StackVersion
 from clusterstacks.kube.resources import Resource
-from clusterstacks.runtime.cache import CacheChange, Store, key_of
+from clusterstacks.runtime.cache import CacheChange, ObjectCache, key_of
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.webhooks.cluster_handler import ClusterJudge
 from clusterstacks.webhooks.dispatch import Validator
@@ -476,7 +476,7 @@ def let_through(uid: str = "u7", generation: int = 1) -> Manifest:
 
 
 async def events_of(
-    adviser: Adviser, *asked: Manifest, live: Store, between: Callable[[], None] = lambda: None
+    adviser: Adviser, *asked: Manifest, live: ObjectCache, between: Callable[[], None] = lambda: None
 ) -> list[Manifest]:
     """Ask about each Cluster in turn, and give the events written within a minute."""
     api, clock = FakeApi(EVENTS), VirtualClock()
@@ -495,7 +495,7 @@ async def events_of(
 
 @in_virtual_time
 async def test_what_is_let_through_gets_an_event_once_it_is_written(adviser: Adviser) -> None:
-    live = Store()
+    live = ObjectCache()
     found = let_through()
 
     events = await events_of(adviser, found, live=live, between=lambda: put(live, found))
@@ -530,7 +530,7 @@ async def test_sec_6_a_question_asked_again_and_again_writes_one_event(adviser: 
 
 async def test_what_is_awaited_is_given_up_at_the_end(adviser: Adviser) -> None:
     clusters = ClusterJudge(offers=Given(), rules=ProviderRules(Noon()), upstream=NOTHING_KNOWN, adviser=adviser)
-    judge = Validator(await own_kinds(), clusters, EventRecorder(FakeApi(EVENTS), "operator"), Store())
+    judge = Validator(await own_kinds(), clusters, EventRecorder(FakeApi(EVENTS), "operator"), ObjectCache())
     assert (await judge.judge(replace(review(let_through(), cluster(), CLUSTER_KIND), group=CLUSTER_API_GROUP))).excused
 
     await asyncio.wait_for(judge.close(), 0.2)
@@ -541,7 +541,9 @@ async def test_live_m1_decisions_are_counted_by_kind_and_only_of_kinds_that_are_
     decided: list[tuple[str, str]] = []
     events = EventRecorder(FakeApi(EVENTS), "operator")
     own = await own_kinds(seen=(stack(),))
-    judge = Validator(own, clusters, events, Store(), decided=lambda kind, decision: decided.append((kind, decision)))
+    judge = Validator(
+        own, clusters, events, ObjectCache(), decided=lambda kind, decision: decided.append((kind, decision))
+    )
     for name, manifest in (("ClusterStack", stack("twin")), ("ClusterStack", stack("x", noProvider=False))):
         await judge.judge(replace(review(manifest), group=GROUP, kind=name))
     await judge.judge(replace(review(stack("other", provider="q")), group=GROUP, kind="ClusterStack"))
@@ -553,14 +555,14 @@ async def test_live_m1_decisions_are_counted_by_kind_and_only_of_kinds_that_are_
 # Our own kinds
 
 
-def stored(*manifests: Manifest) -> Store:
-    store = Store()
+def stored(*manifests: Manifest) -> ObjectCache:
+    store = ObjectCache()
     for manifest in manifests:
         put(store, manifest)
     return store
 
 
-def put(store: Store, manifest: Manifest) -> None:
+def put(store: ObjectCache, manifest: Manifest) -> None:
     store.put(key_of(manifest), manifest)
 
 

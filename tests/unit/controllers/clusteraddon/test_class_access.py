@@ -19,7 +19,7 @@ from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.resources import Resource
 from clusterstacks.kube.transport import Pool
-from clusterstacks.runtime.cache import Store
+from clusterstacks.runtime.cache import ObjectCache
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from clusterstacks.runtime.events import EventRecorder
 from tests.support.fake_api import FakeApi
@@ -74,7 +74,7 @@ async def frame(api: FakeApi) -> AsyncIterator[StatusReconciler]:
         reconciler = AddonReconciler(
             client=api,
             clock=SYSTEM_CLOCK,
-            offers=ClassAccess(api, Store()),
+            offers=ClassAccess(api, ObjectCache()),
             contracts=ContractKinds(api),
             workloads=Workloads(api, pool),
             rolling=unused,
@@ -217,4 +217,4 @@ async def test_a_release_whose_stack_is_gone_has_no_rule(api: FakeApi) -> None:
     seen = await observe(api, ObjectKey("team", "one"), ContractKinds(api))
     assert seen is not None
 
-    assert await ClassAccess(api, Store()).refusal(seen.cluster, [release()]) == ""
+    assert await ClassAccess(api, ObjectCache()).refusal(seen.cluster, [release()]) == ""
