@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from clusterstacks.compat.messages import told_against
-from clusterstacks.compat.rules.combination import judge_setup
-from clusterstacks.compat.skew import judge_skew
+from clusterstacks.compat.rules.ranges import judge_setup, told_against
+from clusterstacks.compat.rules.skew import judge_skew
 from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.versions import KubernetesMinor
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from clusterstacks.compat.constraints import Judges
-    from clusterstacks.compat.rules.combination import Setup
-    from clusterstacks.compat.skew import SkewRule
+    from clusterstacks.compat.rules.ranges import Setup
+    from clusterstacks.compat.rules.skew import SkewRule
     from clusterstacks.compat.verdicts import Judgement
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.domain.versions import KubernetesVersion

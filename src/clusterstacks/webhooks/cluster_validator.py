@@ -17,8 +17,8 @@ from clusterstacks.api.addon_annotations import (
 from clusterstacks.api.clusterapi import cluster_view, topology_variables
 from clusterstacks.api.compatibility_policy import ESCAPE_ANNOTATION, CompatibilityPolicy
 from clusterstacks.compat.constraints import Judges, looks_at_circumstances
-from clusterstacks.compat.rules.combination import Before, Setup
-from clusterstacks.compat.rules.upgrades import other_stack
+from clusterstacks.compat.rules.ranges import Before, Setup
+from clusterstacks.compat.rules.skew import other_stack
 from clusterstacks.compat.world import Candidate
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class

@@ -24,7 +24,7 @@ from clusterstacks.webhooks.rules.suggestions import (
 
 if TYPE_CHECKING:
     from clusterstacks.compat.constraints import Judges
-    from clusterstacks.compat.rules.combination import Before
+    from clusterstacks.compat.rules.ranges import Before
     from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.planner.compiling import Target

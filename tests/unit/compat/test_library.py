@@ -12,13 +12,10 @@ from hypothesis import strategies as st
 
 from clusterstacks.api import yaml
 from clusterstacks.compat import library
-from clusterstacks.compat.consistency import check_consistency
-from clusterstacks.compat.facts_schema import parse_facts
-from clusterstacks.compat.install import install
-from clusterstacks.compat.kubernetes import known_minors, skew_rules, supported_minors
-from clusterstacks.compat.library import facts
-from clusterstacks.compat.removed_apis import judge_api
-from clusterstacks.compat.skew import OTHER_API_SERVERS, judge_skew
+from clusterstacks.compat.facts_schema import check_consistency, parse_facts
+from clusterstacks.compat.kubernetes import judge_api, known_minors, skew_rules, supported_minors
+from clusterstacks.compat.library import facts, install
+from clusterstacks.compat.rules.skew import OTHER_API_SERVERS, judge_skew
 from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.domain.compatibility import UpgradeRule
 from clusterstacks.domain.documents import DocumentError

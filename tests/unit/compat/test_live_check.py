@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from clusterstacks.compat.constraints import Judges
-from clusterstacks.compat.kubernetes import skew_rules
+from clusterstacks.compat.kubernetes import judge_api, skew_rules
 from clusterstacks.compat.live_check import CheckedCluster, LiveFacts, concerns, told_together
-from clusterstacks.compat.removed_apis import judge_api
-from clusterstacks.compat.rules.combination import Setup
+from clusterstacks.compat.rules.ranges import Setup
 from clusterstacks.domain.compatibility import Rule, parse_rule
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.versions import KubernetesVersion

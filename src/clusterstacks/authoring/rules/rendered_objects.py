@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity, line_of_text
 from clusterstacks.authoring.render_release import images_in
-from clusterstacks.compat.removed_apis import removed_apis
+from clusterstacks.compat.kubernetes import removed_apis
 from clusterstacks.domain.objects import ObjectId, object_id
 from clusterstacks.domain.versions import KubernetesMinor
 from clusterstacks.render.release_charts import ADDON_NAMESPACE
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from clusterstacks.authoring.stack import Chart, LintedStack
-    from clusterstacks.compat.removed_apis import RemovedApi
+    from clusterstacks.compat.kubernetes import RemovedApi
     from clusterstacks.render.examination import RenderedDocument
 
 BUILTIN_NAMESPACES = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})

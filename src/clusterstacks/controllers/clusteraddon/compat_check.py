@@ -12,10 +12,9 @@ from clusterstacks.api.names import AddonCondition
 from clusterstacks.api.untyped import mappings, text
 from clusterstacks.clusters.nodes import reported_workers
 from clusterstacks.compat.constraints import Judges
-from clusterstacks.compat.kubernetes import skew_rules
+from clusterstacks.compat.kubernetes import judge_api, skew_rules
 from clusterstacks.compat.live_check import CheckedCluster, LiveFacts, concerns, told_together
-from clusterstacks.compat.removed_apis import judge_api
-from clusterstacks.compat.rules.combination import Setup
+from clusterstacks.compat.rules.ranges import Setup
 from clusterstacks.compat.world import Candidate
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.names import ReleaseName, release_named

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.addon_annotations import ADDON_ANNOTATION, RELEASE_ANNOTATION
-from clusterstacks.compat.rules.upgrades import broken_law, other_stack
+from clusterstacks.compat.rules.skew import broken_law, other_stack
 from clusterstacks.webhooks.answers import ALLOWED, AdmissionResponse
 
 if TYPE_CHECKING:

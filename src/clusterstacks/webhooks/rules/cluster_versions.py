@@ -6,9 +6,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.compatibility_policy import ESCAPE_ANNOTATION, CompatibilityPolicy
-from clusterstacks.compat.messages import listed_against, told_against
-from clusterstacks.compat.rules.combination import Before, CompatFinding, Judged, Setup, judge_setup
-from clusterstacks.compat.rules.upgrades import broken_law, other_stack
+from clusterstacks.compat.rules.ranges import (
+    Before,
+    CompatFinding,
+    Judged,
+    Setup,
+    judge_setup,
+    listed_against,
+    told_against,
+)
+from clusterstacks.compat.rules.skew import broken_law, other_stack
 from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesVersion

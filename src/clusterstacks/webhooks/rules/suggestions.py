@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.compat.rules.combination import Setup, judge_setup
+from clusterstacks.compat.rules.ranges import Setup, judge_setup
 from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.planner.document import plan_document
 from clusterstacks.planner.patches import annotated, patches, taken_from
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from clusterstacks.compat.constraints import Judges
-    from clusterstacks.compat.rules.combination import Before
+    from clusterstacks.compat.rules.ranges import Before
     from clusterstacks.compat.world import Candidate, ClusterState, World
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey

@@ -10,7 +10,7 @@ import pytest
 from clusterstacks.api.addon_annotations import AddonReleaseRefused, read_wishes
 from clusterstacks.api.compatibility_policy import ESCAPE_ANNOTATION, CompatibilityPolicy
 from clusterstacks.compat.constraints import Judges
-from clusterstacks.compat.rules.combination import Before, Setup
+from clusterstacks.compat.rules.ranges import Before, Setup
 from clusterstacks.compat.world import Candidate, ClusterState, World
 from clusterstacks.domain.compatibility import Rule, parse_rule
 from clusterstacks.domain.names import parse_release

@@ -16,7 +16,7 @@ from clusterstacks.compat.verdicts import Verdict, judge_kubernetes
 from clusterstacks.domain.compatibility import leading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from clusterstacks.compat.constraints import Violation
     from clusterstacks.compat.world import Candidate
@@ -202,3 +202,30 @@ def _told(one: Violation) -> str:
 
 def _sourced(text: str, source: str) -> str:
     return f"{text} ({source})" if source else text
+
+
+SHOWN_FACTS = 3
+"""Facts a refusal names; arbitrary."""
+
+
+def told_against(after: Setup, against: Sequence[CompatFinding]) -> str:
+    """Say what speaks against a combination, on one line, for conditions and events."""
+    return f"{_combination(after)}: {'; '.join(_blamed(against))}"
+
+
+def listed_against(after: Setup, against: Sequence[CompatFinding]) -> str:
+    """Say what speaks against a combination, one fact a line, for the answer that a person reads in a terminal."""
+    return "\n  ".join([f"{_combination(after)} is refused:", *_blamed(against)])
+
+
+def _combination(after: Setup) -> str:
+    return f"class {after.candidate.name.class_name} with Kubernetes {after.kubernetes}"
+
+
+def _blamed(against: Sequence[CompatFinding]) -> list[str]:
+    more = [f"and {len(against) - SHOWN_FACTS} more"] if len(against) > SHOWN_FACTS else []
+    return [*(_blame(one) for one in against[:SHOWN_FACTS]), *more]
+
+
+def _blame(finding: CompatFinding) -> str:
+    return f"cluster addon {finding.addon}: {finding.text}" if finding.addon else finding.text
