@@ -184,7 +184,7 @@ def test_upgrade_rules_are_those_that_forbid(component: str, version: str, rule:
         ("cloud-controller-manager", "1.34", "1.36", "incompatible", ""),
         ("kubectl", "1.37", "1.36", "ok", "at most 1 minors older and 1 newer"),
         ("kubelet", "2.36", "1.36", "incompatible", ""),
-        ("mine", "1.36", "1.36", "unknown", "nothing is known"),
+        ("mine", "1.36", "1.36", "unknown", "no rule is known"),
     ],
 )
 def test_the_programs_of_kubernetes_may_be_so_far_apart(

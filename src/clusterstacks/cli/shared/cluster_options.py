@@ -109,8 +109,7 @@ async def outlook_of(client: Client, cluster: ObjectKey, releases: Path | None, 
     from datetime import UTC, datetime
 
     from clusterstacks.cli.shared.cluster_options import facts_in_force
-    from clusterstacks.clusters.context import Surroundings, read_outlook
-    from clusterstacks.clusters.state import ReleasesUnknown
+    from clusterstacks.clusters.context import ReleasesUnknown, Surroundings, read_outlook
     from clusterstacks.releases.compat_statements import read_candidates
     from clusterstacks.sources.open_source import SourceOpener
     from clusterstacks.sources.source_secrets import SecretReader

@@ -1,9 +1,9 @@
-"""Clusters whose class states ranges: the combination a write leads to, and the way there.
+"""Rules for clusters whose class states ranges: the versions a change leads to, and the way there.
 
-The result of a write must be legal. A write that moves neither class nor Kubernetes may leave wrong what was wrong
-before, so that a cluster that slid out of its ranges can be brought back one addon at a time. While Kubernetes moves,
-both versions must be in the range of every addon, as delivered and as asked for; the old version is not asked of an
-addon that was outside of its range before.
+The result of a change must be allowed. A change of neither class nor Kubernetes may keep what was wrong before, so that
+a cluster outside its ranges can be brought back one addon at a time. While Kubernetes moves, both versions must be in
+the range of every addon, as delivered and as asked for; an addon that was outside its range before is not checked
+against the old version.
 """
 
 from __future__ import annotations
@@ -13,70 +13,50 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.compat.constraints import KUBERNETES, Judges, cautions, upgrade_fact, violations
 from clusterstacks.compat.verdicts import Verdict, judge_kubernetes
-from clusterstacks.domain.compatibility import leading
+from clusterstacks.compat.world import ClusterVersions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from clusterstacks.compat.constraints import Violation
-    from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.compatibility import Component
-    from clusterstacks.domain.versions import KubernetesVersion
+
+SHOWN_FACTS = 3
+"""Number of facts in a refusal; arbitrary."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """A combination.
-
-    Args:
-        candidate: The release of the class.
-        kubernetes: The version.
-        addons: By name, the components of each addon.
-    """
-
-    candidate: Candidate
-    kubernetes: KubernetesVersion
-    addons: Mapping[str, tuple[Component, ...]]
-
-    def components(self) -> list[Component]:
-        """Return everything that is there, the class's own components included."""
-        stated = self.candidate.compatibility
-        own = stated.of_addon("") if stated is not None else ()
-        return [*own, *(component for components in self.addons.values() for component in components)]
-
-    def version(self, addon: str) -> str:
-        """Return the version of an addon's software; empty when it is not there."""
-        components = self.addons.get(addon)
-        return leading(addon, components).text if components else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Before:
-    """The cluster as it is.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionChange:
+    """A change of the versions of a cluster.
 
     Args:
-        asked: What the Cluster asked for before the write.
-        delivered: What it has: other versions than asked for while an addon is under way.
-        judges: What decided with the labels and variables that the Cluster had; None where they are the same.
+        wanted: What the Cluster asks for.
+        before: What it asked for before; None for a new Cluster, and where its version could not be read.
+        delivered: What it has, which differs from ``before`` while an addon or the control plane is being upgraded;
+            None where ``before`` is None.
+        judges: Rules and facts for the Cluster as it is to be.
+        judges_before: Those for the labels and variables that it had; None where they are the same.
     """
 
-    asked: Setup
-    delivered: Setup
-    judges: Judges | None = None
+    wanted: ClusterVersions
+    before: ClusterVersions | None = None
+    delivered: ClusterVersions | None = None
+    judges: Judges
+    judges_before: Judges | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CompatFinding:
-    """A fact that speaks against a write.
+    """A fact that speaks against a change.
 
     Args:
         verdict: How much.
         fact: Its id.
-        text: For a person, with its source.
-        addon: Whose component it is about; empty for the class and rules.
-        under_way: Whether only what is delivered stands in the way, and not what is asked for.
-        arriving: Whether only the version of the control plane stands in the way, which is on its way to the version
-            asked for before.
+        text: The fact with its source, for a person.
+        addon: The addon of its component; empty for the class and for rules.
+        under_way: Whether only the delivered version of the addon breaks it, and not the one that is asked for.
+        arriving: Whether only the version of the control plane breaks it, which is on its way to the version that the
+            Cluster asks for.
     """
 
     verdict: Verdict
@@ -88,73 +68,82 @@ class CompatFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """Everything that speaks against a write.
+class CompatFindings:
+    """All facts that speak against a change.
 
     Args:
         findings: Each fact once, the worst first.
-        warnings: What rules say that only warn.
+        warnings: Messages of rules that only warn.
     """
 
     findings: tuple[CompatFinding, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    @property
+    def incompatible(self) -> bool:
+        """Whether a fact forbids the change."""
+        return any(one.verdict is Verdict.INCOMPATIBLE for one in self.findings)
 
-def judge_setup(after: Setup, before: Before | None, judges: Judges) -> Judged:
-    """Judge a write.
 
-    Args:
-        after: What the Cluster asks for.
-        before: What it was; None for a new one.
-        judges: What decides besides the releases.
-    """
-    found = {one.fact: one for one in _doubts(after, before, judges)}
-    # The same fact says incompatible: that wins.
-    found |= {one.fact: one for one in _obstacles(after, before, judges)}
+def judge_change(change: VersionChange) -> CompatFindings:
+    """Find the facts that speak against a change."""
+    wanted = change.wanted
+    found = {one.fact: one for one in _doubts(change)}
+    # The same fact may also say incompatible: that wins.
+    found |= {one.fact: one for one in _obstacles(change)}
     worst_first = sorted(found.values(), key=lambda one: one.verdict is not Verdict.INCOMPATIBLE)
-    warnings = cautions(after.candidate, after.kubernetes, after.components(), judges)
-    return Judged(tuple(worst_first), tuple(warnings))
+    warnings = cautions(wanted.release, wanted.kubernetes, wanted.components(), change.judges)
+    return CompatFindings(tuple(worst_first), tuple(warnings))
 
 
-def _obstacles(after: Setup, before: Before | None, judges: Judges) -> Iterator[CompatFinding]:
-    if before is None:
-        yield from map(_against, _violations(after, judges))
+def _obstacles(change: VersionChange) -> Iterator[CompatFinding]:
+    wanted, judges = change.wanted, change.judges
+    if change.before is None or change.delivered is None:
+        yield from map(_incompatible, _violations(wanted, judges))
         return
-    yield from _while_moving(after, before, judges)
-    known = frozenset[str]() if _moves(before.asked, after) else _subjects(before.delivered, before.judges or judges)
-    yield from (_against(one) for one in _violations(after, judges) if one.subject not in known)
-    yield from _forbidden_moves(after, before)
+    outside_before = _subjects(change.delivered, change.judges_before or judges)
+    yield from _while_moving(wanted, change.before, change.delivered, judges, outside_before)
+    accepted = frozenset[str]() if _moves(change.before, wanted) else outside_before
+    yield from (_incompatible(one) for one in _violations(wanted, judges) if one.subject not in accepted)
+    yield from _forbidden_upgrades(wanted, change.before, change.delivered)
 
 
-def _while_moving(after: Setup, before: Before, judges: Judges) -> Iterator[CompatFinding]:
-    """Ask the old version of what comes, and the new one of what is there."""
-    if after.kubernetes == before.delivered.kubernetes:
+def _while_moving(
+    wanted: ClusterVersions,
+    before: ClusterVersions,
+    delivered: ClusterVersions,
+    judges: Judges,
+    outside_before: frozenset[str],
+) -> Iterator[CompatFinding]:
+    """Check the delivered addons against the new version, and the addons asked for against the old one."""
+    if wanted.kubernetes == delivered.kubernetes:
         return
-    if after.kubernetes != before.asked.kubernetes:
-        leaving = Setup(after.candidate, after.kubernetes, before.delivered.addons)
+    if wanted.kubernetes != before.kubernetes:
+        leaving = ClusterVersions(wanted.release, wanted.kubernetes, delivered.addons)
         for one in _ranges_of_addons(leaving, judges):
-            yield CompatFinding(Verdict.INCOMPATIBLE, one.fact, _told(one), one.addon, under_way=True)
-    outside = _subjects(before.delivered, before.judges or judges)
-    arriving = Setup(after.candidate, before.delivered.kubernetes, after.addons)
+            yield replace(_incompatible(one), under_way=True)
+    arriving = ClusterVersions(wanted.release, delivered.kubernetes, wanted.addons)
     for one in _ranges_of_addons(arriving, judges):
-        if one.subject not in outside:
-            yield replace(_against(one), arriving=after.kubernetes == before.asked.kubernetes)
+        if one.subject not in outside_before:
+            yield replace(_incompatible(one), arriving=wanted.kubernetes == before.kubernetes)
 
 
-def _forbidden_moves(after: Setup, before: Before) -> Iterator[CompatFinding]:
-    """Ask the version an addon moves to whether it may be moved to from the one that is there."""
-    for addon, components in after.addons.items():
-        if components == before.asked.addons.get(addon):
+def _forbidden_upgrades(
+    wanted: ClusterVersions, before: ClusterVersions, delivered: ClusterVersions
+) -> Iterator[CompatFinding]:
+    """Find upgrades that the new version of an addon does not allow from the version that is delivered."""
+    for addon, components in wanted.addons.items():
+        if components == before.addons.get(addon):
             continue
-        there = {one.name: one for one in before.delivered.addons.get(addon, ())}
+        present = {one.name: one for one in delivered.addons.get(addon, ())}
         for one in components:
-            old = there.get(one.name)
+            old = present.get(one.name)
             if old is not None and not one.upgrade.allows(old.version, one.version):
-                text = _forbidden(one, old)
-                yield CompatFinding(Verdict.INCOMPATIBLE, upgrade_fact(one), _sourced(text, one.source), addon)
+                text = _with_source(_forbidden_upgrade(one, old), one.source)
+                yield CompatFinding(Verdict.INCOMPATIBLE, upgrade_fact(one), text, addon)
 
 
-def _forbidden(new: Component, old: Component) -> str:
+def _forbidden_upgrade(new: Component, old: Component) -> str:
     if new.version < old.version:
         moved = f"{new.name} may not be downgraded from {old.text} to {new.text}"
         return f"{moved}: upgrade.downgrade of {new.text} is not true"
@@ -165,67 +154,58 @@ def _forbidden(new: Component, old: Component) -> str:
     )
 
 
-def _doubts(after: Setup, before: Before | None, judges: Judges) -> Iterator[CompatFinding]:
-    """Find what nobody tried and what nobody says; not again where neither class nor Kubernetes nor it has moved."""
-    known = before.delivered.components() if before is not None and not _moves(before.asked, after) else []
-    for component in after.components():
-        judgement = judge_kubernetes(component, after.kubernetes, judges.upstream)
+def _doubts(change: VersionChange) -> Iterator[CompatFinding]:
+    """Find untested and unknown combinations; known ones are not repeated while class and Kubernetes stay."""
+    wanted, before, delivered = change.wanted, change.before, change.delivered
+    stays = before is not None and delivered is not None and not _moves(before, wanted)
+    known = delivered.components() if stays and delivered is not None else []
+    for component in wanted.components():
+        judgement = judge_kubernetes(component, wanted.kubernetes, change.judges.upstream)
         if judgement.verdict in (Verdict.UNTESTED, Verdict.UNKNOWN) and component not in known:
-            text = f"{judgement.verdict.value}: {judgement.text}"
+            text = _with_source(f"{judgement.verdict.value}: {judgement.text}", judgement.source)
             fact = f"component:{component.title}{KUBERNETES}"
-            yield CompatFinding(judgement.verdict, fact, _sourced(text, judgement.source), component.addon)
+            yield CompatFinding(judgement.verdict, fact, text, component.addon)
 
 
-def _moves(old: Setup, new: Setup) -> bool:
-    return old.candidate.name != new.candidate.name or old.kubernetes != new.kubernetes
+def _moves(old: ClusterVersions, new: ClusterVersions) -> bool:
+    return old.release.name != new.release.name or old.kubernetes != new.kubernetes
 
 
-def _violations(setup: Setup, judges: Judges) -> tuple[Violation, ...]:
-    return violations(setup.candidate, setup.kubernetes, setup.components(), judges)
+def _violations(versions: ClusterVersions, judges: Judges) -> tuple[Violation, ...]:
+    return violations(versions.release, versions.kubernetes, versions.components(), judges)
 
 
-def _subjects(setup: Setup, judges: Judges) -> frozenset[str]:
-    return frozenset(one.subject for one in _violations(setup, judges))
+def _subjects(versions: ClusterVersions, judges: Judges) -> frozenset[str]:
+    return frozenset(one.subject for one in _violations(versions, judges))
 
 
-def _ranges_of_addons(setup: Setup, judges: Judges) -> Iterator[Violation]:
-    return (one for one in _violations(setup, judges) if one.addon and one.subject.endswith(KUBERNETES))
+def _ranges_of_addons(versions: ClusterVersions, judges: Judges) -> Iterator[Violation]:
+    return (one for one in _violations(versions, judges) if one.addon and one.subject.endswith(KUBERNETES))
 
 
-def _against(one: Violation) -> CompatFinding:
-    return CompatFinding(Verdict.INCOMPATIBLE, one.fact, _told(one), one.addon)
+def _incompatible(one: Violation) -> CompatFinding:
+    return CompatFinding(Verdict.INCOMPATIBLE, one.fact, _with_source(one.text, one.source), one.addon)
 
 
-def _told(one: Violation) -> str:
-    return _sourced(one.text, one.source)
-
-
-def _sourced(text: str, source: str) -> str:
+def _with_source(text: str, source: str) -> str:
     return f"{text} ({source})" if source else text
 
 
-SHOWN_FACTS = 3
-"""Facts a refusal names; arbitrary."""
+def one_line_refusal(wanted: ClusterVersions, against: Sequence[CompatFinding]) -> str:
+    """Write the facts against a combination on one line, for conditions and events."""
+    return f"{_combination(wanted)}: {'; '.join(_named(against))}"
 
 
-def told_against(after: Setup, against: Sequence[CompatFinding]) -> str:
-    """Say what speaks against a combination, on one line, for conditions and events."""
-    return f"{_combination(after)}: {'; '.join(_blamed(against))}"
+def listed_refusal(wanted: ClusterVersions, against: Sequence[CompatFinding]) -> str:
+    """Write the facts against a combination one on a line, for the answer that a person reads in a terminal."""
+    return "\n  ".join([f"{_combination(wanted)} is refused:", *_named(against)])
 
 
-def listed_against(after: Setup, against: Sequence[CompatFinding]) -> str:
-    """Say what speaks against a combination, one fact a line, for the answer that a person reads in a terminal."""
-    return "\n  ".join([f"{_combination(after)} is refused:", *_blamed(against)])
+def _combination(wanted: ClusterVersions) -> str:
+    return f"class {wanted.release.name.class_name} with Kubernetes {wanted.kubernetes}"
 
 
-def _combination(after: Setup) -> str:
-    return f"class {after.candidate.name.class_name} with Kubernetes {after.kubernetes}"
-
-
-def _blamed(against: Sequence[CompatFinding]) -> list[str]:
+def _named(against: Sequence[CompatFinding]) -> list[str]:
     more = [f"and {len(against) - SHOWN_FACTS} more"] if len(against) > SHOWN_FACTS else []
-    return [*(_blame(one) for one in against[:SHOWN_FACTS]), *more]
-
-
-def _blame(finding: CompatFinding) -> str:
-    return f"cluster addon {finding.addon}: {finding.text}" if finding.addon else finding.text
+    shown = against[:SHOWN_FACTS]
+    return [*(f"cluster addon {one.addon}: {one.text}" if one.addon else one.text for one in shown), *more]

@@ -1,4 +1,4 @@
-"""How far the minors of Kubernetes' own programs may be apart.
+"""Version skew and upgrades of Kubernetes: how far its programs may be apart, and how a cluster may move.
 
 Source: https://kubernetes.io/releases/version-skew-policy/
 """
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 API_SERVER = "kube-apiserver"
 OTHER_API_SERVERS = "other kube-apiserver instances"
-"""What an API server is compared with."""
+"""Reference for the skew between two API servers."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkewException:
-    """Another distance for some minors.
+    """Another skew for some minors.
 
     Args:
-        program: Whose minor decides.
-        minors: Those for which it holds.
+        program: The program whose minor decides.
+        minors: The minors for which it holds.
         older: As in :class:`SkewRule`.
         newer: As in :class:`SkewRule`.
     """
@@ -42,15 +42,15 @@ class SkewException:
 
 @dataclass(frozen=True, slots=True)
 class SkewRule:
-    """How far a program's minor may be from that of another.
+    """The allowed skew between two of Kubernetes' programs.
 
     Args:
-        program: The one that is judged: ``kubelet``.
-        relative_to: The one it is compared with: ``kube-apiserver``.
-        older: Most minors it may be older.
-        newer: Most minors it may be newer.
-        source: Where the rule is from.
-        exceptions: The first that holds replaces both distances.
+        program: For example ``kubelet``.
+        relative_to: The program it is compared with, for example ``kube-apiserver``.
+        older: Number of minors it may be older.
+        newer: Number of minors it may be newer.
+        source: URL of the rule.
+        exceptions: The first that holds replaces both numbers.
     """
 
     program: str
@@ -61,7 +61,7 @@ class SkewRule:
     exceptions: tuple[SkewException, ...] = ()
 
     def judge(self, minor: KubernetesMinor, reference: KubernetesMinor) -> Judgement:
-        """Judge the program's minor beside that of the other; minors of two majors are never compatible."""
+        """Compare the program's minor with that of the other; minors of two majors are never compatible."""
         older, newer = self._distances(minor, reference)
         behind = reference.minor - minor.minor
         fine = minor.major == reference.major and -newer <= behind <= older
@@ -84,20 +84,20 @@ def judge_skew(
     reference: KubernetesMinor,
     relative_to: str = API_SERVER,
 ) -> Judgement:
-    """Judge one of Kubernetes' programs beside another.
+    """Judge the skew between two of Kubernetes' programs.
 
     Args:
-        rules: As the facts state them.
+        rules: The rules of the skew policy.
         program: ``kubelet``, ``kube-proxy``, ``kube-controller-manager``, ``kube-scheduler``,
             ``cloud-controller-manager``, ``kubectl``, or ``kube-apiserver`` relative to :data:`OTHER_API_SERVERS`.
-        minor: Its minor.
-        reference: The minor it is compared with; while servers of two minors run, ask for each.
-        relative_to: The program it is compared with.
+        minor: The minor of the program.
+        reference: The minor of the other program; while servers of two minors run, call this for each.
+        relative_to: The other program.
     """
     for rule in rules:
         if (rule.program, rule.relative_to) == (program, relative_to):
             return rule.judge(minor, reference)
-    return Judgement(Verdict.UNKNOWN, f"nothing is known about the distance of {program} and {relative_to}")
+    return Judgement(Verdict.UNKNOWN, f"no rule is known for the skew between {program} and {relative_to}")
 
 
 def _distance(older: int, newer: int) -> str:
@@ -108,10 +108,11 @@ def _distance(older: int, newer: int) -> str:
     return f"at most {newer} minor{'' if newer == 1 else 's'} newer and never older than" if newer else "only as old as"
 
 
-def broken_law(before: str, after: str) -> str:
-    """Say which law a move of Kubernetes breaks; empty when it breaks none.
+def upgrade_refusal(before: str, after: str) -> str:
+    """Return why a cluster may not move from one Kubernetes version to another; empty when it may.
 
-    A text that is no version is left to others: Cluster API refuses it in ``after`` and has let it pass in ``before``.
+    No fact, policy or annotation overrides this rule. Texts that are not versions are ignored: Cluster API refuses one
+    in ``after``, and has accepted the one in ``before``.
     """
     old, new = _version(before), _version(after)
     if old is None or new is None:
@@ -124,7 +125,10 @@ def broken_law(before: str, after: str) -> str:
 
 
 def other_stack(old: ReleaseName, new: ReleaseName) -> str:
-    """Say that a class of another provider or stack is asked for; empty when it is not."""
+    """Return why a Cluster may not move to a class of another provider or stack; empty for one of its own stack.
+
+    No fact, policy or annotation overrides this rule.
+    """
     if (old.provider, old.stack) == (new.provider, new.stack):
         return ""
     return (
@@ -134,7 +138,7 @@ def other_stack(old: ReleaseName, new: ReleaseName) -> str:
 
 
 def _version(text: str) -> KubernetesVersion | None:
-    """Read a version without what a distribution adds to it (``+k3s1``), which has no order."""
+    """Read a version without build metadata (``+k3s1``), which has no order."""
     try:
         return replace(KubernetesVersion.parse(text), build="")
     except InvalidVersion:
