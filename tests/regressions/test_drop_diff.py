@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.building.create import build_release
 from clusterstacks.charts.archive import read_archive, write_archive
 from clusterstacks.cli.diff import diff
 from clusterstacks.cli.shared import output

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from clusterstacks.authoring.linter import findings
-from clusterstacks.authoring.scaffold import INFRASTRUCTURE, Beginning, write
-from clusterstacks.authoring.stack import load
+from clusterstacks.authoring.linter import apply_rules
+from clusterstacks.authoring.scaffold import INFRASTRUCTURE, NewStack, write_new_files
+from clusterstacks.authoring.stack import load_stack
 from clusterstacks.building.source_tree import read_tree
 from tests.support.tiny_stack import SETTINGS, STAGES, tiny
 from tests.support.tiny_stack import write as write_tree
@@ -87,15 +87,15 @@ CASES = (
 
 
 def found(changes: dict[str, bytes]) -> tuple[LintFinding, ...]:
-    return findings(load({**tiny(), **changes}, "1-35"))
+    return apply_rules(load_stack({**tiny(), **changes}, "1-35"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule} {case.place}")
 def test_user_5_lint_names_file_line_cause_and_what_to_do(case: Case) -> None:
-    faults = [one.fault for one in found(case.changes) if one.rule == case.rule]
+    problems = [one.problem for one in found(case.changes) if one.rule == case.rule]
 
-    assert [f"{one.path}:{one.line}" for one in faults] == [case.place]
-    assert case.message in f"{faults[0].message}; {faults[0].way_out}"
+    assert [f"{one.path}:{one.line}" for one in problems] == [case.place]
+    assert case.message in f"{problems[0].message}; {problems[0].remedy}"
 
 
 @pytest.mark.parametrize(
@@ -118,21 +118,21 @@ def test_user_5_every_stack_of_this_repository_has_only_known_keys() -> None:
     roots += [path.parent for path in (REPOSITORY / "examples").rglob("csctl.yaml")]
 
     assert len(roots) > 5
-    wrong = [one for root in roots for one in findings(load(read_tree(root), str(root)))]
+    wrong = [one for root in roots for one in apply_rules(load_stack(read_tree(root), str(root)))]
     assert [one for one in wrong if one.rule in {"unknown-key", "unknown-hook", "placeholder"}] == []
 
 
 @pytest.mark.parametrize("provider", sorted(INFRASTRUCTURE))
 def test_user_5_a_new_stack_is_reported_until_its_placeholders_are_filled_in(provider: str) -> None:
-    tree = {path: text.encode() for path, text in Beginning.parse(f"{provider}/mine/1-35").files().items()}
+    tree = {path: text.encode() for path, text in NewStack.parse(f"{provider}/mine/1-35").files().items()}
     filled = {path: content.replace(b"spec: {}", b"spec: {flavor: m1}") for path, content in tree.items()}
 
-    assert {one.rule for one in findings(load(tree, "1-35"))} == {"placeholder"}
-    assert findings(load(filled, "1-35")) == ()
+    assert {one.rule for one in apply_rules(load_stack(tree, "1-35"))} == {"placeholder"}
+    assert apply_rules(load_stack(filled, "1-35")) == ()
 
 
 def test_user_5_init_writes_what_keeps_leftovers_and_keys_out() -> None:
-    files = Beginning.parse("local/mine/1-35").files()
+    files = NewStack.parse("local/mine/1-35").files()
 
     assert {".gitattributes", ".gitignore", "cluster-class/.helmignore", "cluster-addon/info/.helmignore"} <= {*files}
     assert {".release/", "*.key"} <= {*files[".gitignore"].splitlines()}
@@ -153,7 +153,7 @@ def test_user_5_init_writes_what_keeps_leftovers_and_keys_out() -> None:
     ],
 )
 def test_user_5_a_version_that_cannot_exist_yet_is_doubted(minor: str, today: date, *, doubtful: bool) -> None:
-    assert bool(Beginning.parse(f"local/mine/{minor}").doubt(today)) is doubtful
+    assert bool(NewStack.parse(f"local/mine/{minor}").doubt(today)) is doubtful
 
 
 def create(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -176,7 +176,7 @@ def test_user_5_create_warns_of_what_the_go_operator_could_use_and_refuses_it_wh
 
 
 def test_user_5_create_refuses_placeholders_and_files_that_are_too_large(tmp_path: Path) -> None:
-    write(Beginning.parse("openstack/mine/1-35").files(), tmp_path / "stack")
+    write_new_files(NewStack.parse("openstack/mine/1-35").files(), tmp_path / "stack")
     (tmp_path / "stack" / "cluster-addon" / "info" / "big.bin").write_bytes(bytes(17 * 1024 * 1024))
 
     run = create(tmp_path)

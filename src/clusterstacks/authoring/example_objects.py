@@ -44,7 +44,7 @@ class InvalidSample(SpecError):
 
 
 @dataclass(frozen=True, slots=True)
-class Roots:
+class ExampleObjects:
     """What a values template sees."""
 
     cluster: Manifest
@@ -57,12 +57,12 @@ class Roots:
         return template_data(self.cluster, self.control_plane, self.infrastructure)
 
     def text(self) -> str:
-        """Write the objects as a file that ``read_roots`` takes."""
+        """Write the objects as a file that ``read_example_objects`` takes."""
         documents = (self.cluster, self.control_plane, self.infrastructure)
         return _HEADER + "---\n".join(yaml.dump(document) for document in documents if document)
 
 
-def read_roots(content: bytes, file: str) -> Roots:
+def read_example_objects(content: bytes, file: str) -> ExampleObjects:
     """Read a file that holds a Cluster, and the objects its references name.
 
     Raises:
@@ -75,14 +75,16 @@ def read_roots(content: bytes, file: str) -> Roots:
             f"{file} holds {len(clusters)} objects of kind Cluster: write one, csctl template --sample shows how"
         )
     view = cluster_view(clusters[0])
-    return Roots(
+    return ExampleObjects(
         clusters[0],
         _referenced(documents, view.control_plane_ref, "ControlPlane"),
         _referenced(documents, view.infrastructure_ref, "Cluster"),
     )
 
 
-def sample_roots(name: ReleaseName, kubernetes: KubernetesVersion, class_objects: Sequence[Manifest]) -> Roots:
+def make_example_objects(
+    name: ReleaseName, kubernetes: KubernetesVersion, class_objects: Sequence[Manifest]
+) -> ExampleObjects:
     """Make up the objects of a cluster of a class."""
     cluster_class = next((one for one in class_objects if _is_class(one)), {})
     control_plane = _made(cluster_class, "controlPlane", class_objects, "ControlPlane")
@@ -102,7 +104,7 @@ def sample_roots(name: ReleaseName, kubernetes: KubernetesVersion, class_objects
         "spec": {**infrastructure["spec"], "controlPlaneEndpoint": ENDPOINT},
         "status": {"initialization": {"provisioned": True}, "ready": True},
     }
-    return Roots(
+    return ExampleObjects(
         _cluster(name, kubernetes, cluster_class, (control_plane, infrastructure)), control_plane, infrastructure
     )
 

@@ -27,27 +27,27 @@ class LintSeverity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Fault:
+class LintProblem:
     """One thing that is wrong.
 
     Args:
         path: The file, relative to the stack directory.
         line: Counted from 1; 1 as well where only the file is known.
         message: What is wrong.
-        way_out: What to do about it.
+        remedy: What to do about it.
     """
 
     path: str
     line: int
     message: str
-    way_out: str
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class LintFinding:
     """A fault that a rule found."""
 
-    fault: Fault
+    problem: LintProblem
     rule: str
     severity: LintSeverity
 
@@ -66,11 +66,11 @@ class LintRule:
     id: str
     severity: LintSeverity
     summary: str
-    check: Callable[[LintedStack], Iterable[Fault]]
+    check: Callable[[LintedStack], Iterable[LintProblem]]
 
     def findings(self, stack: LintedStack) -> list[LintFinding]:
         """Apply the rule."""
-        return [LintFinding(fault, self.id, self.severity) for fault in self.check(stack)]
+        return [LintFinding(problem, self.id, self.severity) for problem in self.check(stack)]
 
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
@@ -102,7 +102,7 @@ def line_of_text(content: bytes, *needles: str) -> int:
     return 1
 
 
-def line_of_complaint(content: bytes, message: str) -> int:
+def line_of_error(content: bytes, message: str) -> int:
     """Find the line an error of ``domain.documents`` or ``api.yaml`` speaks of."""
     if line := _COMPLAINT_LINE.search(message):
         return int(line[1])
@@ -130,20 +130,20 @@ _FILE = re.compile(r"[^\s:,]+")
 _PLACE = re.compile(r"^[:,\s]*(?:line \d+: )?")
 
 
-def fault_of(stack: LintedStack, message: str, file: str, way_out: str) -> Fault:
+def problem_of_error(stack: LintedStack, message: str, file: str, remedy: str) -> LintProblem:
     """Place an error in the file it names, or in ``file``; the message keeps the way out it has, if it has one."""
     named = _FILE.match(message)
     path = named[0] if named and named[0] in stack.tree else file
-    problem, told = cause_of(message, path)
-    return Fault(path, line_of_complaint(stack.content(path), message), problem, told or way_out)
+    problem, told = split_message(message, path)
+    return LintProblem(path, line_of_error(stack.content(path), message), problem, told or remedy)
 
 
-def cause_of(message: str, place: str) -> tuple[str, str]:
+def split_message(message: str, place: str) -> tuple[str, str]:
     """Split an error into what is wrong and the way out; the latter is empty where the error has none.
 
     Errors read ``<file>: <field> is <what was found>: <way out>`` or ``<file>, line <number>: <problem>``.
     """
     rest = _PLACE.sub("", message.removeprefix(place), count=1)
     start = max(rest.find(" is "), 0)
-    problem, _, way_out = rest[start:].partition(": ")
-    return rest[:start] + problem, way_out
+    problem, _, remedy = rest[start:].partition(": ")
+    return rest[:start] + problem, remedy

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api import yaml
-from clusterstacks.authoring.stack import load
+from clusterstacks.authoring.stack import load_stack
 from clusterstacks.building.source_tree import read_tree
-from clusterstacks.charts.kube_version import kubernetes_range
+from clusterstacks.charts.chart import kubernetes_range
 from clusterstacks.charts.requirements import locked
 from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.domain.compatibility import API_VERSION, FILE, parse_compatibility
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from clusterstacks.authoring.stack import Chart, LintedStack
+    from clusterstacks.authoring.stack import LintedChart, LintedStack
     from clusterstacks.charts.requirements import ChartRequirement
     from clusterstacks.compat.statements import UpstreamFacts
     from clusterstacks.compat.verdicts import Judgement
@@ -45,7 +45,7 @@ def infer_file(directory: Path, facts: UpstreamFacts, known: Sequence[Kubernetes
         OSError: The directory cannot be read or written.
     """
     place = directory / FILE
-    text = infer(load(read_tree(directory), str(directory), listed=True), facts, known)
+    text = infer(load_stack(read_tree(directory), str(directory), listed=True), facts, known)
     try:
         with place.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
@@ -67,7 +67,7 @@ def infer(stacks: Sequence[LintedStack], facts: UpstreamFacts, known: Iterable[K
     """
     versions = [_version(stack) for stack in stacks]
     minors, newest = sorted(one.series for one in versions), stacks[versions.index(max(versions))]
-    found = tuple(_distinct(clues(newest, facts)))
+    found = tuple(_distinct(detect_components(newest, facts)))
     working = [minor for minor in known if found and all(_works(clue, minor, facts) for clue in found)]
     entries = [line for clue in found for line in _entry(clue, minors[-1], facts)]
     text = "\n".join([*_head(minors, working), "components:" if found else "components: []", *entries, ""])
@@ -81,9 +81,9 @@ def _version(stack: LintedStack) -> KubernetesVersion:
     return stack.settings.kubernetes
 
 
-def _distinct(found: Iterable[Clue]) -> Iterator[Clue]:
+def _distinct(found: Iterable[DetectedComponent]) -> Iterator[DetectedComponent]:
     """Give every component a name of its own, as the file must; what is said twice of one addon is said once."""
-    seen: dict[str, Clue] = {}
+    seen: dict[str, DetectedComponent] = {}
     for clue in found:
         name = clue.name if clue.name not in seen else f"{clue.name}-{clue.addon or 'class'}"
         if name not in seen:
@@ -105,17 +105,17 @@ def _following(minor: KubernetesMinor) -> str:
     return f"{minor.major}.{minor.minor + 1}"
 
 
-def _works(clue: Clue, minor: KubernetesMinor, facts: UpstreamFacts) -> bool:
+def _works(clue: DetectedComponent, minor: KubernetesMinor, facts: UpstreamFacts) -> bool:
     if clue.kubernetes is not None and not _is_known(clue, facts):
         return clue.kubernetes.holds((minor.major, minor.minor, 0))
     return _judged(clue, minor, facts).verdict is Verdict.OK
 
 
-def _judged(clue: Clue, minor: KubernetesMinor, facts: UpstreamFacts) -> Judgement:
+def _judged(clue: DetectedComponent, minor: KubernetesMinor, facts: UpstreamFacts) -> Judgement:
     return facts.judge(clue.name, SemVer.parse(clue.version), KubernetesVersion(minor.major, minor.minor, 0))
 
 
-def _entry(clue: Clue, minor: KubernetesMinor, facts: UpstreamFacts) -> Iterator[str]:
+def _entry(clue: DetectedComponent, minor: KubernetesMinor, facts: UpstreamFacts) -> Iterator[str]:
     own = None if _is_known(clue, facts) else clue.kubernetes
     yield f"# {'evidence' if clue.certain else 'guess'}: {_line(clue.told)}"
     if own is not None:
@@ -136,7 +136,7 @@ def _entry(clue: Clue, minor: KubernetesMinor, facts: UpstreamFacts) -> Iterator
     yield from _upgrade(clue, facts)
 
 
-def _upgrade(clue: Clue, facts: UpstreamFacts) -> Iterator[str]:
+def _upgrade(clue: DetectedComponent, facts: UpstreamFacts) -> Iterator[str]:
     """What the project says about upgrades holds only where the release repeats it: a stack may know better."""
     rule = facts.upgrade_rule(clue.name, SemVer.parse(clue.version))
     stated = facts.components[clue.name].upgrade if rule is not None else None
@@ -147,7 +147,7 @@ def _upgrade(clue: Clue, facts: UpstreamFacts) -> Iterator[str]:
     yield f"  upgrade: {{{step}downgrade: {str(rule.downgrade).lower()}}}"
 
 
-def _is_known(clue: Clue, facts: UpstreamFacts) -> bool:
+def _is_known(clue: DetectedComponent, facts: UpstreamFacts) -> bool:
     if clue.name not in facts.components:
         return False
     return any(one.kubernetes is not None for one in facts.components[clue.name].about(SemVer.parse(clue.version)))
@@ -171,7 +171,7 @@ _NO_VERSION: Final = "0.0.0"
 
 
 @dataclass(frozen=True, slots=True)
-class Clue:
+class DetectedComponent:
     """A component that a stack seems to hold.
 
     Args:
@@ -193,7 +193,7 @@ class Clue:
     chart: str = ""
 
 
-def clues(stack: LintedStack, facts: UpstreamFacts) -> Iterator[Clue]:
+def detect_components(stack: LintedStack, facts: UpstreamFacts) -> Iterator[DetectedComponent]:
     """Find the components of a stack.
 
     Raises:
@@ -203,15 +203,15 @@ def clues(stack: LintedStack, facts: UpstreamFacts) -> Iterator[Clue]:
         yield from _of_addon(chart, facts) if chart.addon else _of_class(chart, facts)
 
 
-def _of_class(chart: Chart, facts: UpstreamFacts) -> Iterator[Clue]:
+def _of_class(chart: LintedChart, facts: UpstreamFacts) -> Iterator[DetectedComponent]:
     """Find images of known components in the text of the class; more of it nobody can tell."""
     for path, content in sorted(chart.files.items()):
         for found in _IMAGE.finditer(content.decode(errors="replace")):
             if found[1] in facts.components:
-                yield Clue(found[1], found[2], "", f"image in {chart.directory}/{path}", certain=True)
+                yield DetectedComponent(found[1], found[2], "", f"image in {chart.directory}/{path}", certain=True)
 
 
-def _of_addon(chart: Chart, facts: UpstreamFacts) -> Iterator[Clue]:
+def _of_addon(chart: LintedChart, facts: UpstreamFacts) -> Iterator[DetectedComponent]:
     listed = locked(chart.files, chart.directory)
     held = {str(one.get("name")): one for one in chart.held()}
     wanted = [one for one in listed if held.get(one.name, {}).get("type") != _LIBRARY]
@@ -222,8 +222,8 @@ def _of_addon(chart: Chart, facts: UpstreamFacts) -> Iterator[Clue]:
 
 
 def _of_dependency(
-    chart: Chart, requirement: ChartRequirement, held: Mapping[str, object] | None, facts: UpstreamFacts
-) -> Clue:
+    chart: LintedChart, requirement: ChartRequirement, held: Mapping[str, object] | None, facts: UpstreamFacts
+) -> DetectedComponent:
     if held is not None:
         return _of_chart(chart.addon, f"chart {requirement.name} in {chart.directory}/charts", held, facts)
     component, versions = _by_chart(requirement.name, facts)
@@ -232,12 +232,12 @@ def _of_dependency(
     place = f"dependency {requirement} in {chart.chart_file}"
     if component and requirement.exact and (not versions or version in versions):
         told = place if not versions else f"{place}, which brings {component} {versions[version]}"
-        return Clue(component, versions.get(version, version), chart.addon, told, certain=True)
+        return DetectedComponent(component, versions.get(version, version), chart.addon, told, certain=True)
     told = f"{place}: this is the version of the chart; write that of the software"
-    return Clue(component or requirement.name, version, chart.addon, told, certain=False)
+    return DetectedComponent(component or requirement.name, version, chart.addon, told, certain=False)
 
 
-def _of_chart(addon: str, place: str, metadata: Mapping[str, object], facts: UpstreamFacts) -> Clue:
+def _of_chart(addon: str, place: str, metadata: Mapping[str, object], facts: UpstreamFacts) -> DetectedComponent:
     name = str(metadata.get("name"))
     if not _NAME.fullmatch(name):
         name = addon  # Helm refuses the chart, so nothing is lost
@@ -247,9 +247,11 @@ def _of_chart(addon: str, place: str, metadata: Mapping[str, object], facts: Ups
         version = str(metadata.get(key) or "").removeprefix("v")
         if _is_version(version):
             told = f"{key} of {place}" if certain else f"version of {place}: write that of the software"
-            return Clue(component or name, version, addon, told, certain, kubernetes, name)
+            return DetectedComponent(component or name, version, addon, told, certain, kubernetes, name)
     told = f"{place} names no version: write that of the software"
-    return Clue(component or name, _NO_VERSION, addon, told, certain=False, kubernetes=kubernetes, chart=name)
+    return DetectedComponent(
+        component or name, _NO_VERSION, addon, told, certain=False, kubernetes=kubernetes, chart=name
+    )
 
 
 def _by_chart(chart: str, facts: UpstreamFacts) -> tuple[str, Mapping[str, str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from clusterstacks.authoring.findings import LintSeverity
-from clusterstacks.authoring.render_check import Means, asked, examine
+from clusterstacks.authoring.render_check import Means, dry_run_class, render_stack
 from clusterstacks.authoring.rules import (
     classes,
     data_files,
@@ -21,7 +21,7 @@ from clusterstacks.authoring.rules import (
     source_files,
     stages,
 )
-from clusterstacks.authoring.stack import load
+from clusterstacks.authoring.stack import load_stack
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ REFUSED: Final = frozenset({"placeholder", "file-size"})
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LintReport:
     """What lint found in one stack directory.
 
     Args:
@@ -91,16 +91,16 @@ class Linter:
     client: Client | None = None
     listed: bool = False
 
-    async def lint(self, tree: Mapping[str, bytes], directory: str) -> Report:
+    async def lint(self, tree: Mapping[str, bytes], directory: str) -> LintReport:
         """Lint the files of a stack; whatever they hold, what is wrong with them becomes findings.
 
         Raises:
             SpecError: The stack is not for the wanted minor.
             DependencyError: The management cluster does not answer, or a render worker cannot be started.
         """
-        stacks = self._chosen(load(tree, directory, listed=self.listed or self.minor is not None))
+        stacks = self._chosen(load_stack(tree, directory, listed=self.listed or self.minor is not None))
         looked_at = [await self._examined(stack) for stack in stacks]
-        return Report(directory, findings(looked_at))
+        return LintReport(directory, apply_rules(looked_at))
 
     def _chosen(self, stacks: tuple[LintedStack, ...]) -> tuple[LintedStack, ...]:
         if self.minor is None:
@@ -112,11 +112,11 @@ class Linter:
         return chosen
 
     async def _examined(self, stack: LintedStack) -> LintedStack:
-        stack = await examine(stack, self.means)
-        return await asked(stack, self.client) if self.client is not None else stack
+        stack = await render_stack(stack, self.means)
+        return await dry_run_class(stack, self.client) if self.client is not None else stack
 
 
-def findings(stacks: Iterable[LintedStack], rules: Iterable[LintRule] = RULES) -> tuple[LintFinding, ...]:
+def apply_rules(stacks: Iterable[LintedStack], rules: Iterable[LintRule] = RULES) -> tuple[LintFinding, ...]:
     """Apply rules to a stack, as it is for each of its Kubernetes versions."""
     rules = tuple(rules)
     return tuple(sorted({finding for stack in stacks for rule in rules for finding in rule.findings(stack)}))
@@ -126,22 +126,22 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 _DISTRIBUTION = "cluster-stacks"
 
 
-def place(report: Report, finding: LintFinding) -> str:
+def finding_path(report: LintReport, finding: LintFinding) -> str:
     """Path of a finding's file as the author can open it from where lint was called."""
-    return str(PurePath(report.directory, finding.fault.path))
+    return str(PurePath(report.directory, finding.problem.path))
 
 
-def as_json(reports: Sequence[Report]) -> Manifest:
+def as_json(reports: Sequence[LintReport]) -> Manifest:
     """Write reports as one document: the findings and how many there are."""
     return {
         "findings": [
             {
                 "rule": finding.rule,
                 "severity": finding.severity.value,
-                "path": place(report, finding),
-                "line": finding.fault.line,
-                "message": finding.fault.message,
-                "wayOut": finding.fault.way_out,
+                "path": finding_path(report, finding),
+                "line": finding.problem.line,
+                "message": finding.problem.message,
+                "wayOut": finding.problem.remedy,
             }
             for report in reports
             for finding in report.findings
@@ -151,7 +151,7 @@ def as_json(reports: Sequence[Report]) -> Manifest:
     }
 
 
-def as_sarif(reports: Sequence[Report]) -> Manifest:
+def as_sarif(reports: Sequence[LintReport]) -> Manifest:
     """Write reports as one SARIF run; every rule is listed, whether it found something or not."""
     numbers = {rule.id: number for number, rule in enumerate(RULES)}
     driver = {
@@ -171,18 +171,18 @@ def as_sarif(reports: Sequence[Report]) -> Manifest:
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _result(report: Report, finding: LintFinding, numbers: dict[str, int]) -> Manifest:
-    path = quote(PurePath(place(report, finding)).as_posix(), errors="surrogateescape")
+def _result(report: LintReport, finding: LintFinding, numbers: dict[str, int]) -> Manifest:
+    path = quote(PurePath(finding_path(report, finding)).as_posix(), errors="surrogateescape")
     return {
         "ruleId": finding.rule,
         "ruleIndex": numbers[finding.rule],
         "level": finding.severity.value,
-        "message": {"text": f"{finding.fault.message}; {finding.fault.way_out}"},
+        "message": {"text": f"{finding.problem.message}; {finding.problem.remedy}"},
         "locations": [
             {
                 "physicalLocation": {
                     "artifactLocation": {"uri": path},
-                    "region": {"startLine": finding.fault.line},
+                    "region": {"startLine": finding.problem.line},
                 }
             }
         ],

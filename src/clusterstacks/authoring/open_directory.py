@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from clusterstacks.building.build_release import Creator
+from clusterstacks.building.create import ReleaseBuilder
+from clusterstacks.building.discover import NewestPatch, selected, stacks_of
 from clusterstacks.building.settings import CSCTL, FORMER_CSCTL, STACK, is_stack, open_minor
 from clusterstacks.building.source_tree import read_tree
-from clusterstacks.building.stack_directories import selected, stacks_of
 from clusterstacks.domain.errors import SpecError, told_of
 from clusterstacks.domain.metadata import Metadata
-from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion, StackVersion
+from clusterstacks.domain.versions import StackVersion
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.open import open_directory
 from clusterstacks.releases.release import METADATA
@@ -25,9 +24,9 @@ from clusterstacks.releases.store import ReleaseStore
 from clusterstacks.sources.directory import DirectorySource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Collection
 
-    from clusterstacks.building.stack_directories import StackDirectory
+    from clusterstacks.building.discover import StackDirectory
     from clusterstacks.charts.vendor import ChartDependencies
     from clusterstacks.releases.release import Release
 
@@ -35,12 +34,8 @@ CHANNEL = "sha"
 """Of the version a stack gets while it is opened: that of ``csctl create --mode hash``."""
 
 
-NewestPatch: TypeAlias = Callable[[KubernetesMinor], Awaitable[KubernetesVersion]]
-"""Tells the newest patch of a minor; only asked for a stack that names none."""
-
-
 @asynccontextmanager
-async def opened(
+async def open_as_release(
     directory: Path,
     newest: NewestPatch,
     *,
@@ -77,8 +72,8 @@ async def opened(
             minor = open_minor(tree, listed=listed)
             patches = {minor: await newest(minor)} if minor else {}
             stack = _chosen(stacks_of(directory, tree, patches, listed=listed), kubernetes)
-            creator = Creator(into=Path(scratch), dependencies=dependencies, completes=charts)
-            created = await creator.create(stack, _metadata(stack))
+            creator = ReleaseBuilder(into=Path(scratch), dependencies=dependencies, completes=charts)
+            created = await creator.build(stack, _metadata(stack))
             release = await asyncio.to_thread(open_directory, created.directory)
         yield release
 

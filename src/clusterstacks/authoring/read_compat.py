@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
-from clusterstacks.authoring.stack import load
-from clusterstacks.building.discover_stacks import find_stacks
+from clusterstacks.authoring.stack import load_stack
+from clusterstacks.building.discover import find_stacks
 from clusterstacks.building.source_tree import read_tree
 from clusterstacks.compat.world import Candidate
 from clusterstacks.domain.compatibility import FILE, parse_compatibility
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
 
 
-def stated_by(directory: Path) -> tuple[tuple[str, Candidate], ...]:
+def read_statements(directory: Path) -> tuple[tuple[str, Candidate], ...]:
     """Read one release, all releases in a directory, or every stack at or below it.
 
     A stack is read once for each Kubernetes version it is for.
@@ -53,15 +53,15 @@ def _release_name(directory: Path) -> ReleaseName | None:
 
 def _of_stack(root: Path) -> Iterator[tuple[str, Candidate]]:
     tree = read_tree(root)
-    stacks = load(tree, str(root), listed=True)
+    stacks = load_stack(tree, str(root), listed=True)
     for stack in stacks:
         if stack.settings is None or stack.name is None:
             raise SourceBroken(root, f"is no stack that can be read: {stack.settings_problem}")
         label = f"{root} for {stack.settings.kubernetes.series}" if len(stacks) > 1 else str(root)
-        yield label, Candidate(stack.name, stack.settings.kubernetes, stated_in(stack, str(root / FILE)))
+        yield label, Candidate(stack.name, stack.settings.kubernetes, stack_compatibility(stack, str(root / FILE)))
 
 
-def stated_in(stack: LintedStack, file: str = FILE) -> Compatibility | None:
+def stack_compatibility(stack: LintedStack, file: str = FILE) -> Compatibility | None:
     """Read the compatibility.yaml of a stack; None where it has none.
 
     Args:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api import yaml
 from clusterstacks.authoring.render_release import render_release
-from clusterstacks.building.change_detection import chart_facts
+from clusterstacks.building.previous_release import chart_document
 from clusterstacks.charts.chart import CHART_FILE, read_addons, read_chart
 from clusterstacks.domain.objects import object_id
 from clusterstacks.releases.release import HASHES, METADATA, SINGLE_ADDON, addon_file, addon_label, class_chart_file
@@ -19,7 +19,7 @@ from clusterstacks.releases.release import HASHES, METADATA, SINGLE_ADDON, addon
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from clusterstacks.authoring.example_objects import Roots
+    from clusterstacks.authoring.example_objects import ExampleObjects
     from clusterstacks.authoring.render_release import RenderedRelease
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
@@ -97,7 +97,7 @@ class ObjectChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ReleaseDiff:
     """Everything two releases differ in.
 
     Args:
@@ -122,7 +122,7 @@ class Difference:
         return not (self.versions or self.files or self.values or self.objects)
 
 
-def compare(before: Side, after: Side, again: RenderedRelease | None = None) -> Difference:
+def compare(before: Side, after: Side, again: RenderedRelease | None = None) -> ReleaseDiff:
     """Compare two releases.
 
     The objects of a class are called after the release, and csctl written in Go writes metadata.yaml, hashes.json and
@@ -137,7 +137,7 @@ def compare(before: Side, after: Side, again: RenderedRelease | None = None) -> 
     files = [_files(side.release) for side in (before, after)]
     versions = [_versions(side.release) for side in (before, after)]
     values = [{name: addon.values for name, addon in side.rendered.addons.items()} for side in (before, after)]
-    return Difference(
+    return ReleaseDiff(
         before.release.name.release,
         after.release.name.release,
         tuple(_changes(*versions)),
@@ -180,7 +180,7 @@ def _files(release: Release) -> dict[str, str]:
 def _content_digest(path: str, content: bytes) -> str:
     """Digest a file; those csctl writes count by what they say, and csctl written in Go says less in hashes.json."""
     if path in _WRITTEN or path in _WRITTEN_CHARTS:
-        facts = chart_facts(path, content)
+        facts = chart_document(path, content)
         if path == HASHES and isinstance(facts, dict):
             facts = {key: value for key, value in facts.items() if value and key != "nodeImagesDir"}
         content = json.dumps(facts, sort_keys=True, default=str).encode()
@@ -308,9 +308,9 @@ def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> Sequence[Re
     return [ReleaseChange(place, before.get(place), after.get(place)) for place in places]
 
 
-async def difference(
-    before: Release, after: Release, renderer: Renderer, roots: Roots | None = None
-) -> tuple[Difference, tuple[str, ...]]:
+async def diff_releases(
+    before: Release, after: Release, renderer: Renderer, roots: ExampleObjects | None = None
+) -> tuple[ReleaseDiff, tuple[str, ...]]:
     """Compare two releases.
 
     Addons whose objects differ are rendered a second time: what changes from one rendering of the same chart to the
@@ -349,30 +349,30 @@ CONTEXT_LINES = 3
 """Unchanged lines shown around changed ones, as diff has it."""
 
 
-def lines(difference: Difference) -> Iterator[str]:
+def diff_lines(diff: ReleaseDiff) -> Iterator[str]:
     """Write a difference for people; an added line begins with ``+``, a removed one with ``-``, a title with ``#``."""
-    if difference.empty:
+    if diff.empty:
         return
-    yield f"# {difference.before} -> {difference.after}"
-    yield from _section("versions", [_moved(change) for change in difference.versions])
-    yield from _section("files", [_listed(change) for change in difference.files])
-    for change in difference.values:
+    yield f"# {diff.before} -> {diff.after}"
+    yield from _section("versions", [_moved(change) for change in diff.versions])
+    yield from _section("files", [_listed(change) for change in diff.files])
+    for change in diff.values:
         yield f"# values of addon {change.place}"
         yield from _unified(change.before or "", change.after or "", f"values of {change.place}")
-    for one in difference.objects:
+    for one in diff.objects:
         yield f"# {one.part}: {one.identity} {one.kind}"
         yield from _unified(_text(one.before), _text(one.after), one.identity)
 
 
-def document(difference: Difference) -> Manifest:
+def diff_document(diff: ReleaseDiff) -> Manifest:
     """Write a difference for programs."""
     return {
-        "before": difference.before,
-        "after": difference.after,
-        "versions": [asdict(change) for change in difference.versions],
-        "files": [asdict(change) for change in difference.files],
-        "values": [asdict(change) for change in difference.values],
-        "objects": [_object(one) for one in difference.objects],
+        "before": diff.before,
+        "after": diff.after,
+        "versions": [asdict(change) for change in diff.versions],
+        "files": [asdict(change) for change in diff.files],
+        "values": [asdict(change) for change in diff.values],
+        "objects": [_object(one) for one in diff.objects],
     }
 
 

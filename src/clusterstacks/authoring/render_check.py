@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.untyped import at, mapping, mappings, text
-from clusterstacks.authoring.example_objects import NAMESPACE, sample_roots
+from clusterstacks.authoring.example_objects import NAMESPACE, make_example_objects
 from clusterstacks.authoring.stack import BrokenCondition, ServerRefusal, oversized
 from clusterstacks.charts.chart import pack_chart
 from clusterstacks.charts.helmignore import chart_files
@@ -18,18 +18,18 @@ from clusterstacks.domain.objects import split_api_version
 from clusterstacks.kube.errors import ApiError, Forbidden, KindNotServed, TooMany, Unauthorized
 from clusterstacks.releases.release import ADDON_CONFIG
 from clusterstacks.render.errors import CelUndecided
-from clusterstacks.render.release_charts import addon_request, addon_values, class_request
+from clusterstacks.render.renderer import addon_request, addon_values, class_request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
-    from clusterstacks.authoring.example_objects import Roots
-    from clusterstacks.authoring.stack import Chart, LintedStack
+    from clusterstacks.authoring.example_objects import ExampleObjects
+    from clusterstacks.authoring.stack import LintedChart, LintedStack
     from clusterstacks.charts.vendor import ChartDependencies
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.domain.versions import KubernetesVersion
     from clusterstacks.kube.client import Client
-    from clusterstacks.render.examination import RenderedDocument
+    from clusterstacks.render.protocol import RenderedDocument
     from clusterstacks.render.renderer import ChartRequest, Renderer
 
 
@@ -44,11 +44,11 @@ class Means:
     """
 
     renderer: Renderer
-    roots: Roots | None = None
+    roots: ExampleObjects | None = None
     dependencies: ChartDependencies | None = None
 
 
-async def examine(stack: LintedStack, means: Means) -> LintedStack:
+async def render_stack(stack: LintedStack, means: Means) -> LintedStack:
     """Return the stack with what rendering it told."""
     renderer = means.renderer
     stack = replace(stack, conditions=tuple([broken async for broken in _conditions(stack, renderer)]))
@@ -59,12 +59,12 @@ async def examine(stack: LintedStack, means: Means) -> LintedStack:
     request = partial(class_request, name=stack.name, kubernetes=kubernetes, namespace=NAMESPACE)
     classes = [await _rendered(chart, renderer, request) for chart in charts if not chart.addon]
     objects = [document.manifest for chart in classes for document in chart.documents]
-    data = (means.roots or sample_roots(stack.name, kubernetes, objects)).data
+    data = (means.roots or make_example_objects(stack.name, kubernetes, objects)).data
     addons = await asyncio.gather(*(_addon(chart, renderer, data, kubernetes) for chart in charts if chart.addon))
     return replace(stack, charts=(*classes, *addons))
 
 
-async def _completed(chart: Chart, stack: LintedStack, dependencies: ChartDependencies | None) -> Chart:
+async def _completed(chart: LintedChart, stack: LintedStack, dependencies: ChartDependencies | None) -> LintedChart:
     """Add what the chart depends on; without that it is not rendered."""
     if oversized(chart.files):
         return chart  # a rule names the files
@@ -84,8 +84,8 @@ async def _completed(chart: Chart, stack: LintedStack, dependencies: ChartDepend
 
 
 async def _addon(
-    chart: Chart, renderer: Renderer, data: Mapping[str, Manifest], kubernetes: KubernetesVersion
-) -> Chart:
+    chart: LintedChart, renderer: Renderer, data: Mapping[str, Manifest], kubernetes: KubernetesVersion
+) -> LintedChart:
     try:
         values = await _values(chart, renderer, data)
     except UnicodeDecodeError:
@@ -96,12 +96,12 @@ async def _addon(
     return await _rendered(chart, renderer, request)
 
 
-async def _values(chart: Chart, renderer: Renderer, data: Mapping[str, Manifest]) -> str:
+async def _values(chart: LintedChart, renderer: Renderer, data: Mapping[str, Manifest]) -> str:
     template = chart.values_template.decode() if chart.values_path else None
     return await addon_values(renderer, template, data, label=chart.title, file=chart.values_path)
 
 
-async def _rendered(chart: Chart, renderer: Renderer, request: Callable[[bytes], ChartRequest]) -> Chart:
+async def _rendered(chart: LintedChart, renderer: Renderer, request: Callable[[bytes], ChartRequest]) -> LintedChart:
     if chart.complete is None:
         return chart
     try:
@@ -146,7 +146,7 @@ MANAGER = "csctl-lint"
 """Field manager of the dry run; no object ever has it."""
 
 
-async def asked(stack: LintedStack, client: Client) -> LintedStack:
+async def dry_run_class(stack: LintedStack, client: Client) -> LintedStack:
     """Return the stack with what the server refuses.
 
     Raises:

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.untyped import mapping, mappings, text
-from clusterstacks.authoring.example_objects import NAMESPACE, sample_roots
+from clusterstacks.authoring.example_objects import NAMESPACE, make_example_objects
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import split_api_version
-from clusterstacks.render.release_charts import addon_request, addon_values, class_request
+from clusterstacks.render.renderer import addon_request, addon_values, class_request
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from clusterstacks.authoring.example_objects import Roots
+    from clusterstacks.authoring.example_objects import ExampleObjects
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
@@ -72,7 +72,7 @@ async def render_release(
     release: Release,
     renderer: Renderer,
     *,
-    roots: Roots | None = None,
+    roots: ExampleObjects | None = None,
     only: Collection[str] = (),
     without: Collection[str] = (),
 ) -> RenderedRelease:
@@ -93,13 +93,13 @@ async def render_release(
         there = ", ".join(release.addons()) or "none"
         raise SpecError("AddonUnknown", f"{release.name} has no addon {unknown[0]}: name one of {there}")
     class_objects = await render_class(release, renderer)
-    roots = roots or sample_roots(release.name, release.metadata.kubernetes, class_objects)
+    roots = roots or make_example_objects(release.name, release.metadata.kubernetes, class_objects)
     names = [name for name in release.addons() if (name in only or not only) and name not in without]
     rendered = await asyncio.gather(*(_addon(release, name, renderer, roots) for name in names))
     return RenderedRelease(class_objects, dict(zip(names, rendered, strict=True)))
 
 
-async def _addon(release: Release, name: str, renderer: Renderer, roots: Roots) -> RenderedAddon:
+async def _addon(release: Release, name: str, renderer: Renderer, roots: ExampleObjects) -> RenderedAddon:
     chart = release.addon(name)
     label = f"addon {name} of {release.name}"
     values = await addon_values(renderer, chart.values_template, roots.data, label=label, file=chart.values_name)

@@ -51,7 +51,7 @@ _JOINED = "README.md"
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class NewStack:
     """A stack to begin.
 
     Args:
@@ -65,7 +65,7 @@ class Beginning:
     kubernetes: KubernetesVersion
 
     @classmethod
-    def parse(cls, text: str, kubernetes: str = "") -> Beginning:
+    def parse(cls, text: str, kubernetes: str = "") -> NewStack:
         """Read ``openstack/scs/1-35``.
 
         Args:
@@ -128,7 +128,7 @@ class Beginning:
         }
 
 
-def write(files: dict[str, str], directory: Path) -> tuple[Path, ...]:
+def write_new_files(files: dict[str, str], directory: Path) -> tuple[Path, ...]:
     """Write new files: all of them, or none where one exists or cannot be written.
 
     Raises:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api import yaml
-from clusterstacks.building.leftover_versions import other_versions
-from clusterstacks.building.packaging import CLASS_DIRECTORY, below, chart_directories
+from clusterstacks.building.packaging import CLASS_DIRECTORY, chart_directories, files_below, other_versions
 from clusterstacks.building.pinning import with_addon_versions
 from clusterstacks.building.settings import open_minor, read_settings
 from clusterstacks.building.source_tree import fill_tags
@@ -29,14 +28,14 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.domain.versions import KubernetesMinor
-    from clusterstacks.render.examination import HelmHook, RenderedDocument, Repetition
+    from clusterstacks.render.protocol import HelmHook, RenderedDocument, Repetition
 
 _PLAIN = re.compile(r"charts/[^/]+/Chart\.yaml")
 _PACKED = re.compile(r"charts/[^/]+\.tgz")
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class LintedChart:
     """A chart of the stack, and what it rendered to once it was examined.
 
     Args:
@@ -173,14 +172,14 @@ class ServerRefusal:
         kind: The object's.
         name: The object's.
         problem: The server's words.
-        way_out: What to do about it.
+        remedy: What to do about it.
     """
 
     path: str
     kind: str
     name: str
     problem: str
-    way_out: str
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +204,7 @@ class LintedStack:
     settings: StackSettings | None
     settings_problem: str = ""
     name: ReleaseName | None = None
-    charts: tuple[Chart, ...] = ()
+    charts: tuple[LintedChart, ...] = ()
     conditions: tuple[BrokenCondition, ...] = ()
     pinning_problem: str = ""
     refusals: tuple[ServerRefusal, ...] = ()
@@ -222,12 +221,12 @@ class LintedStack:
         return ADDON_CONFIG in self.tree
 
     @property
-    def class_chart(self) -> Chart | None:
+    def class_chart(self) -> LintedChart | None:
         """The chart of the class."""
         return next((chart for chart in self.charts if not chart.addon), None)
 
     @property
-    def addons(self) -> tuple[Chart, ...]:
+    def addons(self) -> tuple[LintedChart, ...]:
         """The charts of the addons."""
         return tuple(chart for chart in self.charts if chart.addon)
 
@@ -248,7 +247,7 @@ class LintedStack:
             return None
 
 
-def load(tree: Mapping[str, bytes], directory: str, *, listed: bool = False) -> tuple[LintedStack, ...]:
+def load_stack(tree: Mapping[str, bytes], directory: str, *, listed: bool = False) -> tuple[LintedStack, ...]:
     """Take a tree for a stack, once for each release that is built from it; what cannot be read is left to the rules.
 
     Args:
@@ -303,14 +302,14 @@ def _filled(path: str, content: bytes) -> bytes:
         return content
 
 
-def _charts(filled: Mapping[str, bytes], settings: StackSettings | None) -> Iterator[Chart]:
+def _charts(filled: Mapping[str, bytes], settings: StackSettings | None) -> Iterator[LintedChart]:
     staged = ADDON_CONFIG in filled
     for directory in chart_directories(filled):
         if f"{directory}{CHART_FILE}" not in filled:
             continue
         path = directory.removesuffix("/")
         if directory == CLASS_DIRECTORY:
-            yield _versioned(Chart("", path, below(filled, directory), versioned=True), settings)
+            yield _versioned(LintedChart("", path, files_below(filled, directory), versioned=True), settings)
         elif staged:
             yield _addon(filled, path.rpartition("/")[2], path, f"{directory}{OVERWRITE}")
         else:
@@ -318,14 +317,16 @@ def _charts(filled: Mapping[str, bytes], settings: StackSettings | None) -> Iter
             yield _versioned(replace(chart, versioned=True), None)
 
 
-def _addon(filled: Mapping[str, bytes], addon: str, directory: str, values: str) -> Chart:
-    files = below(filled, f"{directory}/")
+def _addon(filled: Mapping[str, bytes], addon: str, directory: str, values: str) -> LintedChart:
+    files = files_below(filled, f"{directory}/")
     return (
-        Chart(addon, directory, files, values, filled[values]) if values in filled else Chart(addon, directory, files)
+        LintedChart(addon, directory, files, values, filled[values])
+        if values in filled
+        else LintedChart(addon, directory, files)
     )
 
 
-def _versioned(chart: Chart, settings: StackSettings | None) -> Chart:
+def _versioned(chart: LintedChart, settings: StackSettings | None) -> LintedChart:
     """Set the version, and the name where the tool gives it, as a build does for charts that it packages whole."""
     values: dict[tuple[str | int, ...], str] = {("version",): VERSION.dot}
     if settings is not None and settings.sets_names:

@@ -12,11 +12,11 @@ import click
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.cluster_options import (
     ClusterName,
-    Management,
-    facts_in_force,
-    installed_facts,
+    ManagementCluster,
+    installed_facts_directory,
     management_options,
-    outlook_of,
+    read_cluster_outlook,
+    upstream_facts,
 )
 from clusterstacks.cli.shared.options import DIRECTORY, FILE, form_option
 from clusterstacks.cli.shared.plan_output import print_warnings
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.versions import KubernetesVersion
 
 
-class Subject(ClusterName):
+class SubjectParam(ClusterName):
     """``DIR``, or ``NAMESPACE/CLUSTER`` where there is no such directory."""
 
     name = "DIR|NAMESPACE/CLUSTER"
@@ -47,23 +47,25 @@ class Subject(ClusterName):
 
 
 @dataclass(frozen=True, slots=True)
-class Subjects:
+class CompatSubjects:
     """What is asked about: directories, or one Cluster of a management cluster."""
 
     directories: tuple[Path, ...]
     outlook: Outlook | None = None
 
     @classmethod
-    def read(cls, named: Sequence[Path | ObjectKey], management: Management, releases: Path | None) -> Subjects:
+    def read(
+        cls, named: Sequence[Path | ObjectKey], management: ManagementCluster, releases: Path | None
+    ) -> CompatSubjects:
         """Read what the command line names; warnings about a Cluster are printed.
 
         Raises:
-            ClusterStacksError: As :func:`~clusterstacks.cli.shared.cluster_options.outlook_of`.
+            ClusterStacksError: As :func:`~clusterstacks.cli.shared.cluster_options.read_cluster_outlook`.
         """
         directories = tuple(one for one in named if isinstance(one, Path))
         clusters = [one for one in named if not isinstance(one, Path)]
         if not clusters:
-            if releases is not None or management != Management():
+            if releases is not None or management != ManagementCluster():
                 raise click.UsageError("--kubeconfig, --context and --releases go with NAMESPACE/CLUSTER")
             return cls(directories)
         if directories or len(clusters) > 1:
@@ -76,14 +78,14 @@ class Subjects:
         """Return what decides besides the releases."""
         from clusterstacks.compat.constraints import Judges
 
-        return self.outlook.judges() if self.outlook is not None else Judges(upstream=facts_in_force())
+        return self.outlook.judges() if self.outlook is not None else Judges(upstream=upstream_facts())
 
     def releases(self) -> list[tuple[str, Candidate]]:
         """Return the releases, with what to call each: those in the directories, or those of the Cluster's stack."""
         if self.outlook is None:
-            from clusterstacks.authoring.read_compat import stated_by
+            from clusterstacks.authoring.read_compat import read_statements
 
-            return [one for directory in self.directories for one in stated_by(directory)]
+            return [one for directory in self.directories for one in read_statements(directory)]
         return [(str(one.name), one) for one in sorted(self.outlook.world.candidates, key=lambda one: one.name)]
 
     def combinations(self) -> list[tuple[str, Candidate, KubernetesVersion]]:
@@ -95,13 +97,13 @@ class Subjects:
         return [(label, self.outlook.combination(), cluster.kubernetes)]
 
 
-async def _read_live(management: Management, cluster: ObjectKey, releases: Path | None) -> Outlook:
+async def _read_live(management: ManagementCluster, cluster: ObjectKey, releases: Path | None) -> Outlook:
     async with management.connected() as client:
-        return await outlook_of(client, cluster, releases)
+        return await read_cluster_outlook(client, cluster, releases)
 
 
 subjects_argument = click.argument(
-    "subjects", metavar="DIR... or NAMESPACE/CLUSTER", nargs=-1, required=True, type=Subject()
+    "subjects", metavar="DIR... or NAMESPACE/CLUSTER", nargs=-1, required=True, type=SubjectParam()
 )
 
 
@@ -123,7 +125,7 @@ def show(component: str | None, form: str) -> None:
     """List the components facts are known about, or show what is known about one."""
     from clusterstacks.cli.shared.compat_output import print_list, print_sheet
 
-    known = facts_in_force().components
+    known = upstream_facts().components
     if component is None:
         print_list([known[name] for name in known], form)
     elif component in known:
@@ -140,7 +142,11 @@ def show(component: str | None, form: str) -> None:
 @management_options
 @form_option()
 def check(
-    subjects: tuple[Path | ObjectKey, ...], kubernetes: str, management: Management, releases: Path | None, form: str
+    subjects: tuple[Path | ObjectKey, ...],
+    kubernetes: str,
+    management: ManagementCluster,
+    releases: Path | None,
+    form: str,
 ) -> int:
     """Judge every component with a Kubernetes version, and name the facts that decide.
 
@@ -152,17 +158,17 @@ def check(
 
     Exits with 3 when something is incompatible, otherwise with 0: what is untested or unknown is not an error.
     """
-    from clusterstacks.cli.shared.compat_output import Checked, print_checked
+    from clusterstacks.cli.shared.compat_output import CheckedRelease, print_checked
     from clusterstacks.compat.matrices import contradictions, parts
     from clusterstacks.domain.versions import KubernetesVersion
 
     asked = KubernetesVersion.parse(kubernetes) if kubernetes else None
-    found = Subjects.read(subjects, management, releases)
+    found = CompatSubjects.read(subjects, management, releases)
     judges, combinations = found.judges(), found.combinations()
     checked = []
     for label, candidate, own in combinations:
         version = asked or own
-        checked.append(Checked(label, version, parts(candidate, version, judges)))
+        checked.append(CheckedRelease(label, version, parts(candidate, version, judges)))
     print_checked(checked, contradictions([(label, candidate) for label, candidate, _ in combinations]), form)
     return output.NEGATIVE if any(one.broken for one in checked) else 0
 
@@ -171,7 +177,9 @@ def check(
 @subjects_argument
 @management_options
 @form_option()
-def matrix(subjects: tuple[Path | ObjectKey, ...], management: Management, releases: Path | None, form: str) -> None:
+def matrix(
+    subjects: tuple[Path | ObjectKey, ...], management: ManagementCluster, releases: Path | None, form: str
+) -> None:
     """Print which releases, and which versions of their components, work with which Kubernetes minor.
 
     DIR are directories of releases or stacks. For a Cluster, the releases of its stack in the management cluster are
@@ -182,7 +190,7 @@ def matrix(subjects: tuple[Path | ObjectKey, ...], management: Management, relea
     from clusterstacks.compat.kubernetes import known_minors
     from clusterstacks.compat.matrices import matrix as tabulate
 
-    found = Subjects.read(subjects, management, releases)
+    found = CompatSubjects.read(subjects, management, releases)
     print_matrix(tabulate(found.releases(), known_minors(), found.judges()), form)
 
 
@@ -198,7 +206,7 @@ def update(file: Path) -> None:
 
     from clusterstacks.compat.library import facts, install
 
-    found, built_in = install(file, installed_facts(), datetime.now(UTC).date()), facts().components
+    found, built_in = install(file, installed_facts_directory(), datetime.now(UTC).date()), facts().components
     output.say(f"{found.name}: facts of {found.read}, {found.origin}")
     if found.name in built_in and found.read < built_in[found.name].read:
         output.note(f"the built-in facts are newer, of {built_in[found.name].read}")
@@ -212,6 +220,6 @@ def infer(directory: Path, *, force: bool) -> None:
     from clusterstacks.authoring.infer_compat import infer_file
     from clusterstacks.compat.kubernetes import known_minors
 
-    place = infer_file(directory, facts_in_force(), known_minors(), force=force)
+    place = infer_file(directory, upstream_facts(), known_minors(), force=force)
     output.say(str(place))
     output.note(f"next: read its comments, then {output.program()} lint {directory}")

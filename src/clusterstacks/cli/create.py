@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from dataclasses import replace
+import signal
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +16,20 @@ import click
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.options import (
     JSON,
+    chart_dependencies,
     dependency_options,
     form_and_directory,
     form_or_directory_options,
     minor_options,
 )
 from clusterstacks.cli.shared.registry_options import trust_options
+from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from clusterstacks.cli.shared.creation import CreateOptions
+    from clusterstacks.building.remotes import Publisher
+    from clusterstacks.building.version_choice import CustomVersions
 
 MODES = ["stable", "hash", "custom", "beta"]
 REMOTES = ["github", "oci", "directory", "none"]
@@ -102,21 +109,143 @@ def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes what the opt
     repository, nothing is built and the exit code is 3.
     """
     from clusterstacks.building.version_bump import NothingChanged
-    from clusterstacks.cli.shared.creation import CreateOptions, run
 
     form, into = form_and_directory(arguments.pop("wanted"), arguments.pop("directory_given"), INTO)
     options = CreateOptions(**arguments, form=form, into=into)
     _check_versions(options)
-    if options.asks_remote:
+    if options.uses_remote:
         options = _with_remote(options, os.environ)
     try:
-        run(options)
+        asyncio.run(_interruptible(options))
     except NothingChanged as error:
         output.show_error(error)
         if form == JSON:
             output.print_json({"releases": []})
         return UNCHANGED
     return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateOptions:
+    """The command line."""
+
+    directory: Path
+    mode: str
+    form: str
+    into: Path
+    kubernetes: str
+    all_minors: bool
+    remote: str
+    remote_dir: Path | None
+    publish: bool
+    cluster_stack_version: str | None
+    cluster_addon_version: str | None
+    node_image_version: str | None
+    registry: str
+    dependencies: str
+    offline: bool
+    ca: Path | None
+    plain_http: bool
+    write_metadata: bool
+    strict: bool
+
+    @property
+    def uses_remote(self) -> bool:
+        """True if the remote is read or written: the modes hash and custom only publish."""
+        return self.publish or self.mode in {"stable", "beta"}
+
+
+async def _interruptible(options: CreateOptions) -> None:
+    """Create the releases; Ctrl-C and SIGTERM end plugins and remove incomplete releases."""
+    task = asyncio.ensure_future(_create(options))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+async def _create(options: CreateOptions) -> None:
+    from clusterstacks.building.create import ReleaseBuilder, create_releases, publish_release
+    from clusterstacks.building.discover import discover_stacks, newest_patch, shown_path
+    from clusterstacks.building.version_bump import Mode
+    from clusterstacks.building.version_choice import VersionChooser
+    from clusterstacks.cli.shared.lint_check import check_sources
+    from clusterstacks.cli.shared.registry_options import ServerTrust
+
+    async with AsyncExitStack() as resources:
+        web = await resources.enter_async_context(ServerTrust().web())
+        into = options.into.resolve()
+        stacks = await discover_stacks(
+            options.directory,
+            into,
+            kubernetes=options.kubernetes,
+            all_minors=options.all_minors,
+            newest=None if options.offline else partial(newest_patch, web),
+        )
+        check_sources({shown_path(stack.root): stack.tree for stack in stacks}, strict=options.strict)
+        if options.write_metadata and len({stack.root for stack in stacks}) < len(stacks):
+            raise SpecError("MetadataAmbiguous", "metadata.yaml holds one version: choose a minor with --kubernetes")
+        publisher = await _publisher(options, resources)
+        chooser = VersionChooser(
+            Mode(options.mode), publisher.remote if publisher else None, into, _custom_versions(options)
+        )
+        builder = ReleaseBuilder(
+            into=into,
+            dependencies=chart_dependencies(web, options.dependencies, offline=options.offline),
+            registry=_absolute_if_path(options.registry),
+            writes_metadata=options.write_metadata,
+            path=os.environ.get("PATH", os.defpath),
+        )
+        report = output.note if options.form == JSON else output.say
+        built = await create_releases(
+            stacks,
+            chooser,
+            builder,
+            note=output.note,
+            created=lambda directory: report(f"Created {options.into / directory.name}"),
+        )
+        published: dict[str, bool] = {}
+        if publisher is not None and options.publish:
+            for directory in built:
+                published[directory.name] = await publish_release(publisher, directory, output.note)
+        if options.form == JSON:
+            output.print_json({"releases": [_document(directory, published) for directory in built]})
+
+
+def _document(directory: Path, published: Mapping[str, bool]) -> dict[str, object]:
+    """Describe a release that was built; ``new`` is false if the remote had it already, null without --publish."""
+    return {"release": directory.name, "directory": str(directory), "new": published.get(directory.name)}
+
+
+async def _publisher(options: CreateOptions, resources: AsyncExitStack) -> Publisher | None:
+    from clusterstacks.building.remotes import directory_remote, open_remote
+    from clusterstacks.cli.shared.registry_options import ProgressPrinter, ServerTrust
+    from clusterstacks.sources.kinds import KINDS
+
+    if options.remote == "none" or not options.uses_remote:
+        return None
+    if options.remote_dir is not None:
+        return directory_remote(options.remote_dir.absolute(), os.environ, output.note)
+    # Separate from the connections to chart repositories, which may need another CA.
+    web = await resources.enter_async_context(ServerTrust(options.ca, plain_http=options.plain_http).web())
+    return await open_remote(
+        KINDS[options.remote], web, os.environ, output.note, plain_http=options.plain_http, progress=ProgressPrinter()
+    )
+
+
+def _custom_versions(options: CreateOptions) -> CustomVersions | None:
+    from clusterstacks.building.version_choice import CustomVersions
+    from clusterstacks.domain.versions import StackVersion
+
+    if options.mode != "custom":
+        return None
+    given = (options.cluster_stack_version, options.cluster_addon_version, options.node_image_version)
+    return CustomVersions(*(StackVersion.parse_dot(text) for text in given))
+
+
+def _absolute_if_path(registry: str) -> str:
+    return str(Path(registry).absolute()) if registry and Path(registry).exists() else registry
 
 
 def default_remote(environ: Mapping[str, str]) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from clusterstacks.domain.errors import told_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.authoring.release_diff import Difference
+    from clusterstacks.authoring.release_diff import ReleaseDiff
     from clusterstacks.releases.release import Release
 
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -52,19 +52,19 @@ def diff(form: str, *, exit_code: bool, **arguments: Any) -> int:  # noqa: ANN40
 
 async def _difference(
     before: Path, after: Path, cluster: Path | None, kubernetes: str, dependencies: str, *, offline: bool
-) -> tuple[Difference, tuple[str, ...]]:
+) -> tuple[ReleaseDiff, tuple[str, ...]]:
     import asyncio
     from contextlib import AsyncExitStack
     from functools import partial
 
-    from clusterstacks.authoring.example_objects import read_roots
-    from clusterstacks.authoring.open_directory import opened
-    from clusterstacks.authoring.release_diff import difference
-    from clusterstacks.building.kubernetes_patch import newest_patch
+    from clusterstacks.authoring.example_objects import read_example_objects
+    from clusterstacks.authoring.open_directory import open_as_release
+    from clusterstacks.authoring.release_diff import diff_releases
+    from clusterstacks.building.discover import newest_patch
     from clusterstacks.render.renderer import Renderer
 
     async with AsyncExitStack() as resources:
-        roots = read_roots(await asyncio.to_thread(cluster.read_bytes), str(cluster)) if cluster else None
+        roots = read_example_objects(await asyncio.to_thread(cluster.read_bytes), str(cluster)) if cluster else None
         web = await resources.enter_async_context(ServerTrust().web())
         newest = partial(newest_patch, web)
         charts = chart_dependencies(web, dependencies, offline=offline)
@@ -72,18 +72,18 @@ async def _difference(
         resources.push_async_callback(renderer.close)
 
         async def release(directory: Path) -> Release:
-            source = opened(directory, newest, kubernetes=kubernetes, dependencies=charts)
+            source = open_as_release(directory, newest, kubernetes=kubernetes, dependencies=charts)
             with told_of(directory):
                 return await resources.enter_async_context(source)
 
-        return await difference(await release(before), await release(after), renderer, roots)
+        return await diff_releases(await release(before), await release(after), renderer, roots)
 
 
-def _print(difference: Difference, form: str) -> None:
-    from clusterstacks.authoring.release_diff import document, lines
+def _print(diff: ReleaseDiff, form: str) -> None:
+    from clusterstacks.authoring.release_diff import diff_document, diff_lines
 
     if form == "json":
-        output.print_json(document(difference))
+        output.print_json(diff_document(diff))
         return
-    for line in lines(difference):
+    for line in diff_lines(diff):
         output.say(line, colour=COLOURS.get(line[:1]), bold=line.startswith("#"))

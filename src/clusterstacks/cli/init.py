@@ -28,15 +28,15 @@ def init(name: str, directory: Path | None, kubernetes_version: str, form: str) 
     """
     from datetime import UTC, datetime
 
-    from clusterstacks.authoring.scaffold import IGNORED, Beginning, write
+    from clusterstacks.authoring.scaffold import IGNORED, NewStack, write_new_files
 
-    beginning = Beginning.parse(name, kubernetes_version)
+    beginning = NewStack.parse(name, kubernetes_version)
     if doubt := beginning.doubt(datetime.now(UTC).date()):
         output.warn(doubt)
     place = directory or beginning.directory
-    written = write(beginning.files(), place)
+    written = write_new_files(beginning.files(), place)
     if directory is None and not Path(".gitignore").exists():
-        written += write({".gitignore": IGNORED}, Path())
+        written += write_new_files({".gitignore": IGNORED}, Path())
     if form == JSON:
         output.print_json({"directory": str(place), "files": [str(path) for path in written]})
         return

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.authoring.findings import LintFinding
-    from clusterstacks.authoring.linter import Report
+    from clusterstacks.authoring.linter import LintReport
     from clusterstacks.kube.client import Client
 
 COLOURS = {"error": "red", "warning": "yellow"}
@@ -71,14 +71,14 @@ def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - 
     return 0 if all(report.clean for report in reports) else output.MUST_CHANGE
 
 
-async def _reports(options: LintOptions) -> list[Report]:
+async def _reports(options: LintOptions) -> list[LintReport]:
     import asyncio
     from contextlib import AsyncExitStack
 
-    from clusterstacks.authoring.example_objects import read_roots
+    from clusterstacks.authoring.example_objects import read_example_objects
     from clusterstacks.authoring.linter import Linter
     from clusterstacks.authoring.render_check import Means
-    from clusterstacks.building.discover_stacks import find_stacks
+    from clusterstacks.building.discover import find_stacks
     from clusterstacks.building.source_tree import read_tree
     from clusterstacks.domain.versions import KubernetesMinor
     from clusterstacks.render.renderer import Renderer
@@ -86,7 +86,7 @@ async def _reports(options: LintOptions) -> list[Report]:
     minor = KubernetesMinor.parse(options.kubernetes.replace("-", ".")) if options.kubernetes else None
     async with AsyncExitStack() as resources:
         file = options.cluster
-        roots = read_roots(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
+        roots = read_example_objects(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
         renderer = Renderer()
         resources.push_async_callback(renderer.close)
         web = await resources.enter_async_context(ServerTrust().web())
@@ -118,7 +118,7 @@ def _print_rules(form: str) -> int:
     return 0
 
 
-def _print(reports: Sequence[Report], form: str) -> None:
+def _print(reports: Sequence[LintReport], form: str) -> None:
     from clusterstacks.authoring.linter import as_json, as_sarif
 
     if form == "json":
@@ -132,17 +132,17 @@ def _print(reports: Sequence[Report], form: str) -> None:
         _print_summary(reports)
 
 
-def _print_finding(report: Report, finding: LintFinding) -> None:
-    from clusterstacks.authoring.linter import place
+def _print_finding(report: LintReport, finding: LintFinding) -> None:
+    from clusterstacks.authoring.linter import finding_path
 
-    fault = finding.fault
+    problem = finding.problem
     kind = click.style(f"{finding.severity.value}[{finding.rule}]", fg=COLOURS[finding.severity], bold=True)
-    where, message = output.printable(place(report, finding)), output.printable(fault.message)
-    click.echo(f"{where}:{fault.line}: {kind} {message}")
-    output.say(f"    {fault.way_out}")
+    where, message = output.printable(finding_path(report, finding)), output.printable(problem.message)
+    click.echo(f"{where}:{problem.line}: {kind} {message}")
+    output.say(f"    {problem.remedy}")
 
 
-def _print_summary(reports: Sequence[Report]) -> None:
+def _print_summary(reports: Sequence[LintReport]) -> None:
     from clusterstacks.authoring.findings import LintSeverity
 
     errors, warnings = (

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from clusterstacks.authoring.example_objects import Roots
+    from clusterstacks.authoring.example_objects import ExampleObjects
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
@@ -139,18 +139,18 @@ async def _result(options: TemplateOptions) -> Objects | Values | Images:
     from contextlib import AsyncExitStack
     from functools import partial
 
-    from clusterstacks.authoring.example_objects import read_roots
-    from clusterstacks.authoring.open_directory import opened
-    from clusterstacks.building.kubernetes_patch import newest_patch
+    from clusterstacks.authoring.example_objects import read_example_objects
+    from clusterstacks.authoring.open_directory import open_as_release
+    from clusterstacks.building.discover import newest_patch
     from clusterstacks.render.renderer import Renderer
 
     async with AsyncExitStack() as resources:
         file = options.cluster
-        roots = read_roots(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
+        roots = read_example_objects(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
         web = await resources.enter_async_context(ServerTrust().web())
         newest = partial(newest_patch, web)
         dependencies = chart_dependencies(web, options.dependencies, offline=options.offline)
-        source = opened(
+        source = open_as_release(
             options.directory, newest, kubernetes=options.kubernetes, dependencies=dependencies, charts=_charts(options)
         )
         release = await resources.enter_async_context(source)
@@ -160,14 +160,14 @@ async def _result(options: TemplateOptions) -> Objects | Values | Images:
 
 
 async def _rendered(
-    options: TemplateOptions, release: Release, renderer: Renderer, roots: Roots | None
+    options: TemplateOptions, release: Release, renderer: Renderer, roots: ExampleObjects | None
 ) -> Objects | Values | Images:
     from clusterstacks.api import yaml
-    from clusterstacks.authoring.example_objects import sample_roots
+    from clusterstacks.authoring.example_objects import make_example_objects
     from clusterstacks.authoring.render_release import render_class, render_release
 
     if options.sample:
-        made = sample_roots(release.name, release.metadata.kubernetes, await render_class(release, renderer))
+        made = make_example_objects(release.name, release.metadata.kubernetes, await render_class(release, renderer))
         return Objects(tuple(yaml.load_all(made.text())), made.text())
     if options.class_only:
         return Objects(await render_class(release, renderer))

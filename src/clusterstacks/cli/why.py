@@ -9,18 +9,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.cluster_options import ClusterName, Management, management_options, outlook_of
+from clusterstacks.cli.shared.cluster_options import (
+    ClusterName,
+    ManagementCluster,
+    management_options,
+    read_cluster_outlook,
+)
 from clusterstacks.cli.shared.options import form_option
 from clusterstacks.cli.shared.plan_output import (
     NO_WAY,
     UNDECIDED,
-    answered_live,
     live_commands,
     patch_command,
     print_document,
     print_refusal,
     print_steps,
     print_warnings,
+    search_live_plan,
     timeout_option,
 )
 
@@ -46,7 +51,7 @@ SHOWN_STEPS = 3
 @form_option("text", "json", "yaml")
 @timeout_option
 def why(
-    cluster: ObjectKey, target: str, management: Management, releases: Path | None, form: str, timeout: float
+    cluster: ObjectKey, target: str, management: ManagementCluster, releases: Path | None, form: str, timeout: float
 ) -> int:
     """Say whether a Cluster may be moved to a release or a Kubernetes version by one write now.
 
@@ -61,7 +66,7 @@ def why(
     outlook, patch, decision = asyncio.run(_asked(management, cluster, releases, goal))
     way: dict[str, Any] = {"steps": [], "refused": None, "warnings": outlook.hints(goal)}
     if not decision.answer.allowed:
-        found = answered_live(outlook, goal, timeout)
+        found = search_live_plan(outlook, goal, timeout)
         if found is None:
             return UNDECIDED
         way = found[1]
@@ -97,7 +102,7 @@ class _LiveReleases:
 
 
 async def _asked(
-    management: Management, cluster: ObjectKey, releases: Path | None, goal: Target
+    management: ManagementCluster, cluster: ObjectKey, releases: Path | None, goal: Target
 ) -> tuple[Outlook, Manifest, Decision]:
     """Ask what the webhooks would say to the one write that goes all the way; returns its patch, too."""
     from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
@@ -107,7 +112,7 @@ async def _asked(
     from clusterstacks.webhooks.reviews import AdmissionRequest, Operation
 
     async with management.connected() as client:
-        outlook = await outlook_of(client, cluster, releases, goal)
+        outlook = await read_cluster_outlook(client, cluster, releases, goal)
     rules, old = outlook.world.rules, outlook.cluster.view.raw
     new = moved_to(outlook, goal)
     request = AdmissionRequest("", Operation.UPDATE, CLUSTER_API_GROUP, CLUSTER_KIND, new, old, dry_run=True)
@@ -132,7 +137,7 @@ def _document(decision: Decision, patch: Manifest, way: dict[str, Any]) -> dict[
     }
 
 
-def _print_text(document: dict[str, Any], management: Management, cluster: ObjectKey, goal: Target) -> None:
+def _print_text(document: dict[str, Any], management: ManagementCluster, cluster: ObjectKey, goal: Target) -> None:
     print_warnings(document["warnings"])
     if document["allowed"]:
         if not document["patch"]:

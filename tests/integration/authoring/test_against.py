@@ -84,7 +84,7 @@ async def complaints(client: Client, template: str) -> list[tuple[str, int, str]
         report = await Linter(Means(renderer), client=client).lint(tiny({TEMPLATE_FILE: template}), "1-35")
     finally:
         await renderer.close()
-    return [(one.rule, one.fault.line, one.fault.message) for one in report.findings]
+    return [(one.rule, one.problem.line, one.problem.message) for one in report.findings]
 
 
 async def test_a_server_that_takes_the_class_has_no_complaint_and_no_object_afterwards(client: Client) -> None:

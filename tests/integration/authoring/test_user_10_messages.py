@@ -29,7 +29,7 @@ class Case(NamedTuple):
     place: str
     rule: str
     message: str
-    way_out: str
+    remedy: str
     changes: dict[str, str | None]
 
 
@@ -123,9 +123,9 @@ CASES = (
 async def test_user_10_a_mistake_is_answered_with_place_cause_and_what_to_do(renderer: Renderer, case: Case) -> None:
     (finding,) = (await Linter(Means(renderer)).lint(tiny(case.changes), "1-35")).findings
 
-    fault = finding.fault
-    assert (f"{fault.path}:{fault.line}", finding.rule) == (case.place, case.rule)
-    assert (fault.message, fault.way_out) == (case.message, case.way_out)
+    problem = finding.problem
+    assert (f"{problem.path}:{problem.line}", finding.rule) == (case.place, case.rule)
+    assert (problem.message, problem.remedy) == (case.message, case.remedy)
 
 
 @pytest.mark.parametrize(

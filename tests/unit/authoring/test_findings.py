@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.authoring.findings import line_of_complaint, line_of_field, line_of_text, steps
+from clusterstacks.authoring.findings import line_of_error, line_of_field, line_of_text, steps
 
 FILE = b"""\
 # about
@@ -35,10 +35,10 @@ def test_the_line_of_a_field_or_of_what_would_hold_it(field: str, line: int) -> 
 
 
 def test_a_complaint_names_a_line_or_a_field() -> None:
-    assert line_of_complaint(FILE, "f.yaml, line 7: key 'a' is there twice") == 7
-    assert line_of_complaint(FILE, "f.yaml: config.name is missing: write a name") == 3
-    assert line_of_complaint(FILE, "f.yaml: config.name: 'x' is no range") == 3
-    assert line_of_complaint(FILE, "something else") == 1
+    assert line_of_error(FILE, "f.yaml, line 7: key 'a' is there twice") == 7
+    assert line_of_error(FILE, "f.yaml: config.name is missing: write a name") == 3
+    assert line_of_error(FILE, "f.yaml: config.name: 'x' is no range") == 3
+    assert line_of_error(FILE, "something else") == 1
 
 
 def test_the_first_text_that_is_there_counts() -> None:

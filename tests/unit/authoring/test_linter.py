@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from clusterstacks.authoring.findings import Fault, LintFinding, LintSeverity
-from clusterstacks.authoring.linter import RULES, Report, as_json, as_sarif
+from clusterstacks.authoring.findings import LintFinding, LintProblem, LintSeverity
+from clusterstacks.authoring.linter import RULES, LintReport, as_json, as_sarif
 
-ERROR = LintFinding(Fault("csctl.yaml", 3, "is wrong", "write it right"), "settings", LintSeverity.ERROR)
-WARNING = LintFinding(Fault("a b/ü.yaml", 1, "may be wrong", "look"), "image-digest", LintSeverity.WARNING)
-REPORT = Report("providers/x", (WARNING, ERROR))
+ERROR = LintFinding(LintProblem("csctl.yaml", 3, "is wrong", "write it right"), "settings", LintSeverity.ERROR)
+WARNING = LintFinding(LintProblem("a b/ü.yaml", 1, "may be wrong", "look"), "image-digest", LintSeverity.WARNING)
+REPORT = LintReport("providers/x", (WARNING, ERROR))
 
 
 def test_json_lists_findings_with_paths_that_can_be_opened() -> None:
@@ -46,5 +46,5 @@ def test_sarif_has_what_its_schema_requires() -> None:
 
 
 def test_a_report_with_warnings_only_is_clean() -> None:
-    assert Report("x", (WARNING,)).clean
+    assert LintReport("x", (WARNING,)).clean
     assert not REPORT.clean

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.building.node_image_list import InvalidNodeImages, check_node_images
+from clusterstacks.building.plugins import InvalidNodeImages, check_node_images
 
 OPENSTACK = """\
 apiVersion: openstack.infrastructure.clusterstack.x-k8s.io/v1alpha1
@@ -35,10 +35,10 @@ def test_of_an_unknown_provider_only_the_group_is_checked() -> None:
         (
             "openstack",
             OPENSTACK.partition("openStackN")[0],
-            "openStackNodeImages is missing: write a list of at least one",
+            "openStackNodeImages is missing: expected a list of at least one",
         ),
         ("openstack", DOCKER, "apiVersion is 'docker.infrastructure"),
-        ("docker", DOCKER.replace("[controlplaneamd64]", "[]"), "write a list of at least one image"),
+        ("docker", DOCKER.replace("[controlplaneamd64]", "[]"), "expected a list of at least one image"),
         ("docker", DOCKER.replace("controlplaneamd64", "1"), "dockerImages[0] is 1"),
     ],
 )

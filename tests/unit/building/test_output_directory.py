@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.building.output_directory import place, staged
+from clusterstacks.building.output_directory import place_release, staged
 from clusterstacks.releases.errors import ReleaseBroken, SourceBroken
 from clusterstacks.releases.staging import Staging
 from tests.support.releases import STAGED, read_release, staged_release, write_release
@@ -17,7 +17,7 @@ FILES = staged_release()
 
 def put(files: dict[str, bytes], into: Path) -> Path:
     with staged(files, into) as staging:
-        return place(STAGED, staging, into)
+        return place_release(STAGED, staging, into)
 
 
 def names(directory: Path) -> list[str]:
@@ -57,7 +57,9 @@ def test_what_is_no_build_of_that_name_stays(tmp_path: Path, files: dict[str, by
     foreign = write_release(tmp_path / STAGED.release, files)
     (foreign / "keep").mkdir()
 
-    with pytest.raises(SourceBroken, match="is there already and no build of csctl: remove it, or choose another -o"):
+    with pytest.raises(
+        SourceBroken, match="already exists and is not a build of csctl: remove it, or choose another -o"
+    ):
         put(FILES, tmp_path)
     (foreign / "keep").rmdir()
     assert read_release(foreign) == files
@@ -69,7 +71,7 @@ def test_a_link_to_a_build_stays(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / STAGED.release).symlink_to(real)
 
-    with pytest.raises(SourceBroken, match="is there already"):
+    with pytest.raises(SourceBroken, match="already exists"):
         put(FILES | {"hashes.json": b"{}"}, tmp_path / "out")
     assert read_release(real) == FILES
 
@@ -112,5 +114,5 @@ def test_a_directory_in_the_release_is_refused(tmp_path: Path) -> None:
     with staged(FILES, tmp_path) as staging:
         (staging.path / "output").mkdir()
         with pytest.raises(ReleaseBroken, match="output is no file"):
-            place(STAGED, staging, tmp_path)
+            place_release(STAGED, staging, tmp_path)
     assert names(tmp_path) == []

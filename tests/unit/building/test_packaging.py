@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.building.create import build_release
 from clusterstacks.building.settings import read_settings
 from clusterstacks.building.source_tree import fill_tags, hash_tree, overlaid, read_tree
 from clusterstacks.charts.archive import read_archive
@@ -15,7 +15,7 @@ from clusterstacks.charts.chart import ChartCache, read_chart
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.hashes import parse_hashes
 from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.open import open_release
 from tests.support.releases import read_release, write_release
@@ -85,7 +85,7 @@ def test_what_a_stack_states_about_versions_is_a_file_of_its_release(tmp_path: P
     source = write_source(tmp_path / "source", {**STAGED, "compatibility.yaml": RANGES.format(">=1.34 <1.37")})
     name = build(source, tmp_path / "releases")
     directory = tmp_path / "releases" / str(name)
-    release = open_release(survey(name, directory), ChartCache())
+    release = open_release(read_contents(name, directory), ChartCache())
 
     assert (directory / "compatibility.yaml").read_text() == RANGES.format(">=1.34 <1.37")
     assert release.compatibility is not None
@@ -113,7 +113,7 @@ def test_a_stack_with_stages_becomes_a_release_that_opens(tmp_path: Path, source
         "local-tiny-1-35-cluster-class-v2.tgz",
         "metadata.yaml",
     ]
-    release = open_release(survey(name, directory), ChartCache())
+    release = open_release(read_contents(name, directory), ChartCache())
     assert release.addons() == ("cni",)
     assert release.metadata.kubernetes.text == "v1.35.4"
     assert yaml.load((directory / "metadata.yaml").read_bytes())["versions"]["components"]["nodeImage"] == "v0-sha.abc"
@@ -144,7 +144,7 @@ def test_a_stack_with_one_addon_chart_becomes_a_release_that_opens(tmp_path: Pat
     name = build(write_source(tmp_path / "source", SINGLE), tmp_path / "out")
     directory = tmp_path / "out" / name.release
 
-    release = open_release(survey(name, directory), ChartCache())
+    release = open_release(read_contents(name, directory), ChartCache())
     addon = release.addon("cluster-addon")
     assert addon.values_template == "a: v1\n"
     assert read_chart(addon.chart, "x")["Chart.yaml"] == b"name: addons\nversion: v1\n"
@@ -218,12 +218,12 @@ def test_changes_replace_add_and_take_away(tmp_path: Path, source: Path) -> None
 
 
 def test_taking_away_what_is_not_there_is_a_mistake() -> None:
-    with pytest.raises(SourceBroken, match=r"a/\.wh\.b takes away a/b, which is not there"):
+    with pytest.raises(SourceBroken, match=r"a/\.wh\.b removes a/b, which does not exist"):
         overlaid({"a/c": b""}, {"a/.wh.b": b""})
 
 
 def test_an_unknown_tag_is_named_with_its_line() -> None:
-    with pytest.raises(SourceBroken, match=r"x\.yaml, line 2: << \.ClusterVersion >> is no known tag"):
+    with pytest.raises(SourceBroken, match=r"x\.yaml, line 2: << \.ClusterVersion >> is not a known tag"):
         fill_tags({"x.yaml": b"a: 1\nb: << .ClusterVersion >>\n"}, {"ClusterClassVersion": "v1"})
 
 
@@ -242,9 +242,9 @@ BROKEN = {
     "a chart without version": (
         "cluster-class/Chart.yaml",
         "name: local-tiny-1-35-cluster-class\n",
-        "has no name, or no line with the version alone",
+        "has no name, or no version on a line of its own",
     ),
-    "a chart that is a list": ("cluster-class/Chart.yaml", "- version: v1\n", "names the chart None"),
+    "a chart that is a list": ("cluster-class/Chart.yaml", "- version: v1\n", "has the name None"),
     "no stages and no values": ("clusteraddon.yaml", None, "cluster-addon-values.yaml is missing"),
     "a stage without a chart": ("cluster-addon/cni/Chart.yaml", None, "applies cni in AfterControlPlaneInitialized"),
 }
@@ -264,7 +264,7 @@ def test_a_stack_is_refused_for(tmp_path: Path, case: str) -> None:
 def test_a_link_in_the_source_is_refused(source: Path) -> None:
     (source / "cluster-addon/link").symlink_to("/etc/passwd")
 
-    with pytest.raises(SourceBroken, match="link is a link or device"):
+    with pytest.raises(SourceBroken, match="link is a link or a device"):
         read_tree(source)
 
 
@@ -282,7 +282,7 @@ def test_settings_may_leave_the_v_away() -> None:
 def test_a_foreign_directory_of_that_name_is_not_overwritten(tmp_path: Path, source: Path) -> None:
     foreign = write_release(tmp_path / "out" / "local-tiny-1-35-v2", {"notes.txt": b"mine"})
 
-    with pytest.raises(SourceBroken, match="is there already"):
+    with pytest.raises(SourceBroken, match="already exists"):
         build(source, tmp_path / "out")
     assert read_release(foreign) == {"notes.txt": b"mine"}
 
@@ -291,6 +291,6 @@ def test_a_file_whose_name_no_archive_takes_is_named(source: Path, tmp_path: Pat
     (source / "cluster-addon/cni/Values.yaml").touch()
 
     with pytest.raises(
-        SourceBroken, match=r"cluster-addon/ cannot be packed: 'cni/values.yaml' is there twice .*: rename"
+        SourceBroken, match=r"cluster-addon/ cannot be packed: 'cni/values.yaml' exists twice .*: rename"
     ):
         build(source, tmp_path / "out")

@@ -67,10 +67,10 @@ def test_a_range_sets_nothing() -> None:
 @pytest.mark.parametrize(
     ("addons", "complaint"),
     [
-        ({"cloud": "2.36.x"}, r"wants openstack-cloud-controller-manager 2.35.0: write a version in 2.36.x there"),
+        ({"cloud": "2.36.x"}, r"requires openstack-cloud-controller-manager 2.35.0: write a version in 2.36.x there"),
         (
             {"nothing": "1.0.0"},
-            r"stack.yaml lists nothing, which is no dependency of an addon: .* \(there is disk-driver",
+            r"stack.yaml lists nothing, which is not a dependency of an addon: .* \(disk-driver",
         ),
     ],
 )

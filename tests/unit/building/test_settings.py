@@ -45,7 +45,7 @@ def test_a_minor_is_read_as_it_is_written_and_not_as_a_number(written: str) -> N
 
 
 def test_a_minor_whose_newest_patch_is_unknown_is_refused_with_a_way_out() -> None:
-    with pytest.raises(SpecError, match=r"stack.yaml: kubernetesVersion is '1.30': the newest patch .* like 1.30.1"):
+    with pytest.raises(SpecError, match=r"stack.yaml: kubernetesVersion is '1.30': the newest patch .* such as 1.30.1"):
         read_settings(tree(stack=STACK.replace("1.35.3", "1.30")))
 
 
@@ -90,20 +90,29 @@ def test_another_patch_of_a_minor_in_csctl_yaml_is_remembered() -> None:
 
 REFUSED = {
     "nothing": ({}, "csctl.yaml is missing"),
-    "the former name": ({"csmctl": CSCTL}, "csmctl.yaml is the former name of csctl.yaml: rename it"),
-    "a dash in the stack": ({"csctl": CSCTL.replace("tiny", "ti-ny")}, "config.clusterStackName is 'ti-ny': use lower"),
-    "a dash in the provider": ({"csctl": CSCTL.replace("local", "lo-cal")}, "config.provider.type is 'lo-cal': use"),
-    "a dash in stack.yaml": ({"stack": STACK.replace("tiny", "ti-ny")}, "stack.yaml: clusterStackName is 'ti-ny': use"),
-    "no patch": ({"csctl": CSCTL.replace("v1.35.4", "v1.35")}, "config.kubernetesVersion is 'v1.35': write a full"),
-    "two names": ({"stack": STACK, "csctl": CSCTL.replace("tiny", "big")}, "is 'big': stack.yaml says tiny"),
+    "the former name": ({"csmctl": CSCTL}, "csmctl.yaml is the former name of csctl.yaml: rename the file"),
+    "a dash in the stack": (
+        {"csctl": CSCTL.replace("tiny", "ti-ny")},
+        "config.clusterStackName is 'ti-ny': expected lower",
+    ),
+    "a dash in the provider": (
+        {"csctl": CSCTL.replace("local", "lo-cal")},
+        "config.provider.type is 'lo-cal': expected",
+    ),
+    "a dash in stack.yaml": (
+        {"stack": STACK.replace("tiny", "ti-ny")},
+        "stack.yaml: clusterStackName is 'ti-ny': expected",
+    ),
+    "no patch": ({"csctl": CSCTL.replace("v1.35.4", "v1.35")}, "config.kubernetesVersion is 'v1.35': expected a full"),
+    "two names": ({"stack": STACK, "csctl": CSCTL.replace("tiny", "big")}, "is 'big': stack.yaml has tiny"),
     "no version": ({"stack": STACK.replace("1.35.3", "new")}, "stack.yaml: kubernetesVersion is 'new'"),
-    "a fourth number": ({"csctl": CSCTL.replace("v1.35.4", "v1.35.4.6")}, "is 'v1.35.4.6': write a full"),
-    "a version of a distribution": ({"csctl": CSCTL.replace("v1.35.4", "v1.35.4+k3s1")}, "write a full"),
+    "a fourth number": ({"csctl": CSCTL.replace("v1.35.4", "v1.35.4.6")}, "is 'v1.35.4.6': expected a full"),
+    "a version of a distribution": ({"csctl": CSCTL.replace("v1.35.4", "v1.35.4+k3s1")}, "expected a full"),
     "a minor twice": (
         {"csctl": CSCTL, "versions": "- kubernetes: 1.35.4\n- kubernetes: 1.35.5\n"},
-        "versions.yaml: [1].kubernetes is '1.35.5': another row is for 1.35",
+        "versions.yaml: [1].kubernetes is '1.35.5': another row is also for 1.35",
     ),
-    "an empty list": ({"csctl": CSCTL, "versions": "[]"}, "versions.yaml lists nothing"),
+    "an empty list": ({"csctl": CSCTL, "versions": "[]"}, "versions.yaml is empty"),
     "a number": ({"csctl": CSCTL, "versions": "- {kubernetes: 1.35.4, occm: 2.30}\n"}, "write a version in quotes"),
     "no list": ({"csctl": CSCTL, "versions": "kubernetes: 1.35.4"}, "versions.yaml: the document is a mapping"),
     "a config that is none": ({"csctl": CSCTL.replace("{type: local}", "{type: local, config: x}")}, "write a mapping"),

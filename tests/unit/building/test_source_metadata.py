@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.building.source_metadata import renewed, write_metadata, written_metadata
-from clusterstacks.building.source_tree import read_tree
+from clusterstacks.building.source_tree import read_tree, updated_metadata, write_metadata, written_metadata
 from clusterstacks.domain.metadata import InvalidMetadata, parse_metadata
 from tests.support.sources import directory_of, versions
 
@@ -22,7 +21,7 @@ def test_the_versions_are_read() -> None:
 
 
 def test_comments_stay() -> None:
-    lines = renewed(read_tree(directory_of("staged")), NEXT).decode().splitlines()
+    lines = updated_metadata(read_tree(directory_of("staged")), NEXT).decode().splitlines()
 
     assert lines[0] == "# The versions of the newest release."
     assert lines[4] == "  kubernetes: v1.34.2 # the patch, too"
@@ -35,7 +34,7 @@ def test_comments_stay() -> None:
 def test_a_file_without_a_place_for_every_version_is_written_anew(text: bytes | None) -> None:
     tree = {} if text is None else {"metadata.yaml": text}
 
-    assert parse_metadata(yaml.load(renewed(tree, NEXT))) == NEXT
+    assert parse_metadata(yaml.load(updated_metadata(tree, NEXT))) == NEXT
 
 
 def test_the_file_is_replaced_at_once_and_keeps_its_mode(tmp_path: Path) -> None:

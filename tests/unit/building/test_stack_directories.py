@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.building.discover_stacks import find_stacks
+from clusterstacks.building.discover import StackDirectory, find_stacks, read_stack, selected, stacks_of
 from clusterstacks.building.source_tree import MAX_TREE_BYTES, read_tree
-from clusterstacks.building.stack_directories import StackDirectory, read_stack, selected, stacks_of
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.errors import SourceBroken
 from tests.support.sources import REPOSITORY, directory_of
@@ -39,7 +38,7 @@ def test_hidden_directories_and_links_are_passed_over(tmp_path: Path) -> None:
     shutil.copytree(directory_of("several"), tmp_path / ".hidden")
     (tmp_path / "link").symlink_to(directory_of("several"))
 
-    with pytest.raises(SourceBroken, match=r"is no stack and holds none: a stack has csctl.yaml or stack.yaml"):
+    with pytest.raises(SourceBroken, match=r"is not a stack and contains none: expected a csctl.yaml or stack.yaml"):
         find_stacks(tmp_path)
 
 
@@ -66,12 +65,12 @@ def test_two_directories_for_the_same_releases_are_refused(tmp_path: Path) -> No
     for name in ("one", "two"):
         shutil.copytree(directory_of("single"), tmp_path / name)
 
-    with pytest.raises(SpecError, match=r"one and .*two are both local-single-1-33"):
+    with pytest.raises(SpecError, match=r"one and .*two both build releases of local-single-1-33"):
         selected(everything(tmp_path), "")
 
 
 def test_releases_are_not_built_into_their_own_source(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"lies in the stack directory .* choose a directory outside with -d"):
+    with pytest.raises(SpecError, match=r"is inside the stack directory .* choose a directory outside with -d"):
         read_stack(tmp_path, tmp_path / ".release")
 
 

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.building.release_changes import Predecessor, StackSource
 from clusterstacks.building.version_bump import (
     NextRelease,
     NothingChanged,
+    PreviousRelease,
+    StackSource,
     beta_release,
     custom_release,
-    disagreement,
+    differences,
     hash_release,
     next_stable,
     stable_release,
@@ -27,11 +28,11 @@ from tests.support.sources import versions
 NAME = parse_release("local-tiny-1-34-v3")
 HASHES = Hashes("stack", "addons", "values", "image", "images")
 SOURCE = StackSource(KubernetesVersion.parse("v1.34.2"), HASHES)
-BEFORE = Predecessor(NAME, versions("v3", "v2", "v1"), HASHES)
+BEFORE = PreviousRelease(NAME, versions("v3", "v2", "v1"), HASHES)
 
 
 def texts(release: NextRelease) -> list[str]:
-    return [f"{move.component} {move.before} -> {move.after}: {move.reason}" for move in release.moves]
+    return [f"{move.component} {move.before} -> {move.after}: {move.reason}" for move in release.changes]
 
 
 def changed(**hashes: str) -> StackSource:
@@ -68,8 +69,8 @@ def test_only_what_changed_moves(case: str) -> None:
 
     release = stable_release(changed(**hashes), replace(BEFORE, changed=files))
 
-    assert tuple(move.after for move in release.moves) == after
-    assert all(move.reason for move in release.moves)
+    assert tuple(move.after for move in release.changes) == after
+    assert all(move.reason for move in release.changes)
     assert release.metadata == versions(*after)
 
 
@@ -94,7 +95,7 @@ def test_a_reason_names_the_directory_where_no_file_is_known() -> None:
 def test_many_files_are_counted() -> None:
     before = replace(BEFORE, changed=tuple(f"cluster-class/{number}" for number in range(5)))
 
-    assert "cluster-class/2 and 2 more changed" in stable_release(changed(), before).moves[0].reason
+    assert "cluster-class/2 and 2 more changed" in stable_release(changed(), before).changes[0].reason
 
 
 def test_the_patch_of_kubernetes_is_a_change_though_no_file_is() -> None:
@@ -102,7 +103,7 @@ def test_the_patch_of_kubernetes_is_a_change_though_no_file_is() -> None:
 
     release = stable_release(source, BEFORE)
 
-    assert release.moves[0].reason == "Kubernetes v1.34.2 -> v1.34.3"
+    assert release.changes[0].reason == "Kubernetes v1.34.2 -> v1.34.3"
     assert release.metadata == versions("v4", "v2", "v1", "v1.34.3")
 
 
@@ -110,13 +111,13 @@ def test_what_cannot_be_compared_counts_as_changed() -> None:
     release = stable_release(SOURCE, replace(BEFORE, hashes=Hashes(cluster_stack="9fceb02d0ae598e95dc970b74767f193")))
 
     assert release.metadata == versions("v4", "v3", "v2")
-    assert "local-tiny-1-34-v3 has no hash of cluster-addon/" in release.moves[1].reason
+    assert "local-tiny-1-34-v3 has no hash of cluster-addon/" in release.changes[1].reason
 
 
 def test_a_release_without_hashes_says_so() -> None:
     release = stable_release(StackSource(SOURCE.kubernetes, Hashes("stack")), replace(BEFORE, hashes=Hashes()))
 
-    assert release.moves[0].reason == "local-tiny-1-34-v3 has no hash of its source"
+    assert release.changes[0].reason == "local-tiny-1-34-v3 has no hash of its source"
 
 
 NEXT = {"v0": "v1", "v3": "v4", "v3-beta.7": "v3", "v0-beta.3": "v1", "v0-sha.1234567": "v1", "v10-custom.9": "v10"}
@@ -189,9 +190,9 @@ def test_a_listing_skips_and_counts_what_is_no_release_and_leaves_other_stacks_o
 
 
 def test_a_disagreement_names_the_versions() -> None:
-    moves = disagreement(versions("v4", "v2", "v1"), versions("v3", "v2", ""))
+    changes = differences(versions("v4", "v2", "v1"), versions("v3", "v2", ""))
 
-    assert [(move.component, move.before, move.after) for move in moves] == [
+    assert [(move.component, move.before, move.after) for move in changes] == [
         ("clusterStack", "v3", "v4"),
         ("nodeImage", "", "v1"),
     ]
@@ -237,7 +238,7 @@ def test_the_number_of_a_beta_is_never_that_of_a_beta_and_one(there: list[StackV
 def test_a_stable_release_moves_every_number_by_at_most_one_and_the_stack_always(
     now: Hashes, then: Hashes, metadata: Metadata
 ) -> None:
-    before = Predecessor(NAME, metadata, then)
+    before = PreviousRelease(NAME, metadata, then)
     source = StackSource(SOURCE.kubernetes, now)
     if now.cluster_stack == then.cluster_stack:
         with pytest.raises(NothingChanged):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.charts.chart_version import WantedChart
+from clusterstacks.charts.requirements import WantedChart
 from clusterstacks.domain.semver import Constraint
 
 PUBLISHED = ["1.2.3", "v1.10.0", "1.9.0", "2.0.0-rc.1", "latest", "1.4.0+b1", "1.4.0+b2", "1.2.3"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.charts.kube_version import kubernetes_range
+from clusterstacks.charts.chart import kubernetes_range
 from clusterstacks.domain.semver import Constraint, SemVer
 
 

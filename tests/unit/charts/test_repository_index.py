@@ -6,8 +6,8 @@ import time
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.charts import repository_index
-from clusterstacks.charts.repository_index import IndexEntry, read_entries
+from clusterstacks.charts import repository
+from clusterstacks.charts.repository import IndexEntry, read_entries
 from clusterstacks.domain.errors import SpecError
 
 HEX = "ab" * 32
@@ -112,7 +112,7 @@ def test_a_large_index_is_read_in_a_moment() -> None:
 def test_a_large_index_of_an_unusual_form_is_refused_rather_than_read_for_minutes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(repository_index, "MAX_WHOLE_BYTES", 100)
+    monkeypatch.setattr(repository, "MAX_WHOLE_BYTES", 100)
 
     with pytest.raises(SpecError, match="write it with helm repo index"):
         read_entries(f"entries: {json.dumps(ENTRIES)}\n".encode(), "cache", "index")

@@ -59,7 +59,7 @@ def test_the_result_is_the_directory_and_the_reasons_are_told_beside_it(
         "  clusterStack v1 -> v2: cluster-addon/values.yaml changed\n"
         "  clusterAddon v1 -> v2: cluster-addon/values.yaml changed\n"
         "  nodeImage v1: unchanged\n"
-        f"  note: 1 name in {tmp_path}/remote skipped: none of a release\n"
+        f"  note: 1 name in {tmp_path}/remote skipped: not a release name\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""Rules for bundles: exactly what the Go operator's webhook refuses."""
+"""Bundles: exactly what the Go operator's webhook refuses."""
 
 from __future__ import annotations
 

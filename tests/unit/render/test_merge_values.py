@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.render.merge_values import merge_values
+from clusterstacks.render.values_document import merge_values
 
 
 @pytest.mark.parametrize(

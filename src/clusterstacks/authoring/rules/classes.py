@@ -8,8 +8,8 @@ from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND
 from clusterstacks.api.untyped import at, mapping, mappings, text
 from clusterstacks.apply.class_object_rules import GroupKind, check_class_objects
 from clusterstacks.authoring.example_objects import NAMESPACE
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity, line_of_text
-from clusterstacks.authoring.read_compat import stated_in
+from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_text
+from clusterstacks.authoring.read_compat import stack_compatibility
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import object_id, split_api_version
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.authoring.stack import LintedStack
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.render.examination import RenderedDocument
+    from clusterstacks.render.protocol import RenderedDocument
 
 LOCAL_GROUP = "local.clusterstack.x-k8s.io"
 """Kinds of the local environment, whose operator is started with them as ``--class-kinds``."""
@@ -28,7 +28,7 @@ BUILTIN = "builtin"
 """Variables that Cluster API itself defines."""
 
 
-def kinds(stack: LintedStack) -> Iterator[Fault]:
+def kinds(stack: LintedStack) -> Iterator[LintProblem]:
     """The class chart holds nothing but what an operator takes without being told to."""
     for document in _documents(stack):
         identity = object_id(document.manifest)
@@ -37,11 +37,11 @@ def kinds(stack: LintedStack) -> Iterator[Fault]:
         try:
             check_class_objects([document.manifest], namespace=NAMESPACE, extra_kinds=extra)
         except SpecError as error:
-            problem, _, way_out = error.message.partition(": ")
-            yield _fault(stack, document, problem, way_out)
+            problem, _, remedy = error.message.partition(": ")
+            yield _fault(stack, document, problem, remedy)
 
 
-def extra_kinds(stack: LintedStack) -> Iterator[Fault]:
+def extra_kinds(stack: LintedStack) -> Iterator[LintProblem]:
     """Templates of other groups need a word to the operator."""
     for document in _documents(stack):
         identity = object_id(document.manifest)
@@ -55,7 +55,7 @@ def extra_kinds(stack: LintedStack) -> Iterator[Fault]:
             yield _fault(stack, document, problem, f"tell providers to start theirs with --class-kinds {kind}")
 
 
-def class_name(stack: LintedStack) -> Iterator[Fault]:
+def class_name(stack: LintedStack) -> Iterator[LintProblem]:
     """The chart brings the ClusterClass that is called like the release."""
     chart = stack.class_chart
     if chart is None or stack.name is None or not chart.rendered:
@@ -64,17 +64,17 @@ def class_name(stack: LintedStack) -> Iterator[Fault]:
     names = [one.manifest["metadata"]["name"] for one in classes]
     if stack.name.class_name in names:
         return
-    way_out = "write name: {{ .Release.Name }}-{{ .Chart.Version }}"
+    remedy = "write name: {{ .Release.Name }}-{{ .Chart.Version }}"
     if not classes:
-        yield Fault(
-            chart.chart_file, 1, "the chart renders no ClusterClass", f"add one, with {way_out.removeprefix('write ')}"
+        yield LintProblem(
+            chart.chart_file, 1, "the chart renders no ClusterClass", f"add one, with {remedy.removeprefix('write ')}"
         )
         return
     problem = f"the ClusterClass of version {stack.version} is called {names[0]}, not {stack.name.class_name}"
-    yield _fault(stack, classes[0], problem, way_out)
+    yield _fault(stack, classes[0], problem, remedy)
 
 
-def references(stack: LintedStack) -> Iterator[Fault]:
+def references(stack: LintedStack) -> Iterator[LintProblem]:
     """Every template a ClusterClass names is in the chart."""
     there = {(_group(one.manifest), *_kind_and_name(one.manifest)) for one in _documents(stack)}
     for document in _classes(stack):
@@ -86,7 +86,7 @@ def references(stack: LintedStack) -> Iterator[Fault]:
                 yield _fault(stack, document, problem, "correct kind, group and name, or add the template", name)
 
 
-def patch_targets(stack: LintedStack) -> Iterator[Fault]:
+def patch_targets(stack: LintedStack) -> Iterator[LintProblem]:
     """Every patch selects a template the class names; Cluster API refuses a class with others."""
     for document in _classes(stack):
         named = {(_group(one), text(one, "kind")) for _, one in _references(document.manifest)}
@@ -97,11 +97,11 @@ def patch_targets(stack: LintedStack) -> Iterator[Fault]:
                 if target not in named:
                     name = text(patch, "name")
                     problem = f"patch {name} selects {target[1]} of group {target[0]!r}, which the class does not name"
-                    way_out = "correct the selector's apiVersion and kind"
-                    yield _fault(stack, document, problem, way_out, f"kind: {target[1]}")
+                    remedy = "correct the selector's apiVersion and kind"
+                    yield _fault(stack, document, problem, remedy, f"kind: {target[1]}")
 
 
-def patch_variables(stack: LintedStack) -> Iterator[Fault]:
+def patch_variables(stack: LintedStack) -> Iterator[LintProblem]:
     """Every variable that a patch reads is defined."""
     for document in _classes(stack):
         known = {text(one, "name") for one in mappings(document.manifest, "spec", "variables")} | {BUILTIN}
@@ -143,7 +143,7 @@ def _reference(place: str, holder: Manifest) -> Iterator[tuple[str, Manifest]]:
         yield place, reference
 
 
-def fixed_versions(stack: LintedStack) -> Iterator[Fault]:
+def fixed_versions(stack: LintedStack) -> Iterator[LintProblem]:
     """A class for a range of Kubernetes versions chooses what belongs to one, as node images do, by the cluster's."""
     if stack.settings is None or not _is_ranged(stack):
         return
@@ -152,14 +152,14 @@ def fixed_versions(stack: LintedStack) -> Iterator[Fault]:
         for named in _texts(document.manifest.get("spec")):
             if version in named:
                 problem = f"{shown(named)} is fixed to {version}, and clusters of the class may run other versions"
-                way_out = "choose it in a patch by builtin.controlPlane.version and builtin.machineDeployment.version"
-                yield _fault(stack, document, problem, way_out, version)
+                remedy = "choose it in a patch by builtin.controlPlane.version and builtin.machineDeployment.version"
+                yield _fault(stack, document, problem, remedy, version)
                 break
 
 
 def _is_ranged(stack: LintedStack) -> bool:
     try:
-        return stated_in(stack) is not None
+        return stack_compatibility(stack) is not None
     except SpecError:
         return False
 
@@ -193,21 +193,23 @@ def _group(manifest: Manifest) -> str:
     return split_api_version(text(manifest, "apiVersion"))[0]
 
 
-def _fault(stack: LintedStack, document: RenderedDocument, problem: str, way_out: str, *needles: str) -> Fault:
+def _fault(stack: LintedStack, document: RenderedDocument, problem: str, remedy: str, *needles: str) -> LintProblem:
     chart = stack.class_chart
     path = chart.place(document.path) if chart else document.path
     kind, name = document.manifest["kind"], at(document.manifest, "metadata", "name")
-    return Fault(path, line_of_text(stack.content(path), *needles, f"name: {name}", f"kind: {kind}"), problem, way_out)
+    return LintProblem(
+        path, line_of_text(stack.content(path), *needles, f"name: {name}", f"kind: {kind}"), problem, remedy
+    )
 
 
-def refused_by_server(stack: LintedStack) -> Iterator[Fault]:
+def refused_by_server(stack: LintedStack) -> Iterator[LintProblem]:
     """The management cluster accepts every object of the class."""
     chart = stack.class_chart
     for refusal in stack.refusals if chart else ():
         path = chart.place(refusal.path) if chart else refusal.path
         line = line_of_text(stack.content(path), f"name: {refusal.name}", f"kind: {refusal.kind}")
         problem = f"the management cluster refuses {refusal.kind} {refusal.name}: {refusal.problem}"
-        yield Fault(path, line, problem, refusal.way_out)
+        yield LintProblem(path, line, problem, refusal.remedy)
 
 
 RULES = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity, fault_of, line_of_field
-from clusterstacks.authoring.infer_compat import clues
-from clusterstacks.authoring.read_compat import stated_in
-from clusterstacks.building.node_image_list import check_node_images
+from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_field, problem_of_error
+from clusterstacks.authoring.infer_compat import detect_components
+from clusterstacks.authoring.read_compat import stack_compatibility
+from clusterstacks.building.plugins import check_node_images
 from clusterstacks.compat.library import facts
 from clusterstacks.domain.compatibility import FILE
 from clusterstacks.domain.errors import SpecError
@@ -25,7 +25,7 @@ PLUGIN_LIST = "node-images/config.yaml"
 """What the OpenStack plugin copies to node-images.yaml, once it has filled in addresses of images it built."""
 
 
-def node_images(stack: LintedStack) -> Iterator[Fault]:
+def node_images(stack: LintedStack) -> Iterator[LintProblem]:
     """The list of node images is one its readers take."""
     if stack.settings is None:
         return
@@ -37,18 +37,18 @@ def node_images(stack: LintedStack) -> Iterator[Fault]:
         except SpecError as error:
             message = error.message.replace(NODE_IMAGES, path, 1)
             if path == NODE_IMAGES or ".url is " not in message:
-                yield fault_of(stack, message, path, "see the format of node-images.yaml")
+                yield problem_of_error(stack, message, path, "see the format of node-images.yaml")
 
 
-def readable(stack: LintedStack) -> Iterator[Fault]:
+def readable(stack: LintedStack) -> Iterator[LintProblem]:
     """The file can be read."""
     try:
-        stated_in(stack)
+        stack_compatibility(stack)
     except SpecError as error:
-        yield fault_of(stack, error.message, FILE, "write it as the formats say")
+        yield problem_of_error(stack, error.message, FILE, "write it as the formats say")
 
 
-def complete(stack: LintedStack) -> Iterator[Fault]:
+def complete(stack: LintedStack) -> Iterator[LintProblem]:
     """Every addon's versions are stated, and every addon that is stated is there."""
     stated = _readable(stack)
     if stated is None:
@@ -56,12 +56,12 @@ def complete(stack: LintedStack) -> Iterator[Fault]:
     named = set(stated.addons())
     there = {chart.addon for chart in stack.addons}
     for addon in sorted(there - named):
-        yield Fault(FILE, 1, f"says nothing of addon {addon}", f"add a component with addon: {addon}")
+        yield LintProblem(FILE, 1, f"says nothing of addon {addon}", f"add a component with addon: {addon}")
     for addon in sorted(named - there):
-        yield Fault(FILE, 1, f"names addon {addon}, which has no chart", "correct the name, or drop it")
+        yield LintProblem(FILE, 1, f"names addon {addon}, which has no chart", "correct the name, or drop it")
 
 
-def own_version(stack: LintedStack) -> Iterator[Fault]:
+def own_version(stack: LintedStack) -> Iterator[LintProblem]:
     """The stack's own Kubernetes version lies in the range it states."""
     stated = _readable(stack)
     if stated is None or stack.settings is None:
@@ -70,10 +70,10 @@ def own_version(stack: LintedStack) -> Iterator[Fault]:
     if not stated.kubernetes.holds((kubernetes.major, kubernetes.minor, kubernetes.patch), kubernetes.pre):
         line = line_of_field(stack.content(FILE), ("kubernetes",))
         problem = f"states the range {stated.kubernetes}, and the stack is made for {kubernetes}"
-        yield Fault(FILE, line, problem, "widen the range, or correct the stack's Kubernetes version")
+        yield LintProblem(FILE, line, problem, "widen the range, or correct the stack's Kubernetes version")
 
 
-def known_names(stack: LintedStack) -> Iterator[Fault]:
+def known_names(stack: LintedStack) -> Iterator[LintProblem]:
     """A component whose range is not stated is one that facts are known about; so is what others require."""
     stated = _readable(stack)
     if stated is None:
@@ -82,21 +82,23 @@ def known_names(stack: LintedStack) -> Iterator[Fault]:
     for at, one in enumerate(stated.components):
         if one.kubernetes is None and one.name not in known:
             line = line_of_field(stack.content(FILE), ("components", at, "name"))
-            yield Fault(FILE, line, f"nothing is known about {one.name}", "state its kubernetes, or correct the name")
+            yield LintProblem(
+                FILE, line, f"nothing is known about {one.name}", "state its kubernetes, or correct the name"
+            )
     there = {one.name for one in stated.components}
     for at, one in enumerate(stated.components):
         for other in sorted(one.requires.keys() - there - known.keys()):
             line = line_of_field(stack.content(FILE), ("components", at, "requires", other))
-            yield Fault(FILE, line, f"{one.name} requires {other}, which nobody knows", "correct the name")
+            yield LintProblem(FILE, line, f"{one.name} requires {other}, which nobody knows", "correct the name")
 
 
-def versions(stack: LintedStack) -> Iterator[Fault]:
+def versions(stack: LintedStack) -> Iterator[LintProblem]:
     """The version of a component is the one its chart names."""
     stated = _readable(stack)
     if stated is None:
         return
     try:
-        told = {(one.addon, one.name): one for one in clues(stack, facts()) if one.certain}
+        told = {(one.addon, one.name): one for one in detect_components(stack, facts()) if one.certain}
     except SpecError:
         return  # a chart's dependencies cannot be read, which another rule says
     for at, one in enumerate(stated.components):
@@ -104,13 +106,13 @@ def versions(stack: LintedStack) -> Iterator[Fault]:
         if clue is not None and SemVer.parse(clue.version) != one.version:
             line = line_of_field(stack.content(FILE), ("components", at, "version"))
             problem = f"says {one.name} {one.text}, and {clue.told} says {clue.version}"
-            yield Fault(FILE, line, problem, f"write version: {clue.version}")
+            yield LintProblem(FILE, line, problem, f"write version: {clue.version}")
 
 
 def _readable(stack: LintedStack) -> Compatibility | None:
     """Read the file; None where there is none, or none that can be read, which another rule says."""
     try:
-        return stated_in(stack)
+        return stack_compatibility(stack)
     except SpecError:
         return None
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity, cause_of, line_of_field
+from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_field, split_message
 from clusterstacks.charts.requirements import lacking, locked
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.authoring.stack import Chart, LintedStack
+    from clusterstacks.authoring.stack import LintedChart, LintedStack
     from clusterstacks.charts.requirements import ChartRequirement
 
 
-def readable(stack: LintedStack) -> Iterator[Fault]:
+def readable(stack: LintedStack) -> Iterator[LintProblem]:
     """Dependencies and lock file can be read and fit together."""
     for chart in stack.charts:
         if chart.metadata is None:
@@ -24,43 +24,43 @@ def readable(stack: LintedStack) -> Iterator[Fault]:
             locked(chart.files, chart.directory)
             lacking(chart.files, chart.directory)
         except SpecError as error:
-            problem, way_out = cause_of(error.message, chart.directory)
-            yield Fault(chart.chart_file, _line(chart), problem, way_out or "correct its dependencies")
+            problem, remedy = split_message(error.message, chart.directory)
+            yield LintProblem(chart.chart_file, _line(chart), problem, remedy or "correct its dependencies")
 
 
-def unlocked(stack: LintedStack) -> Iterator[Fault]:
+def unlocked(stack: LintedStack) -> Iterator[LintProblem]:
     """A dependency that is not in the stack is one exact version."""
     for chart in stack.charts:
         for number, requirement in _lacking(chart):
             if not requirement.exact:
                 problem = f"dependency {requirement.name} is whatever version is the newest when a release is built"
-                way_out = (
+                remedy = (
                     f"run helm dependency update {chart.directory} and commit Chart.lock, or write one exact version"
                 )
-                yield Fault(chart.chart_file, _line(chart, number), problem, way_out)
+                yield LintProblem(chart.chart_file, _line(chart, number), problem, remedy)
 
 
-def unvendored(stack: LintedStack) -> Iterator[Fault]:
+def unvendored(stack: LintedStack) -> Iterator[LintProblem]:
     """A chart whose dependencies are left out cannot be looked at."""
     for chart in stack.charts:
         if chart.complete is not None or chart.missing:
             continue
         for number, requirement in _lacking(chart):
             problem = f"dependency {requirement.name} is not in charts/, so {chart.title} is not rendered here"
-            yield Fault(chart.chart_file, _line(chart, number), problem, "lint it without --dependencies leave")
+            yield LintProblem(chart.chart_file, _line(chart, number), problem, "lint it without --dependencies leave")
 
 
-def missing(stack: LintedStack) -> Iterator[Fault]:
+def missing(stack: LintedStack) -> Iterator[LintProblem]:
     """Every dependency can be had."""
     for chart in stack.charts:
         if chart.missing and _lacking(chart):
-            way_out = f"run helm dependency build {chart.directory}, or lint with --dependencies leave"
+            remedy = f"run helm dependency build {chart.directory}, or lint with --dependencies leave"
             if chart.unreachable:
-                way_out = "check the network and the address; lint with --dependencies leave to leave the chart out"
-            yield Fault(chart.chart_file, _line(chart), chart.missing, way_out)
+                remedy = "check the network and the address; lint with --dependencies leave to leave the chart out"
+            yield LintProblem(chart.chart_file, _line(chart), chart.missing, remedy)
 
 
-def _lacking(chart: Chart) -> list[tuple[int, ChartRequirement]]:
+def _lacking(chart: LintedChart) -> list[tuple[int, ChartRequirement]]:
     """Dependencies that ``charts/`` does not hold, with their places in the list."""
     try:
         absent = lacking(chart.files, chart.directory)
@@ -74,7 +74,7 @@ def _names(requirements: tuple[ChartRequirement, ...]) -> set[tuple[str, str]]:
     return {(one.name, one.repository) for one in requirements}
 
 
-def _line(chart: Chart, number: int = 0) -> int:
+def _line(chart: LintedChart, number: int = 0) -> int:
     return line_of_field(chart.content, ("dependencies", number))
 
 

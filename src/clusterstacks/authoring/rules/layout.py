@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
+from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity
 from clusterstacks.authoring.stack import TAGS
 from clusterstacks.building.packaging import CLASS_DIRECTORY
 from clusterstacks.building.pinning import ADDON_DIRECTORY
@@ -24,42 +24,42 @@ _MISSPELT = re.compile(rf"<<[ \t]*\.?(?:{'|'.join(TAGS)})\b[ \t]*(?:>>?)?".encod
 """A known name behind ``<<`` that is written in another way than a tag, or not closed."""
 
 
-def files(stack: LintedStack) -> Iterator[Fault]:
+def files(stack: LintedStack) -> Iterator[LintProblem]:
     """Everything a release is made of is there."""
     if stack.class_chart is None:
         path = f"{CLASS_DIRECTORY}{CHART_FILE}"
-        yield Fault(path, 1, "is missing", "add the Helm chart of the cluster class; csctl init shows one")
+        yield LintProblem(path, 1, "is missing", "add the Helm chart of the cluster class; csctl init shows one")
     if stack.staged:
         return
     if ADDON_VALUES not in stack.tree:
         problem = f"is missing, and so is {ADDON_VALUES} of the single-chart layout"
-        yield Fault(ADDON_CONFIG, 1, problem, "say in it in which stages the addons come; csctl init shows one")
+        yield LintProblem(ADDON_CONFIG, 1, problem, "say in it in which stages the addons come; csctl init shows one")
     elif not stack.addons:
         path = f"{ADDON_DIRECTORY}{CHART_FILE}"
-        way_out = f"add the one chart of all addons, or {ADDON_CONFIG} for a chart of each"
-        yield Fault(path, 1, f"is missing, though there is {ADDON_VALUES}", way_out)
+        remedy = f"add the one chart of all addons, or {ADDON_CONFIG} for a chart of each"
+        yield LintProblem(path, 1, f"is missing, though there is {ADDON_VALUES}", remedy)
 
 
-def names(stack: LintedStack) -> Iterator[Fault]:
+def names(stack: LintedStack) -> Iterator[LintProblem]:
     """Every file has a name that archives may hold."""
     for path in stack.tree:
         if "\\" in path or not path.isprintable():
-            yield Fault(path, 1, "has a backslash or an invisible character in its name", "rename the file")
+            yield LintProblem(path, 1, "has a backslash or an invisible character in its name", "rename the file")
 
 
-def stale_values(stack: LintedStack) -> Iterator[Fault]:
+def stale_values(stack: LintedStack) -> Iterator[LintProblem]:
     """No values file of the single-chart layout is left where it has no effect."""
     if stack.staged and ADDON_VALUES in stack.tree:
-        way_out = "move what is in it to overwrite.yaml of the addons, and remove it"
-        yield Fault(ADDON_VALUES, 1, f"has no effect beside {ADDON_CONFIG}", way_out)
+        remedy = "move what is in it to overwrite.yaml of the addons, and remove it"
+        yield LintProblem(ADDON_VALUES, 1, f"has no effect beside {ADDON_CONFIG}", remedy)
 
 
-def tags(stack: LintedStack) -> Iterator[Fault]:
+def tags(stack: LintedStack) -> Iterator[LintProblem]:
     """Every ``<< .Name >>`` is a tag that builds replace (INCUMBENT D47)."""
     known = ", ".join(f"<< .{tag} >>" for tag in TAGS)
     for path, content in stack.tree.items():
         for line, tag in (*_unknown_tags(path, content), *_misspelt_tags(content)):
-            yield Fault(path, line, f"{tag} is no tag", f"write one of {known}")
+            yield LintProblem(path, line, f"{tag} is no tag", f"write one of {known}")
 
 
 def _misspelt_tags(content: bytes) -> Iterator[tuple[int, str]]:

@@ -6,8 +6,15 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.untyped import at
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity, fault_of, line_of_field, line_of_text
-from clusterstacks.building.leftover_versions import left_version
+from clusterstacks.authoring.findings import (
+    LintProblem,
+    LintRule,
+    LintSeverity,
+    line_of_field,
+    line_of_text,
+    problem_of_error,
+)
+from clusterstacks.building.packaging import leftover_version
 from clusterstacks.building.pinning import without_dependency
 from clusterstacks.building.settings import CSCTL, STACK, VERSIONS
 from clusterstacks.domain.documents import shown
@@ -19,19 +26,19 @@ if TYPE_CHECKING:
     from clusterstacks.authoring.stack import LintedStack
 
 
-def settings(stack: LintedStack) -> Iterator[Fault]:
+def settings(stack: LintedStack) -> Iterator[LintProblem]:
     """The files that say which stack it is can be read, and their names can stand in a release's name."""
     if problem := stack.settings_problem:
-        yield fault_of(stack, problem, CSCTL, "correct it; csctl init shows one")
+        yield problem_of_error(stack, problem, CSCTL, "correct it; csctl init shows one")
 
 
-def addon_versions(stack: LintedStack) -> Iterator[Fault]:
+def addon_versions(stack: LintedStack) -> Iterator[LintProblem]:
     """Versions of addons listed for a Kubernetes version can be set."""
     if problem := stack.pinning_problem:
-        yield fault_of(stack, problem, STACK, "list dependencies of the addons' charts with versions they have")
+        yield problem_of_error(stack, problem, STACK, "list dependencies of the addons' charts with versions they have")
 
 
-def idle_versions(stack: LintedStack) -> Iterator[Fault]:
+def idle_versions(stack: LintedStack) -> Iterator[LintProblem]:
     """Nothing about versions is written that has no effect."""
     if stack.settings is None:
         return
@@ -41,7 +48,7 @@ def idle_versions(stack: LintedStack) -> Iterator[Fault]:
             f"names Kubernetes {stack.settings.unlisted}, and {file} {stack.settings.kubernetes} for the same minor"
         )
         line = line_of_text(stack.content(CSCTL), "kubernetesVersion:")
-        yield Fault(
+        yield LintProblem(
             CSCTL, line, problem, "csctl create builds the first, with --kubernetes the second: write one version"
         )
     if not stack.pinning_problem:
@@ -49,22 +56,22 @@ def idle_versions(stack: LintedStack) -> Iterator[Fault]:
             path = stack.settings.addons_file
             problem = f"{key} is no dependency of an addon: it sets nothing"
             line = line_of_text(stack.content(path), f"{key}:")
-            yield Fault(path, line, problem, "correct its name, or leave it if something else reads it")
+            yield LintProblem(path, line, problem, "correct its name, or leave it if something else reads it")
 
 
-def left_versions(stack: LintedStack) -> Iterator[Fault]:
+def left_versions(stack: LintedStack) -> Iterator[LintProblem]:
     """The class names no Kubernetes version of another release of its directory."""
     if stack.settings is None:
         return
     try:
-        left = left_version(stack.tree, stack.settings.kubernetes, stack.others)
+        left = leftover_version(stack.tree, stack.settings.kubernetes, stack.others)
     except SpecError:
         return  # of .helmignore, which rendering reports
     if left is not None:
-        yield Fault(left.path, left.line, left.problem, left.remedy)
+        yield LintProblem(left.path, left.line, left.problem, left.remedy)
 
 
-def chart_name(stack: LintedStack) -> Iterator[Fault]:
+def chart_name(stack: LintedStack) -> Iterator[LintProblem]:
     """The class's chart is called as releases expect it (INCUMBENT D48)."""
     chart = stack.class_chart
     if chart is None or stack.name is None:
@@ -73,19 +80,19 @@ def chart_name(stack: LintedStack) -> Iterator[Fault]:
     expected = f"{stack.name.series}-cluster-class"
     if chart.metadata is not None and found != expected:
         line = line_of_field(chart.content, ("name",))
-        yield Fault(chart.chart_file, line, f"the chart is called {shown(found)}", f"write name: {expected}")
+        yield LintProblem(chart.chart_file, line, f"the chart is called {shown(found)}", f"write name: {expected}")
 
 
-def chart_version(stack: LintedStack) -> Iterator[Fault]:
+def chart_version(stack: LintedStack) -> Iterator[LintProblem]:
     """A chart that a build gives its version has one line for it."""
     for chart in stack.charts:
         if chart.versioned and chart.metadata is not None and at(chart.metadata, "version") != stack.version.dot:
             line = line_of_text(chart.content, "version:")
             problem = "has no line that holds the version alone, which a build could set"
-            yield Fault(chart.chart_file, line, problem, "write a line version: v1, without blanks before it")
+            yield LintProblem(chart.chart_file, line, problem, "write a line version: v1, without blanks before it")
 
 
-def minor_directory(stack: LintedStack) -> Iterator[Fault]:
+def minor_directory(stack: LintedStack) -> Iterator[LintProblem]:
     """A directory called after a Kubernetes minor holds a stack for that minor."""
     if stack.settings is None or VERSIONS in stack.tree:
         return
@@ -95,7 +102,7 @@ def minor_directory(stack: LintedStack) -> Iterator[Fault]:
     if dash and major.isdecimal() and minor.isdecimal() and f"{major}.{minor}" != str(series):
         line = line_of_text(stack.content(path), "kubernetesVersion:")
         problem = f"is for Kubernetes {series}, but its directory is called {major}-{minor}"
-        yield Fault(
+        yield LintProblem(
             path, line, problem, f"correct the version, or rename the directory to {series.major}-{series.minor}"
         )
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity, line_of_text
+from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_text
 from clusterstacks.authoring.render_release import images_in
 from clusterstacks.compat.kubernetes import removed_apis
 from clusterstacks.domain.objects import ObjectId, object_id
 from clusterstacks.domain.versions import KubernetesMinor
-from clusterstacks.render.release_charts import ADDON_NAMESPACE
+from clusterstacks.render.renderer import ADDON_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from clusterstacks.authoring.stack import Chart, LintedStack
+    from clusterstacks.authoring.stack import LintedChart, LintedStack
     from clusterstacks.compat.kubernetes import RemovedApi
-    from clusterstacks.render.examination import RenderedDocument
+    from clusterstacks.render.protocol import RenderedDocument
 
 BUILTIN_NAMESPACES = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})
 """What every cluster has from its beginning."""
 
 
-def repeated(stack: LintedStack) -> Iterator[Fault]:
+def repeated(stack: LintedStack) -> Iterator[LintProblem]:
     """No object is rendered twice, by one chart or by two addons."""
     everything = sorted(_identified(stack.addons), key=_by_identity)
     if stack.class_chart is not None:
@@ -32,12 +32,12 @@ def repeated(stack: LintedStack) -> Iterator[Fault]:
         (_, first, _), *others = group
         for _, chart, document in others:
             same = chart.addon == first.addon
-            way_out = "rename one, or drop it" if same else f"drop it here or in {first.title}: both would write to it"
+            remedy = "rename one, or drop it" if same else f"drop it here or in {first.title}: both would write to it"
             problem = f"{identity} is also rendered by {'another template' if same else first.title}"
-            yield Fault(*_place(stack, chart, document), problem, way_out)
+            yield LintProblem(*_place(stack, chart, document), problem, remedy)
 
 
-def namespaces(stack: LintedStack) -> Iterator[Fault]:
+def namespaces(stack: LintedStack) -> Iterator[LintProblem]:
     """Every namespace that addons' objects name is there, or one of them brings it."""
     documents = [(chart, document) for chart in stack.addons for document in chart.documents]
     rendered = {identity.name for identity, _, _ in _identified(stack.addons) if identity.kind == "Namespace"}
@@ -45,17 +45,17 @@ def namespaces(stack: LintedStack) -> Iterator[Fault]:
         identity = object_id(document.manifest)
         if identity.namespace and identity.namespace not in BUILTIN_NAMESPACES | rendered:
             problem = f"{identity} is in namespace {identity.namespace}, which no addon renders"
-            yield Fault(*_place(stack, chart, document), problem, "add the Namespace to the chart")
+            yield LintProblem(*_place(stack, chart, document), problem, "add the Namespace to the chart")
 
 
-def removed(stack: LintedStack) -> Iterator[Fault]:
+def removed(stack: LintedStack) -> Iterator[LintProblem]:
     """Kubernetes serves the API version of every object."""
     for chart, document, fact in _ending(stack):
         if stack.settings is not None and fact.removed_in <= stack.settings.kubernetes.series:
             yield _ended(stack, chart, document, fact)
 
 
-def leaving(stack: LintedStack) -> Iterator[Fault]:
+def leaving(stack: LintedStack) -> Iterator[LintProblem]:
     """The next Kubernetes minor still serves the API version of every object."""
     if stack.settings is None:
         return
@@ -66,7 +66,7 @@ def leaving(stack: LintedStack) -> Iterator[Fault]:
             yield _ended(stack, chart, document, fact)
 
 
-def mutable_images(stack: LintedStack) -> Iterator[Fault]:
+def mutable_images(stack: LintedStack) -> Iterator[LintProblem]:
     """Every image is named by its digest, so that it is the same tomorrow and in a mirror."""
     for chart in stack.charts:
         for document in chart.documents:
@@ -74,10 +74,10 @@ def mutable_images(stack: LintedStack) -> Iterator[Fault]:
                 if "@sha256:" not in image:
                     path = chart.place(document.path)
                     line = line_of_text(stack.content(path), image, "image:")
-                    yield Fault(path, line, f"image {image} has no digest", f"write {image}@sha256:<digest>")
+                    yield LintProblem(path, line, f"image {image} has no digest", f"write {image}@sha256:<digest>")
 
 
-def _ending(stack: LintedStack) -> Iterator[tuple[Chart, RenderedDocument, RemovedApi]]:
+def _ending(stack: LintedStack) -> Iterator[tuple[LintedChart, RenderedDocument, RemovedApi]]:
     facts = removed_apis()
     for chart in stack.charts:
         for document in chart.documents:
@@ -86,22 +86,22 @@ def _ending(stack: LintedStack) -> Iterator[tuple[Chart, RenderedDocument, Remov
                 yield chart, document, fact
 
 
-def _ended(stack: LintedStack, chart: Chart, document: RenderedDocument, fact: RemovedApi) -> Fault:
+def _ended(stack: LintedStack, chart: LintedChart, document: RenderedDocument, fact: RemovedApi) -> LintProblem:
     manifest = document.manifest
     what = f"{manifest['kind']} {manifest['metadata']['name']} of {manifest['apiVersion']}"
-    way_out = f"write it as {fact.replacement}" if fact.replacement else "there is no replacement: drop it"
-    return Fault(
+    remedy = f"write it as {fact.replacement}" if fact.replacement else "there is no replacement: drop it"
+    return LintProblem(
         *_place(stack, chart, document),
         f"{what}: Kubernetes {fact.removed_in} does not serve it any more ({fact.source})",
-        way_out,
+        remedy,
     )
 
 
-def _identified(charts: Iterable[Chart]) -> list[tuple[ObjectId, Chart, RenderedDocument]]:
+def _identified(charts: Iterable[LintedChart]) -> list[tuple[ObjectId, LintedChart, RenderedDocument]]:
     return [(_identity(chart, document), chart, document) for chart in charts for document in chart.documents]
 
 
-def _identity(chart: Chart, document: RenderedDocument) -> ObjectId:
+def _identity(chart: LintedChart, document: RenderedDocument) -> ObjectId:
     """Name the object; without a namespace it is the addon's default one or cluster-wide, which is the same here."""
     found = object_id(document.manifest)
     if chart.addon and found.namespace == ADDON_NAMESPACE:
@@ -109,11 +109,11 @@ def _identity(chart: Chart, document: RenderedDocument) -> ObjectId:
     return found
 
 
-def _by_identity(one: tuple[ObjectId, Chart, RenderedDocument]) -> ObjectId:
+def _by_identity(one: tuple[ObjectId, LintedChart, RenderedDocument]) -> ObjectId:
     return one[0]
 
 
-def _place(stack: LintedStack, chart: Chart, document: RenderedDocument) -> tuple[str, int]:
+def _place(stack: LintedStack, chart: LintedChart, document: RenderedDocument) -> tuple[str, int]:
     path = chart.place(document.path)
     name, kind = document.manifest["metadata"]["name"], document.manifest["kind"]
     return path, line_of_text(stack.content(path), f"name: {name}", f"kind: {kind}")

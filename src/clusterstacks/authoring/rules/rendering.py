@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api import yaml
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity, line_of_text
+from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_text
 from clusterstacks.charts.helm_hooks import HOOK_ANNOTATION, HookUse
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.semver import Constraint, SemVer
@@ -17,7 +17,7 @@ from clusterstacks.render.template_syntax import UnreadableActionError, actions
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.authoring.stack import Chart, LintedStack
+    from clusterstacks.authoring.stack import LintedChart, LintedStack
 
 _TRY = "correct it, or give objects that have what it reads: csctl template --sample, then --cluster FILE"
 
@@ -46,16 +46,16 @@ _CONTROL = re.compile(
 _RENDERED_PLACE = re.compile(r"([^\s()\"]+/(?:templates|crds)/[^\s()\":,]+)")
 
 
-def charts(stack: LintedStack) -> Iterator[Fault]:
+def charts(stack: LintedStack) -> Iterator[LintProblem]:
     """Every chart renders to objects that Kubernetes takes."""
     for chart in stack.charts:
         if chart.failure:
             path, line = _place(stack, chart)
-            cause, way_out = _explained(chart.cause(chart.failure))
-            yield Fault(path, line, f"{chart.title} does not render: {cause}", way_out)
+            cause, remedy = _explained(chart.cause(chart.failure))
+            yield LintProblem(path, line, f"{chart.title} does not render: {cause}", remedy)
 
 
-def unset_values(stack: LintedStack) -> Iterator[Fault]:
+def unset_values(stack: LintedStack) -> Iterator[LintProblem]:
     """Every value that a template prints is set, or has a default."""
     for chart in stack.charts:
         if chart.failure:
@@ -63,10 +63,10 @@ def unset_values(stack: LintedStack) -> Iterator[Fault]:
         for one in missing_values(chart):
             problem = f"{{{{ {one.value} }}}} prints nothing: values.yaml does not set it"
             name = one.value.rpartition(".")[2]
-            way_out = (
+            remedy = (
                 f"set {name} in values.yaml, put this behind {{{{ if }}}}, or write {{{{ {one.value} | default ... }}}}"
             )
-            yield Fault(f"{chart.directory}/{one.path}", one.line, problem, way_out)
+            yield LintProblem(f"{chart.directory}/{one.path}", one.line, problem, remedy)
 
 
 def _explained(cause: str) -> tuple[str, str]:
@@ -78,31 +78,31 @@ def _explained(cause: str) -> tuple[str, str]:
     if rendered := _RENDERED_LINE.search(cause):
         head, problem = cause[: rendered.end()], cause[rendered.end() :]
         what, _, advice = problem.partition(": ")
-        way_out = advice or "correct the template"
-        return f"{head}{what}", f"{way_out}; line {rendered['line']} counts the text that the template renders"
-    for pattern, way_out in _ADVICE:
+        remedy = advice or "correct the template"
+        return f"{head}{what}", f"{remedy}; line {rendered['line']} counts the text that the template renders"
+    for pattern, remedy in _ADVICE:
         if pattern in cause:
-            return cause, way_out
+            return cause, remedy
     return cause, "correct the template at this place"
 
 
-def values(stack: LintedStack) -> Iterator[Fault]:
+def values(stack: LintedStack) -> Iterator[LintProblem]:
     """Every values template renders with a cluster's objects."""
     for chart in stack.addons:
         if chart.values_failure:
             cause = chart.cause(chart.values_failure).removeprefix(f"{chart.values_path}:")
             line, _, rest = cause.partition(": ")
             at, problem = (int(line), rest) if line.isdecimal() else (1, cause.strip())
-            yield Fault(chart.values_path, at, f"does not render: {problem}", _TRY)
+            yield LintProblem(chart.values_path, at, f"does not render: {problem}", _TRY)
 
 
-def repetitions(stack: LintedStack) -> Iterator[Fault]:
+def repetitions(stack: LintedStack) -> Iterator[LintProblem]:
     """No mapping has a key twice."""
     for chart in stack.charts:
         for repetition in chart.repetitions:
             path = chart.place(repetition.path)
             line = _second(stack.content(path), repetition.problem)
-            yield Fault(
+            yield LintProblem(
                 path, line, f"renders a mapping in which {repetition.problem}", "Helm takes the last: drop the other"
             )
 
@@ -123,17 +123,17 @@ _HOOK_ADVICE: Final = {
 }
 
 
-def hooks(stack: LintedStack) -> Iterator[Fault]:
+def hooks(stack: LintedStack) -> Iterator[LintProblem]:
     """Name every object that is a Helm hook, and what becomes of it."""
     for chart in stack.charts:
         for hook in chart.hooks:
             path = chart.place(hook.path)
             line = line_of_text(stack.content(path), f"name: {hook.name}", f"kind: {hook.kind}", HOOK_ANNOTATION)
-            becomes, way_out = _HOOK_ADVICE[HookUse(hook.use)]
-            yield Fault(path, line, f"{hook.kind} {hook.name} is a Helm hook ({hook.hooks}): {becomes}", way_out)
+            becomes, remedy = _HOOK_ADVICE[HookUse(hook.use)]
+            yield LintProblem(path, line, f"{hook.kind} {hook.name} is a Helm hook ({hook.hooks}): {becomes}", remedy)
 
 
-def kubernetes(stack: LintedStack) -> Iterator[Fault]:
+def kubernetes(stack: LintedStack) -> Iterator[LintProblem]:
     """Every chart, and every one it depends on, says that it works with the stack's Kubernetes version."""
     if stack.settings is None:
         return
@@ -143,7 +143,7 @@ def kubernetes(stack: LintedStack) -> Iterator[Fault]:
             if not _allows(wanted, version.text.removeprefix("v")):
                 line = line_of_text(chart.content, f"- name: {title}", "kubeVersion:")
                 problem = f"{title} wants Kubernetes {wanted}, and the stack is for {version}"
-                yield Fault(chart.chart_file, line, problem, "take a version of the chart that works with it")
+                yield LintProblem(chart.chart_file, line, problem, "take a version of the chart that works with it")
 
 
 def _allows(wanted: str, version: str) -> bool:
@@ -168,7 +168,7 @@ def _sets(line: str, key: str) -> bool:
     return line.strip().removeprefix("- ").startswith((f"{key}:", f'"{key}":', f"'{key}':"))
 
 
-def _place(stack: LintedStack, chart: Chart) -> tuple[str, int]:
+def _place(stack: LintedStack, chart: LintedChart) -> tuple[str, int]:
     if found := _VALUES.search(chart.failure):
         path = f"{chart.directory}/values.yaml"
         return path, min(int(found[1]), stack.content(path).count(b"\n") or 1)
@@ -239,7 +239,7 @@ class MissingValue:
     value: str
 
 
-def missing_values(chart: Chart) -> Iterator[MissingValue]:
+def missing_values(chart: LintedChart) -> Iterator[MissingValue]:
     """Find the values that the chart's own templates print without a condition or default, and that are not set."""
     try:
         values = yaml.load(chart.files.get("values.yaml", b""), name="values.yaml")

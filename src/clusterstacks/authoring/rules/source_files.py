@@ -6,7 +6,7 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity, line_of_field
+from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_field
 from clusterstacks.authoring.stack import oversized
 from clusterstacks.building.packaging import CLASS_DIRECTORY
 from clusterstacks.building.pinning import ADDON_DIRECTORY
@@ -65,7 +65,7 @@ def is_leftover(name: str) -> bool:
     return _LEFTOVER.fullmatch(name) is not None
 
 
-def keys(stack: LintedStack) -> Iterator[Fault]:
+def keys(stack: LintedStack) -> Iterator[LintProblem]:
     """Find keys that neither csctl nor the operator reads."""
     for file, known in KNOWN.items():
         document = stack.document(file)
@@ -75,17 +75,17 @@ def keys(stack: LintedStack) -> Iterator[Fault]:
             meant = f"did you mean {close[0]}? " if close else ""
             problem = f"{f'{parent} has ' if parent else ''}the unknown key {key!r}, which has no effect"
             known_keys = f"known are {', '.join(sorted(there))}"
-            yield Fault(file, line_of_field(stack.content(file), path), problem, meant + known_keys)
+            yield LintProblem(file, line_of_field(stack.content(file), path), problem, meant + known_keys)
 
 
-def placeholders(stack: LintedStack) -> Iterator[Fault]:
+def placeholders(stack: LintedStack) -> Iterator[LintProblem]:
     """Find templates of ``csctl init`` that are as empty as it wrote them."""
     for path, content in stack.tree.items():
         if not path.startswith(f"{CLASS_DIRECTORY}templates/"):
             continue
         empty, marker = _EMPTY_SPEC.search(content), _TO_FILL_IN.search(content)
         if empty and marker:
-            yield Fault(
+            yield LintProblem(
                 path,
                 content.count(b"\n", 0, empty.start()) + 1,
                 "is still the placeholder that csctl init wrote",
@@ -93,7 +93,7 @@ def placeholders(stack: LintedStack) -> Iterator[Fault]:
             )
 
 
-def encodings(stack: LintedStack) -> Iterator[Fault]:
+def encodings(stack: LintedStack) -> Iterator[LintProblem]:
     """Find text files with bytes that are not UTF-8."""
     for path, content in stack.tree.items():
         if not path.endswith(_TEXT):
@@ -103,38 +103,40 @@ def encodings(stack: LintedStack) -> Iterator[Fault]:
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
             problem = f"is not UTF-8 at byte {error.start}: Helm writes U+FFFD instead of this character"
-            yield Fault(path, line, problem, "save the file as UTF-8")
+            yield LintProblem(path, line, problem, "save the file as UTF-8")
 
 
-def line_ends(stack: LintedStack) -> Iterator[Fault]:
+def line_ends(stack: LintedStack) -> Iterator[LintProblem]:
     """Find text files with the line ends of Windows, of which the first is named."""
     found = sorted(path for path, content in stack.tree.items() if path.endswith(_TEXT) and b"\r\n" in content)
     if found:
         more = f" (and so have {len(found) - 1} more files)" if len(found) > 1 else ""
         problem = f"has the line ends of Windows (CRLF){more}: the stack has another hash than with those of Unix (LF)"
-        way_out = "save it with LF, and write the line '* text=auto eol=lf' into .gitattributes"
-        yield Fault(found[0], 1, problem, way_out)
+        remedy = "save it with LF, and write the line '* text=auto eol=lf' into .gitattributes"
+        yield LintProblem(found[0], 1, problem, remedy)
 
 
-def private_keys(stack: LintedStack) -> Iterator[Fault]:
+def private_keys(stack: LintedStack) -> Iterator[LintProblem]:
     """Find private keys."""
     for path, content in stack.tree.items():
         if _PRIVATE_KEY.match(content):
-            way_out = "move it out of the stack directory; if it was committed or published, make a new key"
-            yield Fault(path, 1, "is a private key", way_out)
+            remedy = "move it out of the stack directory; if it was committed or published, make a new key"
+            yield LintProblem(path, 1, "is a private key", remedy)
 
 
-def leftovers(stack: LintedStack) -> Iterator[Fault]:
+def leftovers(stack: LintedStack) -> Iterator[LintProblem]:
     """Find files of editors and operating systems."""
     for path in stack.tree:
         if is_leftover(path.rpartition("/")[2]):
             problem = "is a leftover of an editor or of the operating system, and counts for the hash of the stack"
             if path.startswith((CLASS_DIRECTORY, ADDON_DIRECTORY)):
                 problem += " and may be in the release"
-            yield Fault(path, 1, problem, "delete it, and add its name to .gitignore and to .helmignore of the chart")
+            yield LintProblem(
+                path, 1, problem, "delete it, and add its name to .gitignore and to .helmignore of the chart"
+            )
 
 
-def sizes(stack: LintedStack) -> Iterator[Fault]:
+def sizes(stack: LintedStack) -> Iterator[LintProblem]:
     """Find files and charts that are too large for the operator."""
     for chart in stack.charts:
         if not (found := oversized(chart.files)):
@@ -147,8 +149,8 @@ def sizes(stack: LintedStack) -> Iterator[Fault]:
                 if size > LIMITS.file_bytes
                 else f"is the largest file of a chart of {total} bytes: a chart may have {_mib(LIMITS.total_bytes)}"
             )
-            way_out = "remove it, or keep it outside of the chart and let a workload download it"
-            yield Fault(f"{chart.directory}/{name}", 1, problem, way_out)
+            remedy = "remove it, or keep it outside of the chart and let a workload download it"
+            yield LintProblem(f"{chart.directory}/{name}", 1, problem, remedy)
 
 
 def _unknown(

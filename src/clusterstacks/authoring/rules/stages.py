@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
 from clusterstacks.api.untyped import at, text
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity, fault_of, line_of_field
+from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_field, problem_of_error
 from clusterstacks.charts.chart import CHART_FILE
 from clusterstacks.domain.addon_config import LifecycleHook, StageAction, parse_addon_config
 from clusterstacks.domain.errors import SpecError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _FIRST = re.compile(r"\[0\]")
 
 
-def readable(stack: LintedStack) -> Iterator[Fault]:
+def readable(stack: LintedStack) -> Iterator[LintProblem]:
     """Every stage can be run."""
     if not stack.staged:
         return
@@ -31,7 +31,9 @@ def readable(stack: LintedStack) -> Iterator[Fault]:
         document = yaml.load(content, name=ADDON_CONFIG)
         parse_addon_config(_without_stages(document))
     except SpecError as error:
-        yield fault_of(stack, error.message, ADDON_CONFIG, "write addonStages with a list of stages for each hook")
+        yield problem_of_error(
+            stack, error.message, ADDON_CONFIG, "write addonStages with a list of stages for each hook"
+        )
         return
     for hook, index, stage in _stages(document):
         try:
@@ -39,10 +41,10 @@ def readable(stack: LintedStack) -> Iterator[Fault]:
             parse_addon_config({"addonStages": {hook: [stage]}})
         except SpecError as error:
             message = _FIRST.sub(f"[{index}]", error.message, count=1)
-            yield fault_of(stack, message, ADDON_CONFIG, "correct the stage")
+            yield problem_of_error(stack, message, ADDON_CONFIG, "correct the stage")
 
 
-def hooks(stack: LintedStack) -> Iterator[Fault]:
+def hooks(stack: LintedStack) -> Iterator[LintProblem]:
     """Every key of addonStages is a hook that runs."""
     known = [hook.value for hook in LifecycleHook]
     for key in _mapping(at(stack.document(ADDON_CONFIG), "addonStages")):
@@ -51,10 +53,10 @@ def hooks(stack: LintedStack) -> Iterator[Fault]:
             close = get_close_matches(str(key), known, n=1)
             meant = f"did you mean {close[0]}? " if close else ""
             problem = f"{key} is not a hook, so its stages never run"
-            yield Fault(ADDON_CONFIG, line, problem, f"{meant}known are {', '.join(known)}")
+            yield LintProblem(ADDON_CONFIG, line, problem, f"{meant}known are {', '.join(known)}")
 
 
-def charts_of_stages(stack: LintedStack) -> Iterator[Fault]:
+def charts_of_stages(stack: LintedStack) -> Iterator[LintProblem]:
     """Every addon that a stage applies has a chart."""
     there = {chart.addon for chart in stack.addons}
     for hook, index, stage in _stages(stack.document(ADDON_CONFIG)):
@@ -62,11 +64,11 @@ def charts_of_stages(stack: LintedStack) -> Iterator[Fault]:
         if stack.staged and addon and text(stage, "action") == StageAction.APPLY and addon not in there:
             line = line_of_field(stack.content(ADDON_CONFIG), ("addonStages", hook, index, "name"))
             choice = ", ".join(sorted(there)) or "none"
-            way_out = f"add cluster-addon/{addon}/{CHART_FILE}, or correct the name (there is {choice})"
-            yield Fault(ADDON_CONFIG, line, f"stage {addon} of {hook} has no chart", way_out)
+            remedy = f"add cluster-addon/{addon}/{CHART_FILE}, or correct the name (there is {choice})"
+            yield LintProblem(ADDON_CONFIG, line, f"stage {addon} of {hook} has no chart", remedy)
 
 
-def stages_of_charts(stack: LintedStack) -> Iterator[Fault]:
+def stages_of_charts(stack: LintedStack) -> Iterator[LintProblem]:
     """Every chart is applied to new clusters by some stage."""
     if not stack.staged or not isinstance(stack.document(ADDON_CONFIG), dict):
         return  # what cannot be read names no stage
@@ -79,17 +81,17 @@ def stages_of_charts(stack: LintedStack) -> Iterator[Fault]:
         if chart.addon not in first | lost:
             which = "no new cluster gets it" if chart.addon in named else "it is never delivered"
             hook = LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED
-            way_out = f"add a stage with name: {chart.addon} to {hook} of {ADDON_CONFIG}"
-            yield Fault(chart.chart_file, 1, f"no stage applies {chart.addon} there, so {which}", way_out)
+            remedy = f"add a stage with name: {chart.addon} to {hook} of {ADDON_CONFIG}"
+            yield LintProblem(chart.chart_file, 1, f"no stage applies {chart.addon} there, so {which}", remedy)
 
 
-def conditions(stack: LintedStack) -> Iterator[Fault]:
+def conditions(stack: LintedStack) -> Iterator[LintProblem]:
     """Every condition is CEL that compiles with the keys of its objects."""
     for broken in stack.conditions:
         line = line_of_field(stack.content(ADDON_CONFIG), broken.path)
         said = broken.problem.removeprefix(f"{ADDON_CONFIG}, ")
         problem, _, advice = said.rpartition("; ")  # as clusterstacks.render.cel has it
-        yield Fault(ADDON_CONFIG, line, problem or said, advice if problem else "correct the condition")
+        yield LintProblem(ADDON_CONFIG, line, problem or said, advice if problem else "correct the condition")
 
 
 def _stages(document: object) -> Iterator[tuple[str, int, dict[str, object]]]:

@@ -30,7 +30,7 @@ PARTLY: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedRelease:
     """A release with one Kubernetes version.
 
     Args:
@@ -54,7 +54,7 @@ class Checked:
         return self.verdict is Verdict.INCOMPATIBLE
 
 
-def print_checked(checked: Sequence[Checked], contradictions: Sequence[str], form: str) -> None:
+def print_checked(checked: Sequence[CheckedRelease], contradictions: Sequence[str], form: str) -> None:
     """Print the verdicts on releases, and what they say differently."""
     if form == "json":
         releases = [_checked_document(one) for one in checked]
@@ -88,7 +88,7 @@ def print_matrix(matrix: Matrix, form: str) -> None:
         output.say(f"{PARTLY} not for every patch: ask with csctl compat check --kubernetes")
 
 
-def _checked_document(checked: Checked) -> Manifest:
+def _checked_document(checked: CheckedRelease) -> Manifest:
     return {
         "release": checked.label,
         "kubernetes": str(checked.kubernetes),

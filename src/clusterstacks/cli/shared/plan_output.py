@@ -14,7 +14,7 @@ from clusterstacks.domain.errors import SpecError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from clusterstacks.cli.shared.cluster_options import Management
+    from clusterstacks.cli.shared.cluster_options import ManagementCluster
     from clusterstacks.clusters.context import Outlook
     from clusterstacks.compat.world import ClusterState, World
     from clusterstacks.domain.objects import Manifest, ObjectKey
@@ -41,7 +41,7 @@ timeout_option = click.option(
 """How long the planner may search; reading releases is not counted."""
 
 
-def effort_of(seconds: float) -> Effort:
+def search_effort(seconds: float) -> Effort:
     """Return what a search may spend from now on."""
     from clusterstacks.planner.effort import Effort
 
@@ -49,7 +49,7 @@ def effort_of(seconds: float) -> Effort:
     return Effort(is_over=lambda: time.monotonic() > end)
 
 
-def answered(world: World, start: ClusterState, goal: Target, timeout: float) -> Plan | NoWay | None:
+def search_plan(world: World, start: ClusterState, goal: Target, timeout: float) -> Plan | NoWay | None:
     """Ask the planner; print why and return None when it stopped undecided.
 
     Args:
@@ -63,7 +63,7 @@ def answered(world: World, start: ClusterState, goal: Target, timeout: float) ->
     """
     from clusterstacks.planner.planner import Undecided, find_plan
 
-    answer = find_plan(world, start, goal, effort_of(timeout))
+    answer = find_plan(world, start, goal, search_effort(timeout))
     if isinstance(answer, Undecided):
         output.show_error(SpecError("Undecided", f"{_how_far(answer)}: give it more --timeout or name a nearer target"))
         return None
@@ -77,7 +77,7 @@ def _how_far(answer: Undecided) -> str:
     return f"{message}; it got as far as Kubernetes {answer.nearest}, and no plan costs less than {answer.bound}"
 
 
-def answered_live(
+def search_live_plan(
     outlook: Outlook, goal: Target, timeout: float = SEARCH_SECONDS
 ) -> tuple[Plan | NoWay, dict[str, Any]] | None:
     """Ask the planner about a live cluster; print why and return None when it stopped undecided.
@@ -99,7 +99,7 @@ def answered_live(
 
     if isinstance(goal, ReleaseName):
         outlook.candidate(goal)
-    answer = answered(outlook.world, outlook.state, goal, timeout)
+    answer = search_plan(outlook.world, outlook.state, goal, timeout)
     if answer is None:
         return None
     document = plan_document(outlook.world, outlook.state, goal, answer)
@@ -108,7 +108,7 @@ def answered_live(
     return answer, document
 
 
-def patch_command(management: Management, cluster: ObjectKey, patch: Manifest) -> str:
+def patch_command(management: ManagementCluster, cluster: ObjectKey, patch: Manifest) -> str:
     """Write the command of a step."""
     written = json.dumps(patch, separators=(",", ":"))
     place = ("cluster", "-n", cluster.namespace, cluster.name)
@@ -139,7 +139,7 @@ def step_commands(
     return commands
 
 
-def live_commands(management: Management, cluster: ObjectKey) -> Callable[[dict[str, Any]], list[str]]:
+def live_commands(management: ManagementCluster, cluster: ObjectKey) -> Callable[[dict[str, Any]], list[str]]:
     """Return what writes the commands of a step for a live Cluster."""
     return lambda step: step_commands(step, cluster.name, management.kubectl, ("-n", cluster.namespace))
 

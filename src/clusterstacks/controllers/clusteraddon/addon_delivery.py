@@ -20,7 +20,7 @@ from clusterstacks.domain.addon_config import StageAction
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError
 from clusterstacks.domain.outcomes import Outcome, Waiting
-from clusterstacks.render.release_charts import ADDON_NAMESPACE, addon_request, addon_values
+from clusterstacks.render.renderer import ADDON_NAMESPACE, addon_request, addon_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

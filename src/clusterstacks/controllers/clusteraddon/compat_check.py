@@ -17,7 +17,7 @@ from clusterstacks.compat.live_check import CheckedCluster, LiveFacts, concerns,
 from clusterstacks.compat.world import Candidate, ClusterVersions
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.names import ReleaseName, release_named
-from clusterstacks.sources.pinned_digests import Pins
+from clusterstacks.sources.pinned_digests import PinnedDigests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -82,7 +82,7 @@ class LiveCheck:
         found: dict[ReleaseName, Candidate] = {}
         try:
             for name, manifest in seen.objects.items():
-                pins = Pins.of(manifest or {})
+                pins = PinnedDigests.of(manifest or {})
                 if not pins.digest:
                     return None
                 async with self._opening:  # after a restart all clusters of a release come at once

@@ -12,7 +12,7 @@ from clusterstacks.controllers.resource_list import complaints, entries, listed
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectId, object_id, split_api_version
 from clusterstacks.domain.outcomes import Waiting
-from clusterstacks.render.release_charts import class_request
+from clusterstacks.render.renderer import class_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
