@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 CATEGORY: Final = "cluster-api"
 """``kubectl get cluster-api`` lists our objects with those of Cluster API."""
 
+TERMS: Final = "The project's docs/explanation/glossary.md explains the terms."
+"""Last sentence of the description of each kind, for ``kubectl explain``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -105,7 +108,7 @@ def _root_schema(model: type[KubernetesObject]) -> Manifest:
     properties = structural_schema(model)["properties"]
     return {
         "type": "object",
-        "description": model.__doc__,
+        "description": f"{model.__doc__} {TERMS}",
         "properties": {
             "apiVersion": {"type": "string", "description": "API group and version of the object."},
             "kind": {"type": "string", "description": "Kind of the object."},

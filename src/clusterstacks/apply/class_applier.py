@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.apply.class_object_rules import GroupKind, check_class_objects, deletion_fault
-from clusterstacks.apply.concurrency import together
 from clusterstacks.apply.object_applier import ObjectStep
 from clusterstacks.apply.ownership import is_marked, refuses_pruning
 from clusterstacks.apply.prune_plan import Departure, Fate
@@ -21,6 +20,7 @@ from clusterstacks.apply.targets import resolve
 from clusterstacks.apply.wave_applier import WaveApplier
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.kube.errors import KindNotServed
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -106,7 +106,7 @@ class Applier:
             DependencyError: The server answers nobody, or does not know us.
         """
         listed = list(objects)
-        found = await together(partial(self._look, namespace, wanted_elsewhere), listed)
+        found = await gather(partial(self._look, namespace, wanted_elsewhere), listed)
         fates = {known.id: one for known, one in zip(listed, found, strict=True) if isinstance(one, Departure)}
         doomed = [one for one in found if isinstance(one, Doomed)]
         return fates | await Remover(self._client, self._deadlines).remove(doomed)

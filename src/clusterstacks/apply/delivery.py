@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import ADOPT_ANNOTATION, CLUSTER_API_GROUP, Reason
 from clusterstacks.apply.apply_set import record_name
-from clusterstacks.apply.concurrency import in_pieces
 from clusterstacks.apply.delivery_plan import (
     DeliveryRecord,
     DeliveryState,
@@ -36,6 +35,7 @@ from clusterstacks.apply.targets import ApplyTarget, resolve
 from clusterstacks.apply.waiting import pauses
 from clusterstacks.apply.wave_applier import WaveApplier
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.runtime.concurrency import in_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence

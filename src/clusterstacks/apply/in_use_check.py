@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.apply.concurrency import together
 from clusterstacks.apply.established import CRDS
 from clusterstacks.apply.ownership import PART_OF_LABEL, refuses_pruning
 from clusterstacks.apply.targets import defined_kinds
 from clusterstacks.apply.waves import CRD_KIND, NAMESPACE_KIND
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.errors import KindNotServed
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -101,7 +101,7 @@ class ForeignContent:
             return None
 
     async def _foreign(self, places: Sequence[Resource], namespace: str) -> list[Manifest]:
-        found = await together(partial(self._members, namespace), places)
+        found = await gather(partial(self._members, namespace), places)
         return [item for items in found for item in items if not self._goes_by_itself(item)]
 
     async def _members(self, namespace: str, place: Resource) -> list[Manifest]:

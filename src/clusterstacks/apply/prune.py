@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from clusterstacks.apply.concurrency import together
 from clusterstacks.apply.in_use_check import ForeignContent
 from clusterstacks.apply.live_members import LiveMembers, survey
 from clusterstacks.apply.ownership import PART_OF_LABEL, refuses_pruning
@@ -13,6 +12,7 @@ from clusterstacks.apply.prune_plan import Departure, Fate, PrunePlan, pruned, w
 from clusterstacks.apply.remove import Doomed, Remover
 from clusterstacks.apply.results import Deadlines, Removal
 from clusterstacks.apply.waves import Wave, wave_of
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class Pruner:
         A record is written after its objects; one that nothing is left of is deleted last. That of an addon that goes
         is written before them, too: after a prune that was cut off the addon may be wanted again.
         """
-        surveys = await together(self._look, plans)
+        surveys = await gather(self._look, plans)
         fates: dict[str, dict[ObjectId, Departure]] = {}
         doomed: list[Doomed] = []
         for plan, seen in zip(plans, surveys, strict=True):

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from clusterstacks.apply.apply_set import ID_LABEL, applyset_id, parent_annotations, record_name
-from clusterstacks.apply.concurrency import in_pieces
 from clusterstacks.apply.ownership import FIELD_MANAGER
 from clusterstacks.apply.record_codec import RecordUnreadable, pack_record, unpacking_record
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.kube.resources import Resource
+from clusterstacks.runtime.concurrency import in_pieces
 
 if TYPE_CHECKING:
     from clusterstacks.apply.delivery_plan import DeliveryRecord

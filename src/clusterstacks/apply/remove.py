@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from clusterstacks.apply.concurrency import together
 from clusterstacks.apply.errors import raise_outage
 from clusterstacks.apply.prune_plan import Departure, Fate
 from clusterstacks.apply.waiting import until_gone
 from clusterstacks.apply.waves import Wave, wave_of
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.errors import Conflict, NotFound
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from clusterstacks.apply.results import Deadlines
@@ -76,7 +76,7 @@ class Remover:
         fates: dict[ObjectId, Departure] = {}
         held: dict[str, ObjectId] = {}
         for _, members in sorted(waves.items(), reverse=True):
-            departures = await together(partial(self._part, held), members)
+            departures = await gather(partial(self._part, held), members)
             for one, departure in zip(members, departures, strict=True):
                 fates[one.id] = departure
                 if departure.fate is Fate.PENDING:

@@ -12,7 +12,6 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from clusterstacks.apply.concurrency import together
 from clusterstacks.apply.established import await_established, is_established
 from clusterstacks.apply.object_applier import Applied, ObjectApplier, ObjectStep, failed
 from clusterstacks.apply.results import Deadlines, ObjectResult
@@ -20,6 +19,7 @@ from clusterstacks.apply.targets import defined_kinds
 from clusterstacks.apply.waiting import pauses
 from clusterstacks.apply.waves import CRD_KIND, NAMESPACE_KIND, Wave, wave_of
 from clusterstacks.kube.errors import KindNotServed
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -63,7 +63,7 @@ class WaveApplier:
         obstacles: Obstacles = {}
         new_kinds: list[GroupKind] = []
         for wave, members in sorted(waves.items()):
-            applied = await together(partial(self._step, obstacles), members)
+            applied = await gather(partial(self._step, obstacles), members)
             results |= {one.result.id: one.result for one in applied}
             if wave is Wave.FOUNDATIONS:
                 obstacles, new_kinds = await self._found(members, applied)

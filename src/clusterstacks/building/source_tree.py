@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from functools import partial
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -16,7 +15,7 @@ from clusterstacks.domain.hashes import Hashes, directory_hash, file_hash
 from clusterstacks.domain.metadata import Metadata, parse_metadata
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.release import METADATA
-from clusterstacks.releases.staging import sync_directory
+from clusterstacks.runtime.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -160,13 +159,4 @@ def write_metadata(root: Path, content: bytes) -> None:
     """
     target = root / METADATA
     mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
-    fresh = root / f".{METADATA}.{secrets.token_hex(4)}"
-    try:
-        with fresh.open("xb") as file:
-            file.write(content)
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        fresh.rename(target)
-    finally:
-        fresh.unlink(missing_ok=True)
-    sync_directory(root)
+    replace_file(target, content, mode=mode)

@@ -121,8 +121,8 @@ async def _sign_in_registry(
 ) -> tuple[str, bool]:
     from clusterstacks.oci.descriptor import digest_of
     from clusterstacks.oci.reference import Reference
-    from clusterstacks.releases.signature_files import Evidence
-    from clusterstacks.signing.unsigned import release_envelope
+    from clusterstacks.releases.release_source import Evidence
+    from clusterstacks.signing.statement import release_envelope
     from clusterstacks.signing.verifier import verify
     from clusterstacks.sources.oci_repository import OCISource
     from clusterstacks.sources.oci_signatures import attach

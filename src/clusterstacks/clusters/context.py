@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from clusterstacks.kube.client import Client
     from clusterstacks.planner.compiling import Target
     from clusterstacks.planner.steps import Step
-    from clusterstacks.sources.open_source import SourceOpener
+    from clusterstacks.sources.source_opener import SourceOpener
 
 
 class TargetUnknown(SpecError):

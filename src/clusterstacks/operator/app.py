@@ -22,7 +22,7 @@ from clusterstacks.operator.go_installation import GoLeftovers
 from clusterstacks.operator.lease_settings import build_elector
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.rbac import Feature, RightsCheck
-from clusterstacks.operator.source_wiring import Supplies
+from clusterstacks.operator.source_wiring import SourceServices
 from clusterstacks.operator.webhook_wiring import Webhooks, webhook_namespace
 from clusterstacks.render.renderer import Renderer, RenderLimits
 from clusterstacks.render.worker_processes import sizing
@@ -99,7 +99,7 @@ class Operator:
         self._further_informers: asyncio.Queue[Informer] = asyncio.Queue()
         self._rules = ProviderRules(self._clock)
         self._caches[Kind.COMPATIBILITY_RULE].subscribe(self._rules.changed)
-        self._supplies = Supplies(
+        self._supplies = SourceServices(
             settings,
             environ,
             client=self._client,

@@ -20,7 +20,7 @@ from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.runtime.cache import key_of
 from clusterstacks.sources.owners import leading_stack
-from clusterstacks.sources.pinned_digests import Pins
+from clusterstacks.sources.pinned_digests import PinnedDigests
 from clusterstacks.webhooks.known_releases import ClassOffer
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.release import Release
     from clusterstacks.runtime.cache import Store
-    from clusterstacks.sources.fetcher import Supply
-    from clusterstacks.sources.periodic_listing import Listings
+    from clusterstacks.sources.fetcher import ReleaseFetcher
+    from clusterstacks.sources.periodic_listing import SourceListings
     from clusterstacks.sources.remote_statements import RemoteStatements
 
 MOST_STATED: Final = 1024
@@ -59,8 +59,8 @@ class ReleaseOffers:
     releases: Store
     addons: Store
     offers: NamespaceOffers
-    supply: Supply
-    listings: Listings
+    supply: ReleaseFetcher
+    listings: SourceListings
     statements: RemoteStatements
     _known: dict[tuple[ReleaseName, str], Candidate] = field(default_factory=dict)
     _stated: dict[ObjectKey, tuple[str, Candidate | None]] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class ReleaseOffers:
         if stated is not None:
             return stated
         try:
-            pins = Pins.of(manifest)
+            pins = PinnedDigests.of(manifest)
             if not pins.digest:
                 return None
             key = (name, pins.digest)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.kube.client import Client
     from clusterstacks.operator.settings import OperatorSettings
-    from clusterstacks.operator.source_wiring import Supplies
+    from clusterstacks.operator.source_wiring import SourceServices
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.informer import Informer
     from clusterstacks.runtime.metrics import Metrics
@@ -70,7 +70,7 @@ class Webhooks:
         home: str,
         client: Client,
         informers: Mapping[str, Informer],
-        supplies: Supplies,
+        supplies: SourceServices,
         events: EventRecorder,
         rules: ProviderRules,
         metrics: Metrics,

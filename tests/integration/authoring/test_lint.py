@@ -15,7 +15,7 @@ from clusterstacks.authoring.findings import LintSeverity
 from clusterstacks.authoring.linter import Linter
 from clusterstacks.building.source_tree import read_tree
 from clusterstacks.charts.vendor import ChartDependencies
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from clusterstacks.render.renderer import Renderer
 from tests.support.tiny_stack import CLASS, DEPLOYMENT, STAGES, TEMPLATE, tiny
 
@@ -241,7 +241,7 @@ async def test_what_a_chart_depends_on_is_added_before_it_is_looked_at(renderer:
         "shared/Chart.yaml": SHARED,
         "shared/templates/a.yaml": DEPLOYMENT.replace("@sha256", "#sha256").replace("name: net", "name: shared"),
     }
-    async with Web() as web:
+    async with HTTPClient() as web:
         linter = Linter(renderer, dependencies=ChartDependencies(web, None, offline=True))
         findings = (await linter.lint(tiny(changes), "1-35")).findings
 
@@ -249,7 +249,7 @@ async def test_what_a_chart_depends_on_is_added_before_it_is_looked_at(renderer:
 
 
 async def test_a_dependency_that_cannot_be_had_is_an_error(renderer: Renderer) -> None:
-    async with Web() as web:
+    async with HTTPClient() as web:
         linter = Linter(renderer, dependencies=ChartDependencies(web, None, offline=True))
         report = await linter.lint(tiny({NET_CHART: NEEDY.format("https://charts.example")}), "1-35")
 

@@ -15,7 +15,7 @@ from clusterstacks.building.create import build_release
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesVersion
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from tests.support.tiny_stack import DEPLOYMENT, IMAGE, SETTINGS, tiny, write
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class TestOpening:
         release = built(source, tmp_path / "releases")
         async with open_as_release(release, newest) as left:
             assert list(left.lacking) == ["cluster-addon/net"]
-        async with Web() as web:
+        async with HTTPClient() as web:
             dependencies = ChartDependencies(web, None, offline=True)
             with pytest.raises(SpecError, match=r"https://a\.example"):
                 async with open_as_release(release, newest, dependencies=dependencies):

@@ -114,8 +114,7 @@ async def read_cluster_outlook(
     from clusterstacks.clusters.context import Surroundings, read_outlook
     from clusterstacks.clusters.state import ReleasesUnknown
     from clusterstacks.releases.compat_statements import read_candidates
-    from clusterstacks.sources.open_source import SourceOpener
-    from clusterstacks.sources.source_secrets import SecretReader
+    from clusterstacks.sources.source_opener import SecretReader, SourceOpener
 
     around = Surroundings(
         # No source is a directory here: that would be one of the operator's.

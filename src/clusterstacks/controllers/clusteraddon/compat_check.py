@@ -19,7 +19,7 @@ from clusterstacks.compat.rules.combination import Setup
 from clusterstacks.compat.world import Candidate
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.names import ReleaseName, release_named
-from clusterstacks.sources.pinned_digests import Pins
+from clusterstacks.sources.pinned_digests import PinnedDigests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -85,7 +85,7 @@ class LiveCheck:
         found: dict[ReleaseName, Candidate] = {}
         try:
             for name, manifest in seen.objects.items():
-                pins = Pins.of(manifest or {})
+                pins = PinnedDigests.of(manifest or {})
                 if not pins.digest:
                     return None
                 async with self._opening:  # after a restart all clusters of a release come at once

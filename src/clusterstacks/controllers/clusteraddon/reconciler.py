@@ -21,7 +21,6 @@ from clusterstacks.api.names import (
     Reason,
 )
 from clusterstacks.api.untyped import at, text
-from clusterstacks.apply.concurrency import together
 from clusterstacks.controllers.clusteraddon.class_access import CLASS_NOT_OFFERED
 from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY
 from clusterstacks.controllers.clusteraddon.input_digest import seen_digest
@@ -33,6 +32,7 @@ from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError, outcome_of
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -156,7 +156,7 @@ class AddonReconciler:
             cluster, _ = await self._mirror(draft, cluster, beginning)
 
         writes: tuple[Callable[[], Awaitable[None]], ...] = (partial(draft.checkpoint, beginning), take_back)
-        await together(lambda write: write(), writes)
+        await gather(lambda write: write(), writes)
         return cluster
 
     async def _mirror(self, draft: StatusPatch, cluster: Manifest, outcome: Outcome) -> tuple[Manifest, bool]:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from clusterstacks.render.renderer import Renderer
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.metrics import Metrics
-    from clusterstacks.sources.fetcher import Supply
+    from clusterstacks.sources.fetcher import ReleaseFetcher
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Rolling:
     """Brings one cluster's addons to the release of its class."""
 
     client: Client
-    supply: Supply
+    supply: ReleaseFetcher
     renderer: Renderer
     events: EventRecorder
     metrics: Metrics

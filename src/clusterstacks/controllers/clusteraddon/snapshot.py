@@ -18,13 +18,13 @@ from clusterstacks.api.names import (
     Reason,
     ReleaseCondition,
 )
-from clusterstacks.apply.concurrency import together
 from clusterstacks.controllers.class_usage import release_of
 from clusterstacks.controllers.clusteraddon.contract_kinds import ReferenceNotAllowed, check_namespace
 from clusterstacks.controllers.clusteraddon.rollout_plan import ControlPlaneState
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.versions import InvalidVersion, KubernetesMinor, KubernetesVersion
 from clusterstacks.kube.errors import KindNotServed
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,7 +140,7 @@ async def observe(client: Client, key: ObjectKey, contracts: ContractKinds) -> C
     wishes, refusal = _wishes(cluster, name)
     names = [name, *(one for one in wishes.releases() if one != name)]
     referenced = _References(client, contracts, cluster.namespace)
-    control_plane, infrastructure, release_object, *lenders = await together(
+    control_plane, infrastructure, release_object, *lenders = await gather(
         lambda read: read(),
         (
             partial(referenced.read, CONTROL_PLANE_REF, cluster.control_plane_ref),

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.cache import Store
     from clusterstacks.runtime.events import EventRecorder
-    from clusterstacks.sources.periodic_listing import Listings
-    from clusterstacks.sources.stack_source import SourceChoice
+    from clusterstacks.sources.periodic_listing import SourceListings
+    from clusterstacks.sources.stack_source import SourcePolicy
 
 RESYNC = timedelta(minutes=5)
 """Events wake the reconciler; this only bounds a lost one. As the Go operator's resync."""
@@ -56,8 +56,8 @@ class StackReconciler:
     """Keep the releases of one stack."""
 
     client: Client
-    choice: SourceChoice
-    listings: Listings
+    choice: SourcePolicy
+    listings: SourceListings
     clusters: Store
     addons: Store
     releases: OwnedReleases

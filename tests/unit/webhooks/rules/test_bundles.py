@@ -1,4 +1,4 @@
-"""Bundles: exactly what the Go operator's webhook refuses (INCUMBENT 1.5)."""
+"""Bundles: exactly what the Go operator's webhook refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Doing the same to many objects side by side, and long work in pieces."""
+"""Bounded concurrency on the event loop."""
 
 from __future__ import annotations
 
@@ -12,13 +12,20 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 AT_ONCE = 32
-"""Calls begun at a time: enough to use up the client's budget of requests (16 by default), few enough that none of them
-waits for its turn until its deadline."""
+"""Default number of concurrent calls: enough to use up the Kubernetes client's budget of requests (16 by default), few
+enough that none of them waits for its turn until its deadline."""
 
 
-async def together(call: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:
-    """Await the call for all items and return the results in order; the first error ends the rest and is raised."""
-    turns = asyncio.Semaphore(AT_ONCE)
+async def gather(call: Callable[[S], Awaitable[T]], items: Iterable[S], *, at_once: int = AT_ONCE) -> list[T]:
+    """Await a call for every item, a bounded number at a time.
+
+    Returns:
+        The results, in the order of the items.
+
+    Raises:
+        BaseException: The first error of a call; it cancels the calls that still run.
+    """
+    turns = asyncio.Semaphore(at_once)
 
     async def take_turn(item: S) -> T:
         async with turns:
@@ -33,7 +40,7 @@ async def together(call: Callable[[S], Awaitable[T]], items: Iterable[S]) -> lis
 
 
 async def in_pieces(work: Generator[None, None, T]) -> T:
-    """Run work that is done in pieces, so that it holds up the loop for one piece at a time."""
+    """Run work that yields now and then, so that it blocks the event loop for one piece at a time."""
     while True:
         try:
             next(work)

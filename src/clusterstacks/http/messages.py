@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -9,10 +11,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from yarl import URL
 
+from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.errors import AnswerRefused, CredentialsRefused, NotThere, RateLimited, ServerUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Mapping
 
     from multidict import CIMultiDictProxy
 
@@ -86,7 +89,7 @@ class HTTPResponse:
         self.headers = response.headers
         self.url = str(response.url)
         """Where it came from, after redirects; may hold a signature in its query: never show it."""
-        self.place = place(response.url)
+        self.place = shown_url(response.url)
         """The same, fit to be shown."""
 
     async def read(self, limit: int) -> bytes:
@@ -116,13 +119,13 @@ class HTTPResponse:
             raise ServerUnavailable(self.place, f"the answer broke off: {error}") from None
 
 
-def place(url: URL | str) -> str:
+def shown_url(url: URL | str) -> str:
     """Write a URL without what may be secret in it: credentials and query."""
     bare = URL(url).with_query(None).with_fragment(None)
     return str(bare.with_user(None) if bare.host else bare)
 
 
-def refusal(answer: HTTPResponse) -> NotThere | CredentialsRefused | AnswerRefused:
+def status_error(answer: HTTPResponse) -> NotThere | CredentialsRefused | AnswerRefused:
     """Return the error for an answer that is none."""
     if answer.status == _NOT_FOUND:
         return NotThere(answer.place)
@@ -131,7 +134,7 @@ def refusal(answer: HTTPResponse) -> NotThere | CredentialsRefused | AnswerRefus
     return AnswerRefused(answer.place, f"answers with status {answer.status}")
 
 
-def asked_pause(headers: Mapping[str, str]) -> timedelta:
+def retry_after(headers: Mapping[str, str]) -> timedelta:
     """Read ``Retry-After``: seconds or a date (RFC 9110 section 10.2.3); zero when there is none that makes sense."""
     text = headers.get("Retry-After", "").strip()
     if text.isdecimal():
@@ -144,8 +147,83 @@ def asked_pause(headers: Mapping[str, str]) -> timedelta:
     return min(max(timedelta(), asked), LONGEST_PAUSE)
 
 
-def failure(response: Response, asked: timedelta) -> ServerUnavailable:
+def retryable_error(response: Response, asked: timedelta) -> ServerUnavailable:
     """Return the error for an answer that may be another one later."""
     if response.status == TOO_MANY:
-        return RateLimited(place(response.url), asked)
-    return ServerUnavailable(place(response.url), f"it answers with status {response.status}")
+        return RateLimited(shown_url(response.url), asked)
+    return ServerUnavailable(shown_url(response.url), f"it answers with status {response.status}")
+
+
+Body = bytes | Callable[[], AsyncIterator[bytes]]
+"""What a request sends: it must be possible to send it again."""
+
+_SAFE = {"GET", "HEAD"}
+
+
+@dataclass(frozen=True, slots=True)
+class HTTPRequest:
+    """One request, before it is known where redirects lead.
+
+    Args:
+        method: GET, HEAD, PUT, ...
+        url: Where to.
+        headers: Sent along.
+        body: What to send, or what makes it anew for each attempt.
+        length: Bytes of ``body``, where that is no ``bytes``.
+        check: Called with every URL a redirect leads to.
+    """
+
+    method: str
+    url: URL
+    headers: dict[str, str]
+    body: Body | None
+    length: int | None
+    check: Callable[[str], None] | None
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether it changes nothing, however often it is sent."""
+        return self.method in _SAFE
+
+    def headers_for(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return ``headers`` with those that follow from the body."""
+        merged = {"Accept-Encoding": "identity", **headers}
+        length = len(self.body) if isinstance(self.body, bytes) else self.length
+        if self.body is not None and length is not None:
+            merged["Content-Length"] = str(length)
+        return merged
+
+    def pieces(self, deadline: asyncio.Timeout, idle_timeout: timedelta) -> AsyncIterator[bytes] | bytes | None:
+        """Return the body; every piece the server takes puts the deadline off by ``idle_timeout``."""
+        if self.body is None:
+            return None
+        if isinstance(self.body, bytes):
+            if len(self.body) <= PIECE_BYTES:
+                return self.body
+            return _watched(_cut(self.body), deadline, idle_timeout)
+        return _watched(self.body(), deadline, idle_timeout)
+
+
+async def _cut(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), PIECE_BYTES):
+        yield body[start : start + PIECE_BYTES]
+
+
+async def _watched(
+    pieces: AsyncIterator[bytes], deadline: asyncio.Timeout, idle_timeout: timedelta
+) -> AsyncIterator[bytes]:
+    async for piece in pieces:
+        yield piece
+        deadline.reschedule(asyncio.get_running_loop().time() + idle_timeout.total_seconds())
+
+
+def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return headers that can be sent.
+
+    Raises:
+        SpecError: A value could end its line; it is not repeated, as it may be secret.
+    """
+    for name, value in headers.items():
+        if not value.isprintable():
+            raise SpecError("HeaderInvalid", f"the value of {name} has an invisible character in it: remove it")
+    return dict(headers)
