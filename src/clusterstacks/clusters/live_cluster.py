@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterapi import cluster_view, is_paused, topology_variables
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
-from clusterstacks.api.untyped import mappings, text
 from clusterstacks.clusters.nodes import control_plane_versions, worker_versions
 from clusterstacks.clusters.permissions import or_else
+from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, release_named
 from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion

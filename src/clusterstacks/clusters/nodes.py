@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api.clusterapi import reported_versions
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_NAME_LABEL
-from clusterstacks.api.untyped import mappings, text
 from clusterstacks.clusters.permissions import listed, or_else
+from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
 
 if TYPE_CHECKING:

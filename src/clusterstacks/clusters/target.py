@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.addon_annotations import ADDON_ANNOTATION, RELEASE_ANNOTATION
-from clusterstacks.api.untyped import mapping
+from clusterstacks.domain.documents import mapping
 from clusterstacks.domain.names import ReleaseName
 
 if TYPE_CHECKING:

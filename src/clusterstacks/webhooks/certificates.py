@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.api.untyped import text
+from clusterstacks.domain.documents import text
 from clusterstacks.kube.pki import Authority, answers_to, single_certificates, validity
 from clusterstacks.kube.tls import check_pair
 

@@ -15,7 +15,7 @@ from clusterstacks.api.addon_annotations import (
     without_effect,
 )
 from clusterstacks.api.clusterapi import cluster_view, topology_variables
-from clusterstacks.api.compatibility_policy import ESCAPE_ANNOTATION, CompatibilityPolicy
+from clusterstacks.api.names import ESCAPE_ANNOTATION, CompatibilityPolicy
 from clusterstacks.compat.constraints import Judges, looks_at_circumstances
 from clusterstacks.compat.rules.combination import Before, Setup
 from clusterstacks.compat.rules.upgrades import other_stack

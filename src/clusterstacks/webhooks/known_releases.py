@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from clusterstacks.api.compatibility_policy import CompatibilityPolicy
+from clusterstacks.api.names import CompatibilityPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.api.clusterapi import topology_variables
 from clusterstacks.api.names import AddonCondition
-from clusterstacks.api.untyped import mappings, text
 from clusterstacks.clusters.nodes import reported_workers
 from clusterstacks.compat.constraints import Judges
 from clusterstacks.compat.kubernetes import skew_rules
@@ -17,6 +16,7 @@ from clusterstacks.compat.live_check import CheckedCluster, LiveFacts, concerns,
 from clusterstacks.compat.removed_apis import judge_api
 from clusterstacks.compat.rules.combination import Setup
 from clusterstacks.compat.world import Candidate
+from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.sources.pinned_digests import PinnedDigests

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.compatibility_policy import ESCAPE_ANNOTATION, CompatibilityPolicy
+from clusterstacks.api.names import ESCAPE_ANNOTATION, CompatibilityPolicy
 from clusterstacks.compat.messages import listed_against, told_against
 from clusterstacks.compat.rules.combination import Before, CompatFinding, Judged, Setup, judge_setup
 from clusterstacks.compat.rules.upgrades import broken_law, other_stack
