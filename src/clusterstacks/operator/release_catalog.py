@@ -20,7 +20,7 @@ from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.runtime.cache import key_of
 from clusterstacks.sources.owners import leading_stack
 from clusterstacks.sources.pinned_digests import PinnedDigests
-from clusterstacks.webhooks.known_releases import ClassOffer
+from clusterstacks.webhooks.cluster_rules import ClassOffer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseOffers:
+class ReleaseCatalog:
     """Answers admission from the status of ClusterStackReleases, then from the disk; last, a source is asked.
 
     Args:
