@@ -30,10 +30,10 @@ from clusterstacks.render.worker_processes import sizing
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.controller import Controller
 from clusterstacks.runtime.events import EventRecorder
-from clusterstacks.runtime.health_checks import Probes
+from clusterstacks.runtime.health import Probes
 from clusterstacks.runtime.informer import Informer
-from clusterstacks.runtime.memory_limit import memory_limit
 from clusterstacks.runtime.metrics import Metrics
+from clusterstacks.runtime.process import memory_limit
 from clusterstacks.runtime.unreadable_objects import UnreadableObjectReporter
 from clusterstacks.runtime.watchdog import Watchdog
 

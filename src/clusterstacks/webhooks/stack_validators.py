@@ -10,7 +10,7 @@ from clusterstacks.api.clusterapi import cluster_view, is_moving
 from clusterstacks.api.compatibilityrule import CompatibilityRule
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
 from clusterstacks.api.provider_refs import ProviderReference, release_refusal, template_refusal
-from clusterstacks.api.untyped import at, mapping, mappings, text
+from clusterstacks.domain.documents import at, mapping, mappings, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectKey, split_api_version
 from clusterstacks.webhooks.answers import ALLOWED, AdmissionResponse

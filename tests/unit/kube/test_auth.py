@@ -14,13 +14,12 @@ import pytest
 from aiohttp import web
 
 from clusterstacks.kube import auth as credentials_module
-from clusterstacks.kube.auth import Clocks, ConnectionCredentials
+from clusterstacks.kube.auth import LOOK_EVERY, READ_EVERY, Clocks, ConnectionCredentials, ReloadingFile
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection, ExecPlugin, Material, User
 from clusterstacks.kube.errors import CredentialsFailed, Unauthorized
 from clusterstacks.kube.exec_plugin import PluginCredentials, issue
 from clusterstacks.kube.pki import Authority
-from clusterstacks.kube.reloading_file import LOOK_EVERY, READ_EVERY, ReloadingFile
 from clusterstacks.kube.resources import Resource
 
 if TYPE_CHECKING:

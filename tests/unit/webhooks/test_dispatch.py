@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from clusterstacks.api.compatibility_policy import CompatibilityPolicy
-from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, CompatibilityPolicy
 from clusterstacks.api.provider_refs import DEFAULT_KINDS
 from clusterstacks.clusters.provider_rules import ProviderRules
 from clusterstacks.compat.constraints import kubernetes_fact

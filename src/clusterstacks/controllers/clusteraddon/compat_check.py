@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.api.clusterapi import topology_variables
 from clusterstacks.api.names import AddonCondition
-from clusterstacks.api.untyped import mappings, text
 from clusterstacks.clusters.live_cluster import reported_workers
 from clusterstacks.compat.constraints import Judges
 from clusterstacks.compat.kubernetes import judge_api, skew_rules
 from clusterstacks.compat.live_check import CheckedCluster, LiveFacts, concerns, joined_concerns
 from clusterstacks.compat.world import Candidate, ClusterVersions
+from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.sources.pinned_digests import PinnedDigests
