@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from clusterstacks.api.untyped import mappings, text
-from clusterstacks.apply.ownership import PART_OF_LABEL, refuses_pruning
+from clusterstacks.apply.ownership import PART_OF_LABEL
+from clusterstacks.apply.policy import refuses_pruning
 from clusterstacks.apply.waiting import pauses
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.objects import Manifest, ObjectId
