@@ -17,7 +17,7 @@ from clusterstacks.releases.release_source import Evidence
 from clusterstacks.render.renderer import Renderer, class_request
 from clusterstacks.sources import kinds
 from clusterstacks.sources.directory import DirectorySource
-from clusterstacks.sources.open_source import SecretReader, SourceAccess, SourceOpener
+from clusterstacks.sources.source_opener import SecretReader, SourceAccess, SourceOpener
 from clusterstacks.sources.spec import SourceAddress
 from tests.support import charts
 from tests.support.fake_api import FakeApi
@@ -174,7 +174,7 @@ async def test_sec_16_a_directory_that_becomes_a_link_later_is_not_read(tmp_path
     (root / "team/stacks").symlink_to(elsewhere(tmp_path))
 
     assert await everything_read(source, into) == []
-    with pytest.raises(SpecError, match="directory team/stacks below the release directory lies outside of it"):
+    with pytest.raises(SpecError, match="directory team/stacks below the release directory is outside of it"):
         await source.list()
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from clusterstacks.domain.hashes import Hashes
-    from clusterstacks.http.client import Web
+    from clusterstacks.http.client import HTTPClient
 
 PROVIDERS: Final = "providers"
 _LEVELS: Final = 3
@@ -173,7 +173,7 @@ def selected(stacks: Iterable[StackDirectory], kubernetes: str) -> tuple[StackDi
     return found
 
 
-async def newest_patch(web: Web, minor: KubernetesMinor, base: str = STABLE_VERSIONS) -> KubernetesVersion:
+async def newest_patch(web: HTTPClient, minor: KubernetesMinor, base: str = STABLE_VERSIONS) -> KubernetesVersion:
     """Read the newest patch of a minor from the Kubernetes project.
 
     Raises:

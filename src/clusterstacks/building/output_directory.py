@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.compatibility import FILE as COMPATIBILITY
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.open import open_directory
 from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, HASHES, METADATA, NODE_IMAGES
@@ -65,7 +65,7 @@ def place_release(name: ReleaseName, staging: Staging, into: Path) -> Path:
             raise SourceBroken(
                 target, "already exists and is not a build of csctl: remove it, or choose another -o"
             ) from None
-        if survey(name, target).digest != built.digest:
+        if read_contents(name, target).digest != built.digest:
             _replace(target, staging, into)
     return target
 

@@ -25,7 +25,7 @@ from clusterstacks.domain.hashes import Hashes, parse_hashes
 from clusterstacks.domain.metadata import parse_metadata
 from clusterstacks.domain.names import parse_release
 from clusterstacks.http.errors import NotThere
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.errors import ReleaseBroken
 from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, HASHES, METADATA, addon_file, class_chart_file
 
@@ -146,7 +146,7 @@ async def fetch_previous(remote: Remote, name: ReleaseName, stack: StackDirector
     """
     with tempfile.TemporaryDirectory(prefix="csctl-") as scratch:
         await remote.source.fetch(name, Path(scratch))
-        return _compared(survey(name, Path(scratch)), stack)
+        return _compared(read_contents(name, Path(scratch)), stack)
 
 
 async def is_from_same_source(remote: Remote, built: Path) -> bool:
@@ -161,8 +161,8 @@ async def is_from_same_source(remote: Remote, built: Path) -> bool:
     name = parse_release(built.name)
     with tempfile.TemporaryDirectory(prefix="csctl-") as scratch:
         await remote.source.fetch(name, Path(scratch))
-        there = _identity(survey(name, Path(scratch)))
-    return bool(there[1].cluster_stack) and there == _identity(survey(name, built))
+        there = _identity(read_contents(name, Path(scratch)))
+    return bool(there[1].cluster_stack) and there == _identity(read_contents(name, built))
 
 
 def _identity(contents: Contents) -> tuple[Metadata, Hashes]:
@@ -174,7 +174,7 @@ def previous_build(into: Path, metadata: Metadata, stack: StackDirectory) -> Pre
     """Return the release that metadata.yaml of the source names, compared with its build if that still exists."""
     name = stack.settings.release(metadata.cluster_stack)
     try:
-        before = _compared(survey(name, into / name.release), stack)
+        before = _compared(read_contents(name, into / name.release), stack)
     except (OSError, SpecError):
         return PreviousRelease(name, metadata, Hashes())
     return PreviousRelease(name, metadata, before.hashes, before.changed) if before.metadata == metadata else before

@@ -34,14 +34,14 @@ def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, 
 
     from clusterstacks.domain.errors import SpecError
     from clusterstacks.signing.errors import SignatureRequired
-    from clusterstacks.signing.verifier import require
+    from clusterstacks.signing.verifier import enforce
 
     trusted = [key for path in keys for key in _public_keys(path)]
     contents, manifest, verification = asyncio.run(_verified(release, trusted, ServerTrust(ca, plain_http=plain_http)))
     if form == JSON:
         _print_json(contents, manifest, verification)
     try:
-        require(contents.release, verification)
+        enforce(contents.release, verification)
     except SignatureRequired as error:
         remedy = "ask its publisher to sign it with a key you trust, and do not use it until then"
         problem = f"{contents.release} is not signed by any of the keys given: {remedy}"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.api.clusterapi import is_watched
 from clusterstacks.api.names import GROUP, READY_CONDITION, Kind
-from clusterstacks.api.untyped import at, mapping, mappings, text
 from clusterstacks.controllers.status_reconciler import StatusPatch, StatusReconciler
+from clusterstacks.domain.documents import at, mapping, mappings, text
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.runtime.cache import CacheChange, Index, Store
 from clusterstacks.runtime.informer import Informer, Trim, drop_managed_fields
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.controller import Reconcile
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.metrics import Metrics
-    from clusterstacks.sources.fetcher import Supply
-    from clusterstacks.sources.periodic_listing import Listings
-    from clusterstacks.sources.stack_source import SourceChoice
+    from clusterstacks.sources.fetcher import ReleaseFetcher
+    from clusterstacks.sources.periodic_listing import SourceListings
+    from clusterstacks.sources.stack_source import SourcePolicy
 
 ToKeys: TypeAlias = Callable[[CacheChange], Iterable[ObjectKey]]
 """Maps a change of an object to the keys to enqueue; controller-runtime calls it MapFunc."""
@@ -116,9 +116,9 @@ class Environment:
     make_informer: Callable[[CachedKind], Informer]
     run_informer: Callable[[Informer], None]
     enqueue: Callable[[str], Enqueue]
-    make_supply: Callable[[Enqueue], Supply]
-    choice: SourceChoice
-    listings: Listings
+    make_supply: Callable[[Enqueue], ReleaseFetcher]
+    choice: SourcePolicy
+    listings: SourceListings
     releases: ReleaseStore
     rules: Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...] | None]
     watch_filter: str

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.api.names import PAUSED_ANNOTATION, READY_CONDITION, EventReason, Reason, StackCondition
 from clusterstacks.domain.conditions import Condition, Severity, from_documents, ready_summary, to_documents, updated
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, outcome_of
-from clusterstacks.domain.objects import Manifest, ObjectKey, split_api_version
+from clusterstacks.domain.objects import Manifest, ObjectKey, merge_diff, split_api_version
 from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
-from clusterstacks.domain.patches import merge_diff
 from clusterstacks.kube.errors import Conflict, NotFound
 
 if TYPE_CHECKING:

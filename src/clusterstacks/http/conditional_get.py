@@ -25,7 +25,7 @@ class _Kept(Generic[T]):
     value: T
 
 
-class Revalidated(Generic[T]):
+class ConditionalCache(Generic[T]):
     """Remembers what documents said, and asks the server whether they still say it (RFC 9110 section 13).
 
     Args:

@@ -89,7 +89,7 @@ class HTTPResponse:
         self.headers = response.headers
         self.url = str(response.url)
         """Where it came from, after redirects; may hold a signature in its query: never show it."""
-        self.place = place(response.url)
+        self.place = shown_url(response.url)
         """The same, fit to be shown."""
 
     async def read(self, limit: int) -> bytes:
@@ -119,13 +119,13 @@ class HTTPResponse:
             raise ServerUnavailable(self.place, f"the answer broke off: {error}") from None
 
 
-def place(url: URL | str) -> str:
+def shown_url(url: URL | str) -> str:
     """Write a URL without what may be secret in it: credentials and query."""
     bare = URL(url).with_query(None).with_fragment(None)
     return str(bare.with_user(None) if bare.host else bare)
 
 
-def refusal(answer: HTTPResponse) -> NotThere | CredentialsRefused | AnswerRefused:
+def status_error(answer: HTTPResponse) -> NotThere | CredentialsRefused | AnswerRefused:
     """Return the error for an answer that is none."""
     if answer.status == _NOT_FOUND:
         return NotThere(answer.place)
@@ -134,7 +134,7 @@ def refusal(answer: HTTPResponse) -> NotThere | CredentialsRefused | AnswerRefus
     return AnswerRefused(answer.place, f"answers with status {answer.status}")
 
 
-def asked_pause(headers: Mapping[str, str]) -> timedelta:
+def retry_after(headers: Mapping[str, str]) -> timedelta:
     """Read ``Retry-After``: seconds or a date (RFC 9110 section 10.2.3); zero when there is none that makes sense."""
     text = headers.get("Retry-After", "").strip()
     if text.isdecimal():
@@ -147,11 +147,11 @@ def asked_pause(headers: Mapping[str, str]) -> timedelta:
     return min(max(timedelta(), asked), LONGEST_PAUSE)
 
 
-def failure(response: Response, asked: timedelta) -> ServerUnavailable:
+def retryable_error(response: Response, asked: timedelta) -> ServerUnavailable:
     """Return the error for an answer that may be another one later."""
     if response.status == TOO_MANY:
-        return RateLimited(place(response.url), asked)
-    return ServerUnavailable(place(response.url), f"it answers with status {response.status}")
+        return RateLimited(shown_url(response.url), asked)
+    return ServerUnavailable(shown_url(response.url), f"it answers with status {response.status}")
 
 
 Body = bytes | Callable[[], AsyncIterator[bytes]]

@@ -15,14 +15,14 @@ from yarl import URL
 
 from clusterstacks.api.bounded_json import Undecodable, decode
 from clusterstacks.http.errors import AnswerRefused
-from clusterstacks.http.messages import refusal
+from clusterstacks.http.messages import status_error
 from clusterstacks.http.urls import follow
 from clusterstacks.oci.credentials import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from clusterstacks.http.client import Web
+    from clusterstacks.http.client import HTTPClient
     from clusterstacks.oci.credentials import RegistryCredentials
 
 MAX_ANSWER_BYTES = 256 * 1024
@@ -54,7 +54,11 @@ class Authorization:
     """
 
     def __init__(
-        self, web: Web, registry: URL, credentials: RegistryCredentials, now: Callable[[], float] = time.monotonic
+        self,
+        web: HTTPClient,
+        registry: URL,
+        credentials: RegistryCredentials,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._web = web
         self._registry = registry
@@ -144,7 +148,7 @@ class Authorization:
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         async with self._web.open("POST", str(realm), headers=headers, body=body) as answer:
             if answer.status != 200:
-                raise refusal(answer)
+                raise status_error(answer)
             return self._parse(await answer.read(MAX_ANSWER_BYTES))
 
     def _parse(self, body: bytes) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.http.errors import AnswerRefused, ServerUnavailable, StoreUnavailable
 from clusterstacks.http.messages import PIECE_BYTES
 from clusterstacks.oci.errors import ContentCorrupt
-from clusterstacks.oci.session import refused
+from clusterstacks.oci.session import registry_error
 from clusterstacks.oci.transfers import RetryState
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ async def _fill(session: Session, partial: _Partial, progress: TransferProgress)
 
 async def _judge(answer: HTTPResponse, partial: _Partial) -> None:
     if answer.status != _NO_SUCH_PART or not partial.size:
-        raise await refused(answer)
+        raise await registry_error(answer)
     partial.restart()
     raise ServerUnavailable(answer.place, "it does not continue where it stopped")
 

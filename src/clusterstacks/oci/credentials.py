@@ -266,7 +266,7 @@ async def _converse(program: str, process: asyncio.subprocess.Process, server: s
     return bytes(answer)
 
 
-async def find(reference: Reference, environ: Mapping[str, str]) -> RegistryCredentials:
+async def find_credentials(reference: Reference, environ: Mapping[str, str]) -> RegistryCredentials:
     """Find the credentials for a repository, of who runs this program.
 
     In this order: ``OCI_ACCESS_TOKEN``, or ``OCI_USERNAME`` and ``OCI_PASSWORD``, for the registry ``OCI_REGISTRY``

@@ -13,7 +13,7 @@ from clusterstacks.http.errors import AnswerRefused
 from clusterstacks.oci.descriptor import Descriptor, digest_of, parse_descriptor
 from clusterstacks.oci.errors import ContentCorrupt, ManifestInvalid, ManifestUnsupported
 from clusterstacks.oci.reference import is_sha256
-from clusterstacks.oci.session import PUSH, refused
+from clusterstacks.oci.session import PUSH, registry_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -187,7 +187,7 @@ async def find_digest(session: Session, target: str) -> str | None:
         if answer.status == 404:
             return None
         if answer.status != 200:
-            raise await refused(answer)
+            raise await registry_error(answer)
         stated = answer.headers.get(DIGEST_HEADER, "")
     # The header is no must: then the manifest itself tells.
     return stated if is_sha256(stated) else (await get_manifest(session, target)).digest
@@ -231,7 +231,7 @@ async def put_manifest(session: Session, raw: bytes, media_type: str, target: st
         "PUT", f"manifests/{target}", access=PUSH, headers={"Content-Type": media_type}, body=raw
     ) as answer:
         if answer.status not in (200, 201, 202):
-            raise await refused(answer)
+            raise await registry_error(answer)
         stated = answer.headers.get(DIGEST_HEADER, digest)
         if is_sha256(stated) and stated != digest:
             raise ContentCorrupt(session.reference.at(target), expected=digest, found=stated)

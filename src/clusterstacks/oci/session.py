@@ -15,14 +15,14 @@ from clusterstacks.api.bounded_json import Undecodable, decode
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError
 from clusterstacks.http.errors import AnswerRefused, CredentialsRefused
-from clusterstacks.http.messages import HTTPDocument, place, refusal
+from clusterstacks.http.messages import HTTPDocument, shown_url, status_error
 from clusterstacks.http.urls import follow, is_loopback
 from clusterstacks.oci.authorization import Authorization
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
-    from clusterstacks.http.client import Web
+    from clusterstacks.http.client import HTTPClient
     from clusterstacks.http.messages import Body, HTTPResponse
     from clusterstacks.oci.credentials import RegistryCredentials
     from clusterstacks.oci.reference import Reference
@@ -58,7 +58,7 @@ class Session:
     """
 
     def __init__(
-        self, web: Web, reference: Reference, credentials: RegistryCredentials, *, plain_http: bool = False
+        self, web: HTTPClient, reference: Reference, credentials: RegistryCredentials, *, plain_http: bool = False
     ) -> None:
         self.reference = reference
         self._web = web
@@ -122,7 +122,7 @@ class Session:
                     yield answer
                     return
                 challenges = answer.headers.getall("WWW-Authenticate", [])
-                error = refusal(answer)
+                error = status_error(answer)
             if not await authorization.answer(challenges, scope, known):
                 raise error
 
@@ -143,7 +143,7 @@ class Session:
         """
         async with self.open("GET", target, headers=headers) as answer:
             if answer.status != 200:
-                raise await refused(answer)
+                raise await registry_error(answer)
             return HTTPDocument(answer.status, answer.headers, await answer.read(limit))
 
     async def url(self, path: str) -> URL:
@@ -162,7 +162,7 @@ class Session:
         """
         target = follow(URL(base), location)
         if target is None:
-            raise AnswerRefused(place(base), "sends its client to a place that is no safe URL")
+            raise AnswerRefused(shown_url(base), "sends its client to a place that is no safe URL")
         return target
 
     def _scope(self, access: RegistryAccess) -> str:
@@ -199,9 +199,9 @@ def _origin(url: URL) -> tuple[str, str | None, int | None]:
     return url.scheme, url.host, url.port  # with the port of the scheme where the URL names none
 
 
-async def refused(answer: HTTPResponse) -> ClusterStacksError:
+async def registry_error(answer: HTTPResponse) -> ClusterStacksError:
     """Return the error for an answer that is none, with the registry's own code and words where it gives some."""
-    error = refusal(answer)
+    error = status_error(answer)
     if not isinstance(error, AnswerRefused):
         return error
     reason = ""

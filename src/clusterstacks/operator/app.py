@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import DIGEST_ANNOTATION, Kind
+from clusterstacks.clusters.provider_rules import ProviderRules
 from clusterstacks.controllers.registered import REGISTRATIONS
 from clusterstacks.controllers.registration import Environment, count_unready
 from clusterstacks.controllers.workload_clients import Workloads
@@ -18,24 +19,23 @@ from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import named_connection
 from clusterstacks.kube.transport import Pool
-from clusterstacks.operator.go_installation import GoLeftovers
+from clusterstacks.operator.go_operator import GoLeftovers
 from clusterstacks.operator.lease_settings import build_elector
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.rbac import Feature, RightsCheck
-from clusterstacks.operator.source_wiring import Supplies
+from clusterstacks.operator.source_wiring import SourceServices
 from clusterstacks.operator.webhook_wiring import Webhooks, webhook_namespace
 from clusterstacks.render.renderer import Renderer, RenderLimits
 from clusterstacks.render.worker_processes import sizing
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.controller import ReconcilerHost
 from clusterstacks.runtime.events import EventRecorder
-from clusterstacks.runtime.health_checks import Probes
+from clusterstacks.runtime.health import Probes
 from clusterstacks.runtime.informer import Informer
-from clusterstacks.runtime.memory_limit import memory_limit
 from clusterstacks.runtime.metrics import Metrics
+from clusterstacks.runtime.process import memory_limit
 from clusterstacks.runtime.unreadable_objects import UnreadableObjects
 from clusterstacks.runtime.watchdog import Watchdog
-from clusterstacks.webhooks.provider_rules import ProviderRules
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -99,7 +99,7 @@ class Operator:
         self._further_informers: asyncio.Queue[Informer] = asyncio.Queue()
         self._rules = ProviderRules(self._clock)
         self._caches[Kind.COMPATIBILITY_RULE].subscribe(self._rules.changed)
-        self._supplies = Supplies(
+        self._supplies = SourceServices(
             settings,
             environ,
             client=self._client,

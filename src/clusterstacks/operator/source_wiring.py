@@ -5,15 +5,15 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from clusterstacks.releases.store import ReleaseStore
 from clusterstacks.runtime.background_tasks import Errands
-from clusterstacks.sources.fetcher import RepositoryCharts, Supply
-from clusterstacks.sources.open_source import SecretReader, SourceOpener
-from clusterstacks.sources.periodic_listing import Listings
+from clusterstacks.sources.fetcher import ReleaseFetcher, RepositoryCharts
+from clusterstacks.sources.periodic_listing import SourceListings
 from clusterstacks.sources.remote_statements import RemoteStatements
-from clusterstacks.sources.source_cache import Sources
-from clusterstacks.sources.stack_source import SourceChoice, default_terms, trust_of
+from clusterstacks.sources.source_cache import SourceCache
+from clusterstacks.sources.source_opener import SecretReader, SourceOpener
+from clusterstacks.sources.stack_source import SourcePolicy, default_terms, trust_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.clock import Clock
 
 
-class Supplies:
+class SourceServices:
     """The sources of all ClusterStacks.
 
     Args:
@@ -49,7 +49,7 @@ class Supplies:
         changed: Callable[[Collection[ObjectKey]], None],
     ) -> None:
         verification = settings.source.verification
-        self.choice = SourceChoice(
+        self.choice = SourcePolicy(
             default=default_terms(settings.source),
             trust=trust_of(verification, "") if verification else None,
             allowed=settings.allowed_sources,
@@ -62,9 +62,9 @@ class Supplies:
             environ=environ,
             plain_http_credentials=settings.plain_http_credentials,
         )
-        self._sources = Sources(opener, clock)
-        self.listings = Listings(self._sources, clock, changed)
-        self._web = Web(environ=environ)
+        self._sources = SourceCache(opener, clock)
+        self.listings = SourceListings(self._sources, clock, changed)
+        self._web = HTTPClient(environ=environ)
         allowed = settings.chart_repositories
         self._charts = RepositoryCharts(self._web, None, allowed=allowed) if allowed.patterns else None
         self.statements = RemoteStatements(self._sources, self.listings, self.choice, clock)
@@ -73,7 +73,7 @@ class Supplies:
         self.store = ReleaseStore(settings.cache_dir)
         self._errands: list[Errands] = []
 
-    def supply(self, wake: Callable[[ObjectKey], None], allowance: Allowance | None = None) -> Supply:
+    def supply(self, wake: Callable[[ObjectKey], None], allowance: Allowance | None = None) -> ReleaseFetcher:
         """Make what brings releases to one kind of objects; ``wake`` has one of them looked at.
 
         Args:
@@ -82,7 +82,7 @@ class Supplies:
         """
         errands = Errands(wake, allowance=allowance)
         self._errands.append(errands)
-        return Supply(
+        return ReleaseFetcher(
             client=self._client,
             stacks=self._stacks,
             choice=self.choice,

@@ -82,7 +82,7 @@ def verify(name: ReleaseName, files: Mapping[str, str], evidence: Evidence, keys
     return Verification(tuple(dict.fromkeys(names)), tuple(problems), evidence.complete, tuple(sorted(signers)))
 
 
-def require(name: ReleaseName, verification: Verification, policy: SignaturePolicy = SignaturePolicy.REQUIRE) -> str:
+def enforce(name: ReleaseName, verification: Verification, policy: SignaturePolicy = SignaturePolicy.REQUIRE) -> str:
     """Hold a policy against a verification; returns what to warn about, empty when the release is signed.
 
     Raises:

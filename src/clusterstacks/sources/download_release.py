@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.open import open_directory
 from clusterstacks.releases.release_source import MAX_SIGNATURES, SIGNATURE_SUFFIX
 from clusterstacks.releases.staging import Staging, sweep
@@ -120,7 +120,7 @@ def _settle(staging: Staging, target: Path, release: Release) -> bool:
     try:
         staging.publish(target, readable=True)
     except FileExistsError:
-        if not target.is_dir() or survey(release.name, target).digest != release.digest:
+        if not target.is_dir() or read_contents(release.name, target).digest != release.digest:
             raise ReleaseInTheWay(target) from None
         return False
     return True

@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
 from clusterstacks.sources.oci_publish import publish
@@ -110,7 +110,7 @@ async def test_drop_m1_a_tag_of_the_same_source_is_left_as_it_is(tmp_path: Path,
     metadata = tmp_path / ".release" / name / "metadata.yaml"
     metadata.write_text(f"# as csctl written in Go has it, in other bytes\n{metadata.read_text()}")
     place = f"{registry.host}/create/hash"
-    async with Web() as web:
+    async with HTTPClient() as web:
         await publish(metadata.parent, Registry(web, Reference.parse(place), plain_http=True), datetime.now(UTC))
 
     code, name, err = await author.create("--publish")

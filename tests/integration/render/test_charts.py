@@ -107,7 +107,7 @@ async def test_a_chart_without_its_subcharts_is_an_error(renderer: Renderer, con
         chart=f"dependencies: [{{name: sub, version: 1.0.0, repository: https://charts.example.com{condition}}}]\n",
     )
 
-    with pytest.raises(RenderFailed, match="addon demo: chart demo lacks its dependencies sub; vendor them"):
+    with pytest.raises(RenderFailed, match="addon demo: chart demo lacks its dependencies sub: vendor them"):
         await renderer.chart(chart_request(chart))
 
 

@@ -87,7 +87,7 @@ async def test_an_endless_chart_is_stopped_at_its_deadline_and_others_go_on() ->
 async def test_a_chart_that_eats_memory_is_stopped_and_named() -> None:
     renderer = Renderer(workers=1, limits=RenderLimits(memory_bytes=400 * 1024**2))
 
-    with pytest.raises(WorkerDied, match="addon hungry: needs more memory than a render may take"):
+    with pytest.raises(WorkerDied, match="addon hungry: needs more memory than the limit of a render"):
         await renderer.chart(HUNGRY)
 
     assert await renderer.chart(FINE)

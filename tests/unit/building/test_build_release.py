@@ -12,7 +12,7 @@ from clusterstacks.building.source_tree import hash_tree, read_tree
 from clusterstacks.charts.archive import read_archive
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.domain.hashes import parse_hashes
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from clusterstacks.releases.errors import ReleaseBroken
 from tests.support.releases import read_release
 from tests.support.sources import LAYOUTS, copied, directory_of, first_stack, versions
@@ -71,7 +71,7 @@ async def test_each_minor_of_one_directory_has_its_own_names_and_versions(tmp_pa
 async def test_chart_dependencies_go_into_the_release_and_not_into_the_source_or_its_hash(tmp_path: Path) -> None:
     root = copied("staged", tmp_path)
     before = read_tree(root)
-    async with Web() as web:
+    async with HTTPClient() as web:
         creator = ReleaseBuilder(into=tmp_path / "out", dependencies=ChartDependencies(web, None, offline=True))
         created = await creator.build(first_stack(root), versions())
     left = await ReleaseBuilder(into=tmp_path / "left").build(first_stack(root), versions())

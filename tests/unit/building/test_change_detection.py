@@ -7,7 +7,7 @@ import pytest
 from clusterstacks.building.packaging import fill_versions, package
 from clusterstacks.building.previous_release import changed_files
 from clusterstacks.charts.archive import read_archive, write_archive
-from clusterstacks.releases.contents import Contents, survey
+from clusterstacks.releases.contents import Contents, read_contents
 from tests.support.releases import write_release
 from tests.support.sources import LAYOUTS, copied, first_stack, versions
 
@@ -27,7 +27,7 @@ def released(stack: StackDirectory, into: Path, **replaced: bytes) -> Contents:
         stack.hashes,
     )
     name = stack.settings.release(BEFORE.cluster_stack)
-    return survey(name, write_release(into / name.release, files))
+    return read_contents(name, write_release(into / name.release, files))
 
 
 def compare(stack: StackDirectory, release: Contents) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ def test_what_a_build_added_or_helm_unpacked_does_not_count(tmp_path: Path) -> N
     files |= {f"{top}/charts/probe/Chart.yaml": b"name: probe\n", f"{top}/Chart.lock": b""}
     archive.write_bytes(write_archive(files))
 
-    assert compare(stack, survey(release.release, release.root)) == ()
+    assert compare(stack, read_contents(release.release, release.root)) == ()
 
 
 def test_a_chart_yaml_that_csctl_wrote_anew_is_the_same(tmp_path: Path) -> None:

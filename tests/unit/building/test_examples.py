@@ -13,7 +13,7 @@ from clusterstacks.charts.archive import read_archive
 from clusterstacks.charts.chart import ChartCache
 from clusterstacks.domain.addon_config import LifecycleHook
 from clusterstacks.domain.names import parse_class, parse_release
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.open import open_release
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
         name = build_release(
             source, into, cluster_stack=version, cluster_addon=version, node_image="v1", changes=changes
         )
-        built[name.release] = open_release(survey(name, into / name.release), ChartCache())
+        built[name.release] = open_release(read_contents(name, into / name.release), ChartCache())
     return built
 
 

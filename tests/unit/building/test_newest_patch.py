@@ -7,7 +7,7 @@ import pytest
 
 from clusterstacks.building.discover import newest_patch
 from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
-from clusterstacks.http.client import RetryPolicy, Web
+from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.http.errors import SourceUnavailable
 from tests.support.static_server import StaticServer
 
@@ -18,7 +18,7 @@ MINOR = KubernetesMinor(1, 35)
 
 
 async def ask(root: Path) -> KubernetesVersion:
-    web = Web(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={})
+    web = HTTPClient(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={})
     async with StaticServer.started(root) as server, web:
         return await newest_patch(web, MINOR, f"{server.url}/")
 

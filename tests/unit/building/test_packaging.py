@@ -15,7 +15,7 @@ from clusterstacks.charts.chart import ChartCache, read_chart
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.hashes import parse_hashes
 from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.open import open_release
 from tests.support.releases import read_release, write_release
@@ -85,7 +85,7 @@ def test_what_a_stack_states_about_versions_is_a_file_of_its_release(tmp_path: P
     source = write_source(tmp_path / "source", {**STAGED, "compatibility.yaml": RANGES.format(">=1.34 <1.37")})
     name = build(source, tmp_path / "releases")
     directory = tmp_path / "releases" / str(name)
-    release = open_release(survey(name, directory), ChartCache())
+    release = open_release(read_contents(name, directory), ChartCache())
 
     assert (directory / "compatibility.yaml").read_text() == RANGES.format(">=1.34 <1.37")
     assert release.compatibility is not None
@@ -113,7 +113,7 @@ def test_a_stack_with_stages_becomes_a_release_that_opens(tmp_path: Path, source
         "local-tiny-1-35-cluster-class-v2.tgz",
         "metadata.yaml",
     ]
-    release = open_release(survey(name, directory), ChartCache())
+    release = open_release(read_contents(name, directory), ChartCache())
     assert release.addons() == ("cni",)
     assert release.metadata.kubernetes.text == "v1.35.4"
     assert yaml.load((directory / "metadata.yaml").read_bytes())["versions"]["components"]["nodeImage"] == "v0-sha.abc"
@@ -144,7 +144,7 @@ def test_a_stack_with_one_addon_chart_becomes_a_release_that_opens(tmp_path: Pat
     name = build(write_source(tmp_path / "source", SINGLE), tmp_path / "out")
     directory = tmp_path / "out" / name.release
 
-    release = open_release(survey(name, directory), ChartCache())
+    release = open_release(read_contents(name, directory), ChartCache())
     addon = release.addon("cluster-addon")
     assert addon.values_template == "a: v1\n"
     assert read_chart(addon.chart, "x")["Chart.yaml"] == b"name: addons\nversion: v1\n"
@@ -291,6 +291,6 @@ def test_a_file_whose_name_no_archive_takes_is_named(source: Path, tmp_path: Pat
     (source / "cluster-addon/cni/Values.yaml").touch()
 
     with pytest.raises(
-        SourceBroken, match=r"cluster-addon/ cannot be packed: 'cni/values.yaml' is there twice .*: rename"
+        SourceBroken, match=r"cluster-addon/ cannot be packed: 'cni/values.yaml' exists twice .*: rename"
     ):
         build(source, tmp_path / "out")

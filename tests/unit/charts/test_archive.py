@@ -124,31 +124,31 @@ HOSTILE = {
     "a new sparse file": (pax(**{"GNU.sparse.major": "1"}), "GNU.sparse.major"),
     "a hidden size": (pax(size="99999999999"), "'size'"),
     "a directory with content": (resigned(156, b"5"), "is a directory with content"),
-    "a way up": (tar_of(("a/../../evil", b"")), "climbs out"),
+    "a way up": (tar_of(("a/../../evil", b"")), "leaves the archive"),
     "an absolute path": (tar_of(("/etc/evil", b"")), "has an absolute path"),
     "a backslash": (tar_of(("a\\evil", b"")), "backslash"),
     "a line end in a name": (tar_of(("a\nevil", b"")), "invisible character"),
     "a name of dots": (tar_of(("./.", b"")), "without a name"),
-    "a long path": (tar_of(("/".join(["d" * 200] * 6), b"")), "too long a name"),
-    "a long part": (tar_of(("d" * 256, b"")), "too long a name"),
+    "a long path": (tar_of(("/".join(["d" * 200] * 6), b"")), "has a name that is too long"),
+    "a long part": (tar_of(("d" * 256, b"")), "has a name that is too long"),
     "a name that is not UTF-8": (resigned(0, b"\xff\xfe"), "not UTF-8"),
-    "the same name twice": (tar_of(("evil", b"1"), ("./evil", b"2")), "is there twice"),
-    "names apart by case": (tar_of(("Evil", b"1"), ("evil", b"2")), "is there twice"),
-    "directories apart by case": (tar_of(("D/evil", b"1"), ("d/other", b"2")), "is there twice"),
-    "names apart by Unicode form": (tar_of(("\u00e9vil", b"1"), ("e\u0301vil", b"2")), "is there twice"),
-    "a file as directory": (tar_of(("evil", b"1"), ("evil/x", b"2")), "is there twice"),
-    "a directory as file": (tar_of(("evil/x", b"1"), ("evil", b"2")), "is there twice"),
-    "too many members": (tar_of(*((f"evil{i}", b"") for i in range(4))), "more than the 3 members"),
-    "too large a file": (tar_of(("evil", b"x" * 1001)), "has 1001 bytes, more than the 1000"),
-    "a huge size": (resigned(124, b"77777777777\0"), "more than the 1000"),
-    "a size in another notation": (resigned(124, b"\x80" + b"\0" * 11), "no usable size"),
-    "a negative size": (resigned(124, b"-0000000001\0"), "no usable size"),
+    "the same name twice": (tar_of(("evil", b"1"), ("./evil", b"2")), "exists twice"),
+    "names apart by case": (tar_of(("Evil", b"1"), ("evil", b"2")), "exists twice"),
+    "directories apart by case": (tar_of(("D/evil", b"1"), ("d/other", b"2")), "exists twice"),
+    "names apart by Unicode form": (tar_of(("\u00e9vil", b"1"), ("e\u0301vil", b"2")), "exists twice"),
+    "a file as directory": (tar_of(("evil", b"1"), ("evil/x", b"2")), "exists twice"),
+    "a directory as file": (tar_of(("evil/x", b"1"), ("evil", b"2")), "exists twice"),
+    "too many members": (tar_of(*((f"evil{i}", b"") for i in range(4))), "exceeds the limit of 3 members"),
+    "too large a file": (tar_of(("evil", b"x" * 1001)), "has 1001 bytes, more than the limit of 1000"),
+    "a huge size": (resigned(124, b"77777777777\0"), "more than the limit of 1000"),
+    "a size in another notation": (resigned(124, b"\x80" + b"\0" * 11), "no valid size"),
+    "a negative size": (resigned(124, b"-0000000001\0"), "no valid size"),
     "a wrong checksum": (broken(0, b"other"), "damaged header"),
     "a broken second header": (tar_of(("a", b""))[:512] + b"x" * 512, "damaged header"),
-    "content behind the end": (tar_of(("evil", b"")) + b"x", "goes on behind its end"),
-    "a cut off header": (tar_of(("evil", b""))[:300], "cut off"),
-    "cut off content": (tar_of(("evil", b"x" * 600))[:1200], "'evil' is cut off"),
-    "a name without a member": (pax(path="evil")[:1024], "is announced but missing"),
+    "content behind the end": (tar_of(("evil", b"")) + b"x", "has data after its end"),
+    "a cut off header": (tar_of(("evil", b""))[:300], "truncated"),
+    "cut off content": (tar_of(("evil", b"x" * 600))[:1200], "'evil' is truncated"),
+    "a name without a member": (pax(path="evil")[:1024], "is missing after its extended header"),
 }
 
 
@@ -177,13 +177,13 @@ def test_a_global_header_cannot_name_members() -> None:
 
 def test_an_extended_header_has_bounds() -> None:
     stream = tar_of(("ignored", b"x" * 100_000), change=lambda member: setattr(member, "type", tarfile.XHDTYPE))
-    with pytest.raises(UnsafeArchive, match="more than the 65536"):
+    with pytest.raises(UnsafeArchive, match="more than the limit of 65536"):
         read_archive(gzipped(stream), "x")
 
 
 def test_the_whole_has_a_limit_however_many_members_share_it() -> None:
     limits = ArchiveLimits(members=100, file_bytes=1000, total_bytes=20_000)
-    with pytest.raises(UnsafeArchive, match="more than the 20000 bytes"):
+    with pytest.raises(UnsafeArchive, match="more than 20000 bytes"):
         read_archive(write_archive({f"f{i}": os.urandom(999) for i in range(30)}), "x", limits)
 
 
@@ -201,13 +201,13 @@ def test_padding_behind_the_end_counts() -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 9, 30, -9, -1])
 def test_a_cut_off_gzip_file_is_refused(cut: int) -> None:
-    with pytest.raises(UnsafeArchive, match="cut off"):
+    with pytest.raises(UnsafeArchive, match="truncated"):
         read_archive(write_archive(FILES)[:cut], "x")
 
 
 @pytest.mark.parametrize("damage", [b"no gzip", write_archive(FILES)[:-8] + bytes(8), write_archive(FILES) + b"tail"])
 def test_a_damaged_gzip_file_is_refused(damage: bytes) -> None:
-    with pytest.raises(UnsafeArchive, match="damaged or no gzip"):
+    with pytest.raises(UnsafeArchive, match="damaged or not a gzip"):
         read_archive(damage, "x")
 
 

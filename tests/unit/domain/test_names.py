@@ -48,7 +48,7 @@ def test_any_other_text_is_an_invalid_name_and_nothing_else(text: str) -> None:
     ],
 )
 def test_a_release_and_its_class_are_one_name(release: str, class_name: str) -> None:
-    """INCUMBENT D9: the two spellings are never compared as texts."""
+    """D9: the two spellings are never compared as texts."""
     name = parse_release(release)
 
     assert name == parse_class(class_name)

@@ -43,7 +43,7 @@ KUBERNETES_IN_ORDER = [
 
 @pytest.mark.parametrize("versions", IN_ORDER)
 def test_builds_of_one_channel_compare_as_numbers(versions: list[str]) -> None:
-    """INCUMBENT D50."""
+    """D50."""
     for lower, higher in combinations(map(StackVersion.parse, versions), 2):
         assert lower < higher
         assert not higher < lower

@@ -96,8 +96,8 @@ class TestDocuments:
     @pytest.mark.parametrize(
         ("document", "complaint"),
         [
-            ("- 1", "document 2: is a list where an object is expected"),
-            ("just text", "document 2: is text where an object is expected"),
+            ("- 1", "document 2: is a list instead of an object"),
+            ("just text", "document 2: is text instead of an object"),
             ("a: b: c", r"c/templates/a.yaml \(rendered\), line 6"),
             ("kind: Pod\nmetadata: {name: a}", "document 2: has no apiVersion"),
             ("apiVersion: v1\nmetadata: {name: a}", "document 2: has no kind"),
@@ -122,13 +122,13 @@ class TestBounds:
     def test_characters(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "MAX_RENDERED", 10)
 
-        with pytest.raises(RenderFailed, match="more than 10 characters"):
+        with pytest.raises(RenderFailed, match="more than the limit of 10 characters"):
             manifests({"c/templates/a.yaml": "#" * 11})
 
     def test_objects(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "MAX_OBJECTS", 1)
 
-        with pytest.raises(RenderFailed, match="2 objects; 1 are allowed"):
+        with pytest.raises(RenderFailed, match="2 objects, more than the limit of 1"):
             manifests({"c/templates/a.yaml": text("Pod", "a") + text("Pod", "b")})
 
 

@@ -97,7 +97,7 @@ class TestTheCheckedTemplate:
 
         assert described(checks[0], "overwrite.yaml") == (
             "overwrite.yaml:4: {{ .Cluster.spec.host | quote }}: .Cluster.spec.host has no value; "
-            'put it behind {{ if }}, or write {{ .Cluster.spec.host | default "..." }}'
+            'guard it with {{ if }}, or write {{ .Cluster.spec.host | default "..." }}'
         )
 
     @pytest.mark.parametrize(

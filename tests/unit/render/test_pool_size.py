@@ -25,4 +25,4 @@ def test_workers_fit_into_the_memory_limit(limit: int | None, workers: int, memo
 
 
 def test_a_limit_below_what_helm_needs_is_reported() -> None:
-    assert "is 128Mi, and Helm charts need 224Mi" in sizing(128 * MIB).shortage
+    assert "is 128Mi, but rendering Helm charts needs 224Mi" in sizing(128 * MIB).shortage

@@ -48,5 +48,5 @@ def test_too_large_a_part_is_not_sent() -> None:
 
 
 def test_what_json_does_not_know_is_not_sent() -> None:
-    with pytest.raises(BrokenFrameError, match="no JSON form"):
+    with pytest.raises(BrokenFrameError, match="cannot be encoded as JSON"):
         protocol.encode({"a": object()})

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from clusterstacks.charts.vendor import ChartDependencies
-    from clusterstacks.http.client import Web
+    from clusterstacks.http.client import HTTPClient
 
 TEXT: Final = "text"
 JSON: Final = "json"
@@ -146,7 +146,7 @@ def minor_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--kubernetes",
         metavar="1-35",
         default="",
-        help="For this minor of versions.yaml or stack.yaml.  [default: for the version of csctl.yaml]",
+        help="Use this minor of versions.yaml or stack.yaml.  [default: the version of csctl.yaml]",
     )
     return one(click.option("--all-minors", is_flag=True, help="For every minor.")(checked))
 
@@ -168,12 +168,14 @@ def dependency_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return choice(offline(command))
 
 
-def chart_dependencies(web: Web, dependencies: str, *, offline: bool) -> ChartDependencies | None:
+def chart_dependencies(web: HTTPClient, dependencies: str, *, offline: bool) -> ChartDependencies | None:
     """Return what adds chart dependencies; None where they are to be left."""
     from clusterstacks.charts.vendor import ChartDependencies
-    from clusterstacks.oci.credentials import find
+    from clusterstacks.oci.credentials import find_credentials
 
     if dependencies == "leave":
         return None
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return ChartDependencies(web, home / CHART_CACHE, offline=offline, credentials=partial(find, environ=os.environ))
+    return ChartDependencies(
+        web, home / CHART_CACHE, offline=offline, credentials=partial(find_credentials, environ=os.environ)
+    )

@@ -104,11 +104,11 @@ async def read_release_directory(directory: Path, name: ReleaseName) -> Signable
         SpecError: It holds what no release may hold.
         OSError: It cannot be read.
     """
-    from clusterstacks.releases.contents import survey
+    from clusterstacks.releases.contents import read_contents
     from clusterstacks.sources.directory import DirectorySource
 
     evidence = await DirectorySource(directory).evidence(name)
-    return SignableRelease(survey(name, directory / name.release), evidence)
+    return SignableRelease(read_contents(name, directory / name.release), evidence)
 
 
 @asynccontextmanager
@@ -119,8 +119,8 @@ async def fetch_release_files(source: ReleaseSource, name: ReleaseName) -> Async
         SpecError: It holds what no release may hold.
         DependencyError: The source fails.
     """
-    from clusterstacks.releases.contents import survey
+    from clusterstacks.releases.contents import read_contents
 
     with TemporaryDirectory(prefix="csctl-") as directory:
         await source.fetch(name, Path(directory))
-        yield SignableRelease(survey(name, Path(directory)), await source.evidence(name))
+        yield SignableRelease(read_contents(name, Path(directory)), await source.evidence(name))

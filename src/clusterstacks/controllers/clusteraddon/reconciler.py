@@ -20,7 +20,6 @@ from clusterstacks.api.names import (
     EventReason,
     Reason,
 )
-from clusterstacks.api.untyped import at, text
 from clusterstacks.controllers.clusteraddon.addon_inputs import snapshot_digest
 from clusterstacks.controllers.clusteraddon.class_access import CLASS_NOT_OFFERED
 from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY
@@ -29,6 +28,7 @@ from clusterstacks.controllers.clusteraddon.rollout_plan import RolloutProgress,
 from clusterstacks.controllers.clusteraddon.snapshot import ClusterSnapshot, read_snapshot
 from clusterstacks.controllers.status_reconciler import add_finalizer, remove_finalizer
 from clusterstacks.domain.conditions import Severity
+from clusterstacks.domain.documents import at, text
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError, outcome_of
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting

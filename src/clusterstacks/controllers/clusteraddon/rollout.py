@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from clusterstacks.render.renderer import Renderer
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.metrics import Metrics
-    from clusterstacks.sources.fetcher import Supply
+    from clusterstacks.sources.fetcher import ReleaseFetcher
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class RolloutExecutor:
     """Brings the addons of one cluster to the release of its class."""
 
     client: Client
-    supply: Supply
+    supply: ReleaseFetcher
     renderer: Renderer
     events: EventRecorder
     metrics: Metrics

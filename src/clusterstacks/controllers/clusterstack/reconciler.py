@@ -10,7 +10,6 @@ from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.names import EventReason, Reason, StackCondition
-from clusterstacks.api.untyped import mappings, text
 from clusterstacks.controllers.class_usage import CLASS_NAMESPACE_INDEX, release_of, releases_used
 from clusterstacks.controllers.clusterstack.missing_versions import lacking, nothing
 from clusterstacks.controllers.clusterstack.owned_releases import summarise
@@ -21,6 +20,7 @@ from clusterstacks.controllers.clusterstack.provider_template import (
 )
 from clusterstacks.controllers.clusterstack.retention import ReleaseAction, Retention, Subscription, decide
 from clusterstacks.domain.conditions import Severity
+from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.cache import Store
     from clusterstacks.runtime.events import EventRecorder
-    from clusterstacks.sources.periodic_listing import Listings
-    from clusterstacks.sources.stack_source import SourceChoice
+    from clusterstacks.sources.periodic_listing import SourceListings
+    from clusterstacks.sources.stack_source import SourcePolicy
 
 RESYNC = timedelta(minutes=5)
 """Events wake the reconciler; this only bounds a lost one. As the Go operator's resync."""
@@ -56,8 +56,8 @@ class StackReconciler:
     """Keep the releases of one stack."""
 
     client: Client
-    choice: SourceChoice
-    listings: Listings
+    choice: SourcePolicy
+    listings: SourceListings
     clusters: Store
     addons: Store
     releases: OwnedReleases

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.releases.release import Release
-    from clusterstacks.sources.fetcher import Supply
+    from clusterstacks.sources.fetcher import ReleaseFetcher
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class StatusFacts:
         supply: Opens releases that were applied before their facts were kept.
     """
 
-    supply: Supply
+    supply: ReleaseFetcher
     _written: dict[ObjectKey, str] = field(default_factory=dict)
     """By object, the digest whose facts this process has written: a CRD without the field drops them each time."""
 

@@ -25,7 +25,7 @@ from clusterstacks.domain.objects import split_api_version
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 from clusterstacks.releases.errors import DigestMismatch
 from clusterstacks.signing.errors import SignaturesUnclear
-from clusterstacks.sources.pinned_digests import Pins
+from clusterstacks.sources.pinned_digests import PinnedDigests
 from clusterstacks.sources.verification import Unsigned
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
     from clusterstacks.runtime.events import EventRecorder
-    from clusterstacks.sources.fetcher import Obtained, Supply
+    from clusterstacks.sources.fetcher import FetchedRelease, ReleaseFetcher
 
 PROVIDER_RECHECK = timedelta(minutes=5)
 """A provider object of the release's own name wakes the reconciler; a reference may name another one."""
@@ -69,7 +69,7 @@ class ReleaseReconciler:
     """
 
     client: Client
-    supply: Supply
+    supply: ReleaseFetcher
     source_check: SourceCheck
     drift: DriftDetector
     renderer: Renderer
@@ -156,10 +156,10 @@ class ReleaseReconciler:
             draft.false(ReleaseCondition.DOWNLOADED, Reason.RELEASE_NOT_DOWNLOADED_YET, message, Severity.INFO)
             return None
         release = obtained.release
-        pins = Pins.holding(release)
+        pins = PinnedDigests.holding(release)
         if release.incomplete is not None:
-            pins = Pins(release.digest, Pins.of(draft.manifest).charts)
-        if Pins.of(draft.manifest) != pins:
+            pins = PinnedDigests(release.digest, PinnedDigests.of(draft.manifest).charts)
+        if PinnedDigests.of(draft.manifest) != pins:
             await self._pin(draft, pins)
         if obtained.fresh:
             self.source_check.record_download(draft, origin, obtained.verdict)
@@ -175,7 +175,7 @@ class ReleaseReconciler:
         self.facts.write(draft, release)
         return release
 
-    async def _obtain(self, draft: StatusPatch, name: ReleaseName) -> Obtained | None:
+    async def _obtain(self, draft: StatusPatch, name: ReleaseName) -> FetchedRelease | None:
         try:
             with draft.failing_condition(ReleaseCondition.DOWNLOADED, Reason.RELEASE_NOT_DOWNLOADED_YET):
                 return await self.supply.obtain(draft.key, draft.manifest, name)
@@ -198,7 +198,7 @@ class ReleaseReconciler:
         elif isinstance(error, CHART_ERRORS):
             draft.false(ReleaseCondition.DEPENDENCIES_RESOLVED, error.code, error.message)
 
-    async def _pin(self, draft: StatusPatch, pins: Pins) -> None:
+    async def _pin(self, draft: StatusPatch, pins: PinnedDigests) -> None:
         """Remember the first download where it outlives status: a release that changes later is refused."""
         group, version = split_api_version(draft.manifest["apiVersion"])
         resource = await self.client.resource(group, draft.manifest["kind"], version)

@@ -19,14 +19,14 @@ from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.outcomes import Outcome, Waiting
 from clusterstacks.runtime.backoff import JITTER
 from clusterstacks.signing.errors import SignaturesUnclear
-from clusterstacks.sources.pinned_digests import Pins
+from clusterstacks.sources.pinned_digests import PinnedDigests
 
 if TYPE_CHECKING:
     from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.runtime.clock import Clock
-    from clusterstacks.sources.fetcher import Origin, Sight, Supply
+    from clusterstacks.sources.fetcher import PublishedState, ReleaseFetcher, ReleaseOrigin
     from clusterstacks.sources.spec import SignatureTrust
     from clusterstacks.sources.verification import SignatureVerdict
 
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Watch:
-    origin: Origin
+    origin: ReleaseOrigin
     due: float
     asked: bool = False  # the answer is under way, and wakes the release
     failure: str = ""  # why the last look failed
@@ -69,7 +69,7 @@ class SourceCheck:
         interval: How often each release is looked at.
     """
 
-    supply: Supply
+    supply: ReleaseFetcher
     clock: Clock
     interval: timedelta = INTERVAL
     _watches: dict[ObjectKey, _Watch] = field(default_factory=dict)
@@ -99,14 +99,14 @@ class SourceCheck:
             await self._check(draft, name, watch)
         return self._refusal(draft, origin.trust)
 
-    def record_download(self, draft: StatusPatch, origin: Origin, verdict: SignatureVerdict | None) -> None:
+    def record_download(self, draft: StatusPatch, origin: ReleaseOrigin, verdict: SignatureVerdict | None) -> None:
         """Note what a download has shown."""
         draft.true(ReleaseCondition.SOURCE_UNCHANGED)
         draft.status.pop("signedBy", None)  # it may be another content than before
         _set_verdict(draft, verdict)
         self._watches[draft.key] = _Watch(origin, self._next())
 
-    def _watch(self, draft: StatusPatch, origin: Origin) -> _Watch:
+    def _watch(self, draft: StatusPatch, origin: ReleaseOrigin) -> _Watch:
         """Return when the next look is due: soon where something is unknown or was wrong, else at some time."""
         watch = self._watches.get(draft.key)
         if watch is None:
@@ -118,14 +118,14 @@ class SourceCheck:
         return watch
 
     @staticmethod
-    def _is_doubtful(draft: StatusPatch, origin: Origin) -> bool:
+    def _is_doubtful(draft: StatusPatch, origin: ReleaseOrigin) -> bool:
         unsigned = origin.trust is not None and not draft.holds(ReleaseCondition.SIGNATURE_VERIFIED)
         return unsigned or not draft.holds(ReleaseCondition.SOURCE_UNCHANGED)
 
     async def _check(self, draft: StatusPatch, name: ReleaseName, watch: _Watch) -> None:
         found_release, soon = None, not _is_applied(draft)
         try:
-            pinned = Pins.of(draft.manifest).digest
+            pinned = PinnedDigests.of(draft.manifest).digest
             found_release = await self.supply.look(draft.key, watch.origin, name, draft.manifest)
             watch.asked, watch.failure = found_release is None, ""
         except ClusterStacksError as error:
@@ -162,7 +162,7 @@ def set_tag_moved(draft: StatusPatch, message: str) -> None:
     draft.false(ReleaseCondition.SOURCE_UNCHANGED, Reason.TAG_MOVED, message)
 
 
-def _set_source_unchanged(draft: StatusPatch, name: ReleaseName, found_release: Sight, pinned: str) -> None:
+def _set_source_unchanged(draft: StatusPatch, name: ReleaseName, found_release: PublishedState, pinned: str) -> None:
     if found_release.digest is None:
         message = (
             f"release {name} is no longer in {found_release.place}: clusters keep using it, but it could not be "

@@ -17,12 +17,12 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.versions import STABLE
 from clusterstacks.http.errors import AnswerRefused, RateLimited, ServerUnavailable, StoreUnavailable
-from clusterstacks.http.messages import PIECE_BYTES, place
-from clusterstacks.releases.contents import survey
+from clusterstacks.http.messages import PIECE_BYTES, shown_url
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.errors import ReleaseNotFound, ReleaseTaken
 from clusterstacks.releases.open import open_directory
 from clusterstacks.releases.release_source import SIGNATURE_SUFFIX
-from clusterstacks.sources.downloads import StatedFile
+from clusterstacks.sources.downloads import ExpectedFile
 from clusterstacks.sources.github.api_documents import read_asset, read_release
 from clusterstacks.sources.github.assets import signature_of
 
@@ -133,7 +133,7 @@ async def _downloaded(source: GitHubSource, name: ReleaseName) -> str:
     """Digest a release of a GitHub that states none."""
     with tempfile.TemporaryDirectory(prefix="cluster-stacks-") as directory:
         await source.fetch(name, Path(directory))
-        return (await asyncio.to_thread(survey, name, Path(directory))).digest
+        return (await asyncio.to_thread(read_contents, name, Path(directory))).digest
 
 
 async def _draft(source: GitHubSource, local: _Local, report: Callable[[str], None]) -> DraftRelease:
@@ -162,7 +162,7 @@ class LocalFile:
     """
 
     path: Path
-    stated: StatedFile
+    stated: ExpectedFile
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Read it, piece by piece."""
@@ -185,7 +185,7 @@ def local_file(path: Path, digest: str = "") -> LocalFile:
         OSError: It cannot be read.
     """
     digest = digest or sha256(path.read_bytes()).hexdigest()
-    return LocalFile(path, StatedFile(path.name, f"sha256:{digest}", path.stat().st_size))
+    return LocalFile(path, ExpectedFile(path.name, f"sha256:{digest}", path.stat().st_size))
 
 
 class DraftRelease:
@@ -337,5 +337,5 @@ class DraftRelease:
         url, api = URL(self._release.upload_url.partition("{")[0]), URL(self._repository.place)
         host = api.host or ""
         if url.scheme != api.scheme or url.host not in {host, f"uploads.{host.removeprefix('api.')}"}:
-            raise AnswerRefused(self._repository.place, f"wants assets sent to {place(url)}")
+            raise AnswerRefused(self._repository.place, f"wants assets sent to {shown_url(url)}")
         return str(url.with_query(None))

@@ -15,12 +15,12 @@ from yarl import URL
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.conditional_get import UNCHANGED
 from clusterstacks.http.errors import CredentialsRefused, RateLimited, ServerUnavailable
-from clusterstacks.http.messages import HTTPDocument, asked_pause, refusal
+from clusterstacks.http.messages import HTTPDocument, retry_after, status_error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping
 
-    from clusterstacks.http.client import Web
+    from clusterstacks.http.client import HTTPClient
     from clusterstacks.http.messages import Body, HTTPResponse
 
 API = "https://api.github.com"
@@ -84,7 +84,7 @@ class GitHubRepository:
         SpecError: Owner or repository have no name GitHub allows, or ``api`` is no URL.
     """
 
-    def __init__(self, web: Web, owner: str, repository: str, *, token: str = "", api: str = API) -> None:
+    def __init__(self, web: HTTPClient, owner: str, repository: str, *, token: str = "", api: str = API) -> None:
         if not (_OWNER.fullmatch(owner) and _REPOSITORY.fullmatch(repository)):
             raise SpecError(
                 "RepositoryInvalid", "owner or name of the GitHub repository is none: write github://owner/name"
@@ -121,7 +121,7 @@ class GitHubRepository:
         """
         async with self.open("GET", url, headers=condition) as answer:
             if answer.status != 200 and not (condition and answer.status == UNCHANGED):
-                raise refusal(answer)
+                raise status_error(answer)
             return HTTPDocument(answer.status, answer.headers, await answer.read(MAX_DOCUMENT_BYTES))
 
     async def write(
@@ -144,7 +144,7 @@ class GitHubRepository:
             if answer.status == _HIDDEN and _HIDDEN not in expect:  # what GitHub says to a token that may not write
                 raise CredentialsRefused(self.place, answer.status, self._who)
             if answer.status not in expect:
-                raise refusal(answer)
+                raise status_error(answer)
             return HTTPDocument(answer.status, answer.headers, await answer.read(MAX_DOCUMENT_BYTES))
 
     @asynccontextmanager
@@ -211,7 +211,7 @@ def rest_asked(headers: Mapping[str, str], body: bytes) -> timedelta | None:
 
     A clock that is wrong on this machine does no harm: the end of the window counts from the server's own time.
     """
-    if pause := asked_pause(headers):
+    if pause := retry_after(headers):
         return pause
     if headers.get("X-RateLimit-Remaining") == "0":
         reset = headers.get("X-RateLimit-Reset", "")

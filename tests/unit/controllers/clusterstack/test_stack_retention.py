@@ -16,12 +16,12 @@ from clusterstacks.runtime.cache import Store, key_of
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.sources import kinds
-from clusterstacks.sources.open_source import SecretReader, SourceOpener
 from clusterstacks.sources.owners import STACK_INDEX, stacks_owning
-from clusterstacks.sources.periodic_listing import Listings
-from clusterstacks.sources.source_cache import Sources
-from clusterstacks.sources.spec import SourceAddress, SourceTerms
-from clusterstacks.sources.stack_source import SourceChoice
+from clusterstacks.sources.periodic_listing import SourceListings
+from clusterstacks.sources.source_cache import SourceCache
+from clusterstacks.sources.source_opener import SecretReader, SourceOpener
+from clusterstacks.sources.spec import SourceAddress, SourceSettings
+from clusterstacks.sources.stack_source import SourcePolicy
 from tests.support.fake_api import FakeApi
 
 RELEASES = Resource(GROUP, "v1alpha1", Kind.CLUSTER_STACK_RELEASE.value, "clusterstackreleases", namespaced=True)
@@ -61,8 +61,8 @@ async def kept(*, using: str, recorded: str) -> set[str]:
     opener = SourceOpener(secrets=SecretReader(api), release_dir=Path("/nowhere"), environ={})
     reconciler = StackReconciler(
         client=api,
-        choice=SourceChoice(default=SourceTerms(address=SourceAddress(kinds.DIRECTORY, ""), own=True)),
-        listings=Listings(Sources(opener, SystemClock()), SystemClock(), lambda _: None),
+        choice=SourcePolicy(default=SourceSettings(address=SourceAddress(kinds.DIRECTORY, ""), own=True)),
+        listings=SourceListings(SourceCache(opener, SystemClock()), SystemClock(), lambda _: None),
         clusters=clusters,
         addons=addons,
         releases=OwnedReleases(client=api, store=releases, events=EventRecorder(api, "test")),

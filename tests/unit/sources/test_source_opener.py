@@ -14,14 +14,14 @@ from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.kube.resources import Resource
 from clusterstacks.oci.credentials import RegistryCredentials
 from clusterstacks.sources import kinds
-from clusterstacks.sources.open_source import (
+from clusterstacks.sources.source_opener import (
     CredentialsInClear,
     SecretReader,
     SecretUnusable,
     SourceAccess,
     SourceOpener,
 )
-from clusterstacks.sources.spec import SourceAddress, SourceTerms
+from clusterstacks.sources.spec import SourceAddress, SourceSettings
 from tests.support.fake_api import FakeApi
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ def docker_config(registry: str) -> str:
     return json.dumps({"auths": {registry: {"auth": auth}}})
 
 
-def terms(address: SourceAddress = OCI, ca: str = "") -> SourceTerms:
-    return SourceTerms(address=address, namespace="team", credentials="login", ca=ca, ca_key="ca.crt")
+def terms(address: SourceAddress = OCI, ca: str = "") -> SourceSettings:
+    return SourceSettings(address=address, namespace="team", credentials="login", ca=ca, ca_key="ca.crt")
 
 
 async def access(
     values: Mapping[str, str | bytes] | None,
-    wanted: SourceTerms,
+    wanted: SourceSettings,
     *,
     kind: str = "Opaque",
     labelled: bool = True,
@@ -165,8 +165,8 @@ async def test_the_operators_credentials_are_for_its_own_source_alone() -> None:
         secrets=SecretReader(FakeApi(SECRETS)), release_dir=Path("/nowhere"), ca="own ca", environ=environ
     )
 
-    assert await opener.access(SourceTerms(address=OCI)) == SourceAccess()
-    assert await opener.access(SourceTerms(address=OCI, own=True)) == SourceAccess(
+    assert await opener.access(SourceSettings(address=OCI)) == SourceAccess()
+    assert await opener.access(SourceSettings(address=OCI, own=True)) == SourceAccess(
         RegistryCredentials("operator", SECRET), "own ca"
     )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.names import SOURCE_CREDENTIALS_LABEL
 from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.http.allowlist import AllowedHosts, host_of
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from clusterstacks.oci.credentials import ANONYMOUS, RegistryCredentials, from_docker_config
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.transfers import silent
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.release_source import ReleaseSource
-    from clusterstacks.sources.spec import SourceAddress, SourceTerms
+    from clusterstacks.sources.spec import SourceAddress, SourceSettings
 
 CREDENTIALS = "spec.source.credentials"
 CA = "spec.source.ca"
@@ -34,7 +34,7 @@ CA = "spec.source.ca"
 class CredentialsInClear(SpecError):
     """Credentials that would go over plain HTTP."""
 
-    def __init__(self, terms: SourceTerms, host: str) -> None:
+    def __init__(self, terms: SourceSettings, host: str) -> None:
         super().__init__(
             "CredentialsInClear",
             f"the credentials of Secret {terms.namespace}/{terms.credentials} are not sent to {terms.address}: it is "
@@ -81,7 +81,7 @@ class SourceOpener:
     environ: Mapping[str, str] = field(repr=False)
     plain_http_credentials: AllowedHosts = NOTHING_ALLOWED
 
-    async def access(self, terms: SourceTerms) -> SourceAccess:
+    async def access(self, terms: SourceSettings) -> SourceAccess:
         """Read credentials and authorities as they are now.
 
         Raises:
@@ -101,7 +101,7 @@ class SourceOpener:
             ca = _text(pem, f"{terms.namespace}/{terms.ca}", terms.ca_key)
         return SourceAccess(credentials, ca)
 
-    async def open(self, address: SourceAddress, access: SourceAccess) -> tuple[ReleaseSource, Web | None]:
+    async def open(self, address: SourceAddress, access: SourceAccess) -> tuple[ReleaseSource, HTTPClient | None]:
         """Make a source, and the connections to be closed with it; nothing is asked yet.
 
         Raises:
@@ -109,17 +109,17 @@ class SourceOpener:
         """
         if not address.kind.is_remote:
             return DirectorySource(self.release_dir, address.place), None
-        web = Web(ca=access.ca, plain_http=address.is_plain, environ=self.environ)
+        web = HTTPClient(ca=access.ca, plain_http=address.is_plain, environ=self.environ)
         return address.kind.open(address, web, access.credentials, silent), web
 
-    def _require_private(self, terms: SourceTerms) -> None:
+    def _require_private(self, terms: SourceSettings) -> None:
         """Refuse to send a Secret over plain HTTP; the operator's own source does not come here."""
         url = terms.address.kind.allowlist_url(terms.address)
         if terms.address.is_plain and not self.plain_http_credentials.allows(url):
             raise CredentialsInClear(terms, host_of(url))
 
 
-def _credentials(values: Mapping[str, bytes], terms: SourceTerms) -> RegistryCredentials:
+def _credentials(values: Mapping[str, bytes], terms: SourceSettings) -> RegistryCredentials:
     secret = f"{terms.namespace}/{terms.credentials}"
     if DOCKER_CONFIG in values:
         if not terms.address.kind.is_registry:
