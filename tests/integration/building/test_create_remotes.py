@@ -125,7 +125,7 @@ async def test_drop_l9_a_repository_that_does_not_exist_yet_is_empty(tmp_path: P
     code, name, err = await author.create()
 
     assert (code, name) == (0, "local-single-1-33-v1"), err
-    assert err.startswith("remote oci, as OCI_REGISTRY is set")
+    assert err.startswith("remote oci, because OCI_REGISTRY is set")
 
 
 async def test_d42_a_registry_that_fails_ends_with_an_error_and_nothing_built(tmp_path: Path) -> None:
