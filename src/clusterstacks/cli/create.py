@@ -51,7 +51,7 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
         "--remote",
         metavar=f"[{'|'.join(REMOTES)}]",
         default="",
-        help="Remote with the published releases.  [default: github if GIT_* is set, else oci if OCI_* is set, else none]",
+        help="Remote of the releases.  [default: github if GIT_* is set, else oci if OCI_* is set, else none]",
     ),
     click.option(
         "--remote-dir",
