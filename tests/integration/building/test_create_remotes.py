@@ -72,7 +72,9 @@ class Author:
         assert "other" in err.splitlines()[-1]
 
 
-async def test_a_private_registry(tmp_path: Path, secure_registry: RegistryServer) -> None:
+async def test_create_reads_and_publishes_to_a_private_registry(
+    tmp_path: Path, secure_registry: RegistryServer
+) -> None:
     ca = tmp_path / "ca.crt"
     ca.write_text(secure_registry.ca)
     login = {"OCI_USERNAME": secure_registry.username, "OCI_PASSWORD": secure_registry.password}
@@ -138,7 +140,7 @@ async def test_d42_a_registry_that_fails_ends_with_an_error_and_nothing_built(tm
     assert not (tmp_path / ".release").exists()
 
 
-async def test_github(tmp_path: Path) -> None:
+async def test_create_reads_and_publishes_to_github(tmp_path: Path) -> None:
     async with GitHubDouble.started() as github:
         author = Author(
             tmp_path,
