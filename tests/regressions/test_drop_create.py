@@ -159,7 +159,7 @@ def test_drop_h1_lint_says_that_two_patches_of_a_minor_are_named(several: Path) 
     found = apply_rules(load_stack(read_tree(several), "several", listed=True))
 
     (problem,) = [one.problem for one in found if one.rule == "idle-version"]
-    assert problem.message == "names Kubernetes v1.35.0, and versions.yaml v1.35.1 for the same minor"
+    assert problem.message == "names Kubernetes v1.35.0, but versions.yaml v1.35.1 for the same minor"
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.addon_annotations import releases_named
 from clusterstacks.api.clusterapi import ClusterView, cluster_view
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
-from clusterstacks.api.untyped import mappings, text
 from clusterstacks.controllers.registration import CachedKind, is_news, of_watched
+from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.names import InvalidName, parse_class, parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 

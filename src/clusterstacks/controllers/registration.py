@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.api.clusterapi import is_watched
 from clusterstacks.api.names import GROUP, READY_CONDITION, Kind
-from clusterstacks.api.untyped import at, mapping, mappings, text
 from clusterstacks.controllers.status_reconciler import StatusPatch, StatusReconciler
+from clusterstacks.domain.documents import at, mapping, mappings, text
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.runtime.cache import CacheChange, Index, Store
 from clusterstacks.runtime.informer import Informer, Trim, drop_managed_fields

@@ -12,9 +12,8 @@ from clusterstacks.api.names import PAUSED_ANNOTATION, EventReason
 from clusterstacks.controllers.condition_events import Announcement, announce
 from clusterstacks.domain.conditions import Condition, Severity, from_documents, ready_summary, to_documents, updated
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, outcome_of
-from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.domain.objects import Manifest, ObjectKey, merge_diff
 from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
-from clusterstacks.domain.patches import merge_diff
 from clusterstacks.kube.errors import Conflict, NotFound
 
 if TYPE_CHECKING:

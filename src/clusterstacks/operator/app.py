@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import DIGEST_ANNOTATION, Kind
+from clusterstacks.clusters.provider_rules import ProviderRules
 from clusterstacks.controllers.registered import REGISTRATIONS
 from clusterstacks.controllers.registration import Environment, count_unready
 from clusterstacks.controllers.workload_clients import Workloads
@@ -18,7 +19,7 @@ from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import named_connection
 from clusterstacks.kube.transport import Pool
-from clusterstacks.operator.go_installation import GoLeftovers
+from clusterstacks.operator.go_operator import GoLeftovers
 from clusterstacks.operator.lease_settings import build_elector
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.rbac import Feature, RightsCheck
@@ -29,13 +30,12 @@ from clusterstacks.render.worker_processes import sizing
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.controller import ReconcilerHost
 from clusterstacks.runtime.events import EventRecorder
-from clusterstacks.runtime.health_checks import Probes
+from clusterstacks.runtime.health import Probes
 from clusterstacks.runtime.informer import Informer
-from clusterstacks.runtime.memory_limit import memory_limit
 from clusterstacks.runtime.metrics import Metrics
+from clusterstacks.runtime.process import memory_limit
 from clusterstacks.runtime.unreadable_objects import UnreadableObjects
 from clusterstacks.runtime.watchdog import Watchdog
-from clusterstacks.webhooks.provider_rules import ProviderRules
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping

@@ -11,7 +11,7 @@ from uuid import uuid4
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.transport import RequestTimeouts
-from clusterstacks.operator.go_flags import boolean
+from clusterstacks.operator.go_operator import boolean
 from clusterstacks.runtime.leader_election import Elector
 from clusterstacks.runtime.leases import Terms
 

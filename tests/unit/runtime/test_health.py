@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from clusterstacks.runtime.health import COMPLAIN_EVERY, PATIENCE, Health
+from clusterstacks.runtime.health import COMPLAIN_EVERY, PATIENCE, Health, Probes
 from clusterstacks.runtime.metrics import Metrics
 from tests.support.virtual_time import VirtualClock, in_virtual_time
+
+if TYPE_CHECKING:
+    import pytest
 
 START = VirtualClock.start.timestamp()
 
@@ -71,3 +75,32 @@ async def test_health_is_a_metric() -> None:
     name = "clusterstacks_failing_since_timestamp_seconds"
     assert metrics.registry.get_sample_value(name, {"part": "render workers"}) == START
     assert b'clusterstacks_last_success_timestamp_seconds{part="render workers"} 0.0' in metrics.expose()
+
+
+def test_a_process_without_checks_is_alive_and_ready() -> None:
+    probes = Probes()
+
+    assert probes.alive().passed
+    assert probes.ready().passed
+
+
+def test_each_check_has_its_line() -> None:
+    probes = Probes()
+    probes.add_ready("caches", lambda: "")
+    probes.add_ready("leader", lambda: "another replica leads")
+
+    assert probes.ready().text == "[+]caches ok\n[-]leader failed: another replica leads\ncheck failed\n"
+    assert not probes.ready().passed
+    assert probes.alive().passed
+
+
+def test_a_check_that_fails_itself_counts_as_failed(caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> str:
+        raise ZeroDivisionError("secret")
+
+    probes = Probes()
+    probes.add_ready("odd", broken)
+
+    assert not probes.ready().passed
+    assert "secret" not in probes.ready().text
+    assert "Check odd is broken" in caplog.text

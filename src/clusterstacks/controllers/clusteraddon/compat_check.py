@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.api.clusterapi import topology_variables
 from clusterstacks.api.names import AddonCondition
-from clusterstacks.api.untyped import mappings, text
-from clusterstacks.clusters.nodes import reported_workers
+from clusterstacks.clusters.live_cluster import reported_workers
 from clusterstacks.compat.constraints import Judges
-from clusterstacks.compat.kubernetes import skew_rules
-from clusterstacks.compat.live_check import CheckedCluster, LiveFacts, concerns, told_together
-from clusterstacks.compat.removed_apis import judge_api
-from clusterstacks.compat.rules.combination import Setup
-from clusterstacks.compat.world import Candidate
+from clusterstacks.compat.kubernetes import judge_api, skew_rules
+from clusterstacks.compat.live_check import CheckedCluster, LiveFacts, concerns, joined_concerns
+from clusterstacks.compat.world import Candidate, ClusterVersions
+from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.sources.pinned_digests import PinnedDigests
@@ -67,16 +65,15 @@ class LiveCheck:
             return
         cluster = CheckedCluster(
             key=seen.cluster.key,
-            setup=_setup(draft.status, seen, candidates),
+            versions=_versions(draft.status, seen, candidates),
             control_plane=max(seen.control_plane.reported, default=seen.control_plane.wanted),
-            workers=reported_workers(seen.cluster),
             apis=_apis(draft.status),
         )
         judges = Judges(rules, self.upstream, labels, topology_variables(seen.cluster.raw))
         found = concerns(cluster, LiveFacts(judges, skew_rules(), judge_api))
         if found:
             worst = found[0]
-            draft.false(AddonCondition.WITHIN_RANGES, worst.reason, told_together(found), worst.severity)
+            draft.false(AddonCondition.WITHIN_RANGES, worst.reason, joined_concerns(found), worst.severity)
         else:
             draft.true(AddonCondition.WITHIN_RANGES)
 
@@ -99,17 +96,14 @@ class LiveCheck:
         return found
 
 
-def _setup(status: Manifest, seen: ClusterSnapshot, candidates: Mapping[ReleaseName, Candidate]) -> Setup | None:
-    own = candidates[seen.release]
-    if own.is_bundle:
-        return None
+def _versions(status: Manifest, seen: ClusterSnapshot, candidates: Mapping[ReleaseName, Candidate]) -> ClusterVersions:
     addons: dict[str, tuple[Component, ...]] = {}
     for one in mappings(status, "addons"):
         name, release = text(one, "name"), release_named(text(one, "release"))
         origin = candidates.get(release) if release is not None else None
         stated = origin.compatibility if origin is not None else None
         addons[name] = stated.of_addon(name) if stated is not None else ()
-    return Setup(own, seen.running, addons)
+    return ClusterVersions(candidates[seen.release], seen.running, addons, tuple(reported_workers(seen.cluster)))
 
 
 def _apis(status: Manifest) -> dict[tuple[str, str], list[str]]:

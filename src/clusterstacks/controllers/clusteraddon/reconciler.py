@@ -20,7 +20,6 @@ from clusterstacks.api.names import (
     EventReason,
     Reason,
 )
-from clusterstacks.api.untyped import at, text
 from clusterstacks.controllers.clusteraddon.class_access import CLASS_NOT_OFFERED
 from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY
 from clusterstacks.controllers.clusteraddon.input_digest import seen_digest
@@ -29,6 +28,7 @@ from clusterstacks.controllers.clusteraddon.progress import RolloutProgress, rea
 from clusterstacks.controllers.clusteraddon.snapshot import ClusterSnapshot, observe
 from clusterstacks.controllers.finalizers import hold, let_go
 from clusterstacks.domain.conditions import Severity
+from clusterstacks.domain.documents import at, text
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError, outcome_of
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting

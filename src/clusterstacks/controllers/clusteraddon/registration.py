@@ -8,7 +8,6 @@ from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterapi import cluster_view, is_watched
 from clusterstacks.api.compatibilityrule import CompatibilityRule
 from clusterstacks.api.names import CLUSTER_KIND, Kind
-from clusterstacks.api.untyped import at
 from clusterstacks.compat.library import facts
 from clusterstacks.controllers.class_usage import CLASS_INDEX, CLUSTERS, cluster_of
 from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
@@ -28,6 +27,7 @@ from clusterstacks.controllers.registration import (
     ready_condition,
     self_key,
 )
+from clusterstacks.domain.documents import at
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_class, release_named
 from clusterstacks.domain.objects import Manifest, ObjectKey

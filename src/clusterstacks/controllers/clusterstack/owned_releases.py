@@ -18,8 +18,7 @@ from clusterstacks.api.names import (
 )
 from clusterstacks.controllers.clusterstack.retention import ExistingRelease
 from clusterstacks.controllers.clusterstackrelease.deletion import clusters_using
-from clusterstacks.domain.objects import Manifest, ObjectKey
-from clusterstacks.domain.patches import contains
+from clusterstacks.domain.objects import Manifest, ObjectKey, contains
 from clusterstacks.kube.errors import AlreadyExists, NotFound
 from clusterstacks.sources.owners import STACK_INDEX, is_stack, stacks_owning
 

@@ -10,7 +10,6 @@ from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.names import EventReason, Reason, StackCondition
-from clusterstacks.api.untyped import mappings, text
 from clusterstacks.controllers.class_usage import CLASS_NAMESPACE_INDEX, release_of, releases_used
 from clusterstacks.controllers.clusterstack.missing_versions import lacking, nothing
 from clusterstacks.controllers.clusterstack.provider_template import (
@@ -21,6 +20,7 @@ from clusterstacks.controllers.clusterstack.provider_template import (
 from clusterstacks.controllers.clusterstack.retention import ReleaseAction, Retention, Subscription, decide
 from clusterstacks.controllers.clusterstack.summary import summarise
 from clusterstacks.domain.conditions import Severity
+from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting

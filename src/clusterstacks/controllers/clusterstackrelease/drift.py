@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterapi import is_moving, is_paused
 from clusterstacks.api.names import DELETE_FOR_MOVE_ANNOTATION
-from clusterstacks.api.untyped import mapping, mappings, text
 from clusterstacks.apply.class_object_rules import deletion_fault
 from clusterstacks.apply.ownership import FIELD_MANAGER
 from clusterstacks.apply.waves import CLASS_KIND
 from clusterstacks.controllers.clusterstackrelease.class_objects import known_objects
-from clusterstacks.domain.documents import shown
+from clusterstacks.domain.documents import mapping, mappings, shown, text
 from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
 from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.runtime.backoff import BackOff

@@ -6,7 +6,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, Kind
-from clusterstacks.api.untyped import at
 from clusterstacks.apply.class_applier import Applier
 from clusterstacks.apply.class_object_rules import GroupKind
 from clusterstacks.controllers.class_usage import CLUSTERS, releases_of_new_delivery, releases_taken_or_left
@@ -25,6 +24,7 @@ from clusterstacks.controllers.registration import (
     present,
     self_key,
 )
+from clusterstacks.domain.documents import at
 from clusterstacks.domain.names import InvalidName, parse_class
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.runtime.cache import key_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from clusterstacks.compat.rules.bundles import between_bundles_refusal, bundle_refusal, into_bundle_refusal
 from clusterstacks.domain.names import parse_class
-from clusterstacks.webhooks.rules.bundles import judge_bundle, judge_entry, judge_move_between
 
 BUNDLE = parse_class("openstack-scs-1-35-v1")
 
@@ -14,11 +14,11 @@ BUNDLE = parse_class("openstack-scs-1-35-v1")
     ("version", "refused"),
     [("v1.35.4", False), ("v1.35.5", True), ("v1.35.3", True), ("v1.36.0", True), ("1.35.4", True), ("", True)],
 )
-def test_incumbent_1_5_a_bundle_wants_its_exact_version(version: str, *, refused: bool) -> None:
-    answer = judge_bundle(BUNDLE, version, "v1.35.4", ())
+def test_a_bundle_needs_its_exact_kubernetes_version(version: str, *, refused: bool) -> None:
+    refusal = bundle_refusal(BUNDLE, version, "v1.35.4", ())
 
-    assert answer.allowed is not refused
-    assert ("set it to v1.35.4" in answer.refusal) is refused
+    assert bool(refusal) is refused
+    assert ("set it to v1.35.4" in refusal) is refused
 
 
 @pytest.mark.parametrize(
@@ -35,18 +35,18 @@ def test_incumbent_1_5_a_bundle_wants_its_exact_version(version: str, *, refused
         ("openstack-scs-1-35-v1", "openstack-other-1-35-v1", "stays with its provider and stack"),
     ],
 )
-def test_incumbent_1_5_the_minor_in_the_name_stays_or_grows_by_one(old: str, new: str, word: str) -> None:
-    answer = judge_move_between(parse_class(old), parse_class(new))
+def test_between_bundles_the_minor_in_the_name_stays_or_grows_by_one(old: str, new: str, word: str) -> None:
+    refusal = between_bundles_refusal(parse_class(old), parse_class(new))
 
-    assert answer.allowed is not bool(word)
-    assert word in answer.refusal
+    assert bool(refusal) is bool(word)
+    assert word in refusal
 
 
 @pytest.mark.parametrize("key", ["clusterstack.x-k8s.io/addon-release", "clusterstack.x-k8s.io/addon.cilium"])
-def test_a_bundle_takes_no_addon_of_another_release(key: str) -> None:
-    answer = judge_bundle(BUNDLE, "v1.35.4", "v1.35.4", [key, "example.org/other"])
+def test_addon_annotations_are_refused_with_the_class_of_a_bundle(key: str) -> None:
+    refusal = bundle_refusal(BUNDLE, "v1.35.4", "v1.35.4", [key, "example.org/other"])
 
-    assert answer.refusal.startswith(f"annotation {key} has no place here")
+    assert refusal.startswith(f"annotation {key} cannot be used here")
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,10 @@ def test_a_bundle_takes_no_addon_of_another_release(key: str) -> None:
         ("v1.33.0", "v1.35.4", "go to a version of 1.34 first"),
     ],
 )
-def test_a_bundle_is_entered_under_the_laws_whatever_the_names_say(before: str, version: str, word: str) -> None:
-    answer = judge_entry(parse_class("openstack-scs-1-30-v1"), BUNDLE, before, version)
+def test_a_move_into_a_bundle_follows_the_upgrade_rules_whatever_the_names_say(
+    before: str, version: str, word: str
+) -> None:
+    refusal = into_bundle_refusal(parse_class("openstack-scs-1-30-v1"), BUNDLE, before, version)
 
-    assert answer.allowed is not bool(word)
-    assert word in answer.refusal
+    assert bool(refusal) is bool(word)
+    assert word in refusal

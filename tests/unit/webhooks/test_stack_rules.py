@@ -6,7 +6,7 @@ import pytest
 
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.webhooks.rules.own_kinds import (
+from clusterstacks.webhooks.stack_rules import (
     AddonReference,
     StackIdentity,
     Use,

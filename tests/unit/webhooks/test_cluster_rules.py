@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from clusterstacks.api.addon_annotations import AddonReleaseRefused, read_wishes
-from clusterstacks.api.compatibility_policy import ESCAPE_ANNOTATION, CompatibilityPolicy
+from clusterstacks.api.names import ESCAPE_ANNOTATION, CompatibilityPolicy
 from clusterstacks.compat.constraints import Judges
-from clusterstacks.compat.rules.combination import Before, Setup
-from clusterstacks.compat.world import Candidate, ClusterState, World
+from clusterstacks.compat.rules.ranges import VersionChange
+from clusterstacks.compat.world import Candidate, ClusterState, ClusterVersions, World
 from clusterstacks.domain.compatibility import Rule, parse_rule
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.versions import KubernetesVersion
 from clusterstacks.planner.effort import Effort
-from clusterstacks.webhooks.rules.cluster_versions import Decision, Unservable, Was, Write, decide, setup_of
-from clusterstacks.webhooks.rules.suggestions import Wish, classes_for, releases_with, way_to
+from clusterstacks.webhooks.cluster_rules import AddonUnavailable, Decision, decide, wanted_versions
+from clusterstacks.webhooks.suggestions import PlanRequest, class_or_version_for, plan_suggestion, releases_with
 from tests.support.planning import candidate
 
 ADDON = "clusterstack.x-k8s.io/addon."
@@ -57,31 +57,37 @@ BUNDLE = candidate("p-s-1-35-v9", "v1.35.9", None)
 KNOWN = {one.name: one for one in (OLD, NEW, LATE, BUNDLE)}
 
 
-def setup(of: Candidate, version: str, **annotations: str) -> Setup:
+def setup(of: Candidate, version: str, **annotations: str) -> ClusterVersions:
     """What a Cluster asks for; annotations by addon."""
     wishes = read_wishes({f"{ADDON}{name}": value for name, value in annotations.items()}, of.name)
-    return setup_of(wishes, of.name, KubernetesVersion.parse(version), KNOWN | {of.name: of})
+    return wanted_versions(wishes, of.name, KubernetesVersion.parse(version), KNOWN | {of.name: of})
 
 
-def settled(asked: Setup) -> Before:
+class Before(NamedTuple):
+    """A cluster before a change."""
+
+    asked: ClusterVersions
+    delivered: ClusterVersions
+
+
+def settled(asked: ClusterVersions) -> Before:
     return Before(asked, asked)
 
 
+def change(after: ClusterVersions, before: Before | None = None, rules: tuple[Rule, ...] = ()) -> VersionChange:
+    if before is None:
+        return VersionChange(wanted=after, judges=Judges(rules))
+    return VersionChange(wanted=after, before=before.asked, delivered=before.delivered, judges=Judges(rules))
+
+
 def judged(
-    after: Setup,
+    after: ClusterVersions,
     before: Before | None = None,
     policy: CompatibilityPolicy = CompatibilityPolicy.RANGE,
     rules: tuple[Rule, ...] = (),
     reason: str = "",
 ) -> Decision:
-    old = before.asked if before is not None else None
-    write = Write(
-        after,
-        before,
-        Was(old.candidate.name, old.kubernetes.text) if old is not None else None,
-        {ESCAPE_ANNOTATION: reason} if reason else {},
-    )
-    return decide(write, policy, Judges(rules))
+    return decide(change(after, before, rules), policy, {ESCAPE_ANNOTATION: reason} if reason else {})
 
 
 AT_35 = settled(setup(OLD, "v1.35.1"))
@@ -126,8 +132,8 @@ AT_35 = settled(setup(OLD, "v1.35.1"))
         ),
     ],
 )
-def test_the_result_of_a_write_must_be_legal_and_the_way_there_too(
-    after: Setup, before: Before | None, words: str
+def test_the_result_of_a_change_and_the_way_there_must_be_allowed(
+    after: ClusterVersions, before: Before | None, words: str
 ) -> None:
     decision = judged(after, before)
 
@@ -141,7 +147,7 @@ def test_another_stack_is_refused() -> None:
     assert "stays with its provider and stack p-s" in judged(setup(other, "v1.35.1"), AT_35).answer.refusal
 
 
-def test_what_is_asked_for_before_the_write_does_not_count_while_another_version_is_delivered() -> None:
+def test_the_delivered_version_of_an_addon_counts_not_the_one_asked_for_before() -> None:
     asked = setup(OLD, "v1.35.1", cilium="p-s-1-36-v2")
 
     decision = judged(setup(OLD, "v1.36.1", cilium="p-s-1-36-v2"), Before(asked, setup(OLD, "v1.35.1")))
@@ -170,9 +176,9 @@ def test_a_cluster_outside_its_ranges_is_brought_back_one_addon_at_a_time() -> N
     before = settled(setup(SLID, "v1.35.1"))
     known = {one.name: one for one in (SLID, MENDED)}
 
-    def moved(**annotations: str) -> Setup:
+    def moved(**annotations: str) -> ClusterVersions:
         wishes = read_wishes({f"{ADDON}{key}": value for key, value in annotations.items()}, SLID.name)
-        return setup_of(wishes, SLID.name, KubernetesVersion.parse("v1.35.1"), known)
+        return wanted_versions(wishes, SLID.name, KubernetesVersion.parse("v1.35.1"), known)
 
     # csi stays outside of its range: that was so before.
     assert judged(moved(cilium="p-s-1-35-v6"), before).answer.allowed
@@ -184,7 +190,7 @@ def test_a_cluster_outside_its_ranges_is_brought_back_one_addon_at_a_time() -> N
 def test_a_fact_of_the_version_moved_to_may_forbid_the_step() -> None:
     jump = release("p-s-1-36-v7", "v1.36.1", ">=1.35", addon("csi", "1.9.0", None, upgrade={"maxMinorStep": 1}))
     wishes = read_wishes({f"{ADDON}csi": "p-s-1-36-v7"}, OLD.name)
-    after = setup_of(wishes, OLD.name, KubernetesVersion.parse("v1.35.1"), KNOWN | {jump.name: jump})
+    after = wanted_versions(wishes, OLD.name, KubernetesVersion.parse("v1.35.1"), KNOWN | {jump.name: jump})
 
     assert (
         "csi may not be upgraded from 1.0.0 to 1.9.0 at once: upgrade.maxMinorStep of 1.9.0 is 1"
@@ -193,7 +199,7 @@ def test_a_fact_of_the_version_moved_to_may_forbid_the_step() -> None:
 
 
 def test_out_of_a_bundle_every_addon_of_the_new_class_must_work_with_both_versions() -> None:
-    left = settled(Setup(Candidate(BUNDLE.name, BUNDLE.kubernetes), BUNDLE.kubernetes, {}))
+    left = settled(ClusterVersions(Candidate(BUNDLE.name, BUNDLE.kubernetes), BUNDLE.kubernetes, {}))
 
     assert judged(setup(NEW, "v1.36.1"), left).answer.allowed
     assert "cilium 1.19.0" in judged(setup(LATE, "v1.36.1"), left).answer.refusal
@@ -221,7 +227,7 @@ def test_the_policy_decides_on_untested_and_unknown(policy: CompatibilityPolicy,
         assert decision.answer.warnings[1].startswith("unknown: nothing is known about homegrown")
 
 
-def test_a_permissive_stack_warns_about_what_is_incompatible_but_keeps_the_laws() -> None:
+def test_a_permissive_stack_warns_about_incompatible_versions_but_keeps_the_upgrade_rules() -> None:
     allowed = judged(setup(OLD, "v1.36.1"), AT_35, CompatibilityPolicy.PERMISSIVE).answer
 
     assert allowed.allowed
@@ -229,7 +235,7 @@ def test_a_permissive_stack_warns_about_what_is_incompatible_but_keeps_the_laws(
     assert not judged(setup(OLD, "v1.34.1"), AT_35, CompatibilityPolicy.PERMISSIVE).answer.allowed
 
 
-def test_a_strict_stack_wants_the_version_of_its_class_and_lets_addons_move() -> None:
+def test_a_strict_stack_needs_the_version_of_its_class_and_allows_changes_of_addons() -> None:
     assert (
         "is made for Kubernetes v1.35.1"
         in judged(setup(OLD, "v1.35.2"), AT_35, CompatibilityPolicy.STRICT).answer.refusal
@@ -238,7 +244,7 @@ def test_a_strict_stack_wants_the_version_of_its_class_and_lets_addons_move() ->
     assert judged(setup(OLD, "v1.35.2", csi="p-s-1-36-v2"), other, CompatibilityPolicy.STRICT).answer.allowed
 
 
-def test_doubts_about_what_was_there_before_are_not_repeated_when_an_addon_moves() -> None:
+def test_a_change_of_one_addon_repeats_no_warnings_about_the_others() -> None:
     before = settled(setup(DOUBTFUL, "v1.35.1"))
 
     decision = judged(setup(DOUBTFUL, "v1.35.1", cilium="p-s-1-36-v2"), before, CompatibilityPolicy.STRICT)
@@ -246,7 +252,7 @@ def test_doubts_about_what_was_there_before_are_not_repeated_when_an_addon_moves
     assert decision.answer.allowed
 
 
-def test_rules_deny_warn_and_allow_and_the_provider_has_the_last_word() -> None:
+def test_rules_deny_warn_and_allow_and_those_of_the_provider_win() -> None:
     text = {
         "id": "no-csi",
         "severity": "Deny",
@@ -265,7 +271,7 @@ def test_rules_deny_warn_and_allow_and_the_provider_has_the_last_word() -> None:
     assert judged(setup(OLD, "v1.36.1"), AT_35, rules=(lifted,)).answer.allowed
 
 
-def test_the_escape_annotation_lets_facts_through_and_is_told() -> None:
+def test_the_escape_annotation_overrides_facts_with_a_warning_but_not_the_upgrade_rules() -> None:
     decision = judged(setup(OLD, "v1.36.1"), AT_35, reason="drill of today")
 
     assert decision.answer.allowed
@@ -277,29 +283,29 @@ def test_the_escape_annotation_lets_facts_through_and_is_told() -> None:
     assert not judged(setup(OLD, "v1.36.1"), AT_35, reason=" ").answer.allowed
 
 
-def test_addons_come_from_releases_that_have_them_and_are_no_bundles() -> None:
+def test_addons_are_taken_only_from_releases_that_have_them_and_are_not_bundles() -> None:
     with pytest.raises(AddonReleaseRefused, match="has no addon csi"):
         setup(OLD, "v1.35.1", csi="p-s-1-36-v3")
-    with pytest.raises(Unservable, match="is a bundle"):
+    with pytest.raises(AddonUnavailable, match="is a bundle"):
         setup(OLD, "v1.35.1", csi="p-s-1-35-v9")
 
 
-# The way out
+# Suggestions
 
 
-def wish(to: str, *candidates: Candidate, version: str = "v1.35.1") -> Wish:
+def plan_request(to: str, *candidates: Candidate, version: str = "v1.35.1") -> PlanRequest:
     kubernetes = KubernetesVersion.parse(version)
     state = ClusterState(kubernetes, kubernetes, OLD.name, {"cilium": "1.17.2", "csi": "1.0.0"})
     target = parse_release(to) if not to.startswith("v") else KubernetesVersion.parse(to)
-    return Wish(CLUSTER, World(candidates), state, target)
+    return PlanRequest(CLUSTER, World(candidates), state, target)
 
 
-def way_out(asked: Wish) -> str:
-    return way_to(asked, Effort())
+def suggestion(asked: PlanRequest) -> str:
+    return plan_suggestion(asked, Effort())
 
 
-def test_live_m8_the_way_out_is_a_list_of_steps_that_ends_with_a_command() -> None:
-    assert way_out(wish("v1.36.1", OLD, NEW)) == (
+def test_live_m8_a_suggestion_is_a_list_of_steps_that_ends_with_a_command() -> None:
+    assert suggestion(plan_request("v1.36.1", OLD, NEW)) == (
         "Do this instead, one after the other:\n"
         "  1. upgrade cluster addon cilium to 1.18.0 (release p-s-1-36-v2 has it)\n"
         "  2. move to Kubernetes v1.36.1\n"
@@ -310,22 +316,22 @@ def test_live_m8_the_way_out_is_a_list_of_steps_that_ends_with_a_command() -> No
     )
 
 
-def test_the_way_out_through_another_class_is_a_patch() -> None:
+def test_a_suggestion_of_another_class_is_a_patch() -> None:
     narrow = release("p-s-1-35-v1", "v1.35.1", ">=1.34 <1.36", addon("csi", "1.0.0", ">=1.30"))
     state = ClusterState(narrow.kubernetes, narrow.kubernetes, narrow.name, {"csi": "1.0.0"})
 
-    told = way_out(Wish(CLUSTER, World((narrow, NEW)), state, KubernetesVersion.parse("v1.36.1")))
+    told = suggestion(PlanRequest(CLUSTER, World((narrow, NEW)), state, KubernetesVersion.parse("v1.36.1")))
 
     assert told.startswith("Do this instead: move to class p-s-1-36-v2")
     assert "kubectl patch cluster -n users one --type merge -p '{" in told
     assert '"classRef":{"name":"p-s-1-36-v2"}' in told
 
 
-def test_what_the_annotations_ask_for_already_is_waited_for() -> None:
-    asked = wish("v1.36.1", OLD, NEW)
+def test_an_addon_that_an_annotation_already_asks_for_is_waited_for() -> None:
+    asked = plan_request("v1.36.1", OLD, NEW)
     annotated = replace(asked.state, annotations={f"{ADDON}cilium": "p-s-1-36-v2"})
 
-    told = way_out(replace(asked, state=annotated))
+    told = suggestion(replace(asked, state=annotated))
 
     assert told == (
         "Wait until cluster addon cilium is delivered as its annotation asks for, then try again:\n"
@@ -339,48 +345,50 @@ def test_a_class_that_is_not_offered_yet_says_so() -> None:
     state = ClusterState(narrow.kubernetes, narrow.kubernetes, narrow.name, {"csi": "1.0.0"})
     target = KubernetesVersion.parse("v1.36.1")
 
-    told = way_out(Wish(CLUSTER, World((narrow, NEW)), state, target, ready=frozenset({narrow.name})))
+    told = suggestion(PlanRequest(CLUSTER, World((narrow, NEW)), state, target, ready=frozenset({narrow.name})))
 
     assert "move to class p-s-1-36-v2" in told
     assert "(its ClusterStack must offer v2 first)" in told
 
 
 def test_workers_are_waited_for() -> None:
-    asked = wish("v1.36.1", OLD, NEW)
+    asked = plan_request("v1.36.1", OLD, NEW)
     lagging = replace(asked.state, workers=KubernetesVersion.parse("v1.34.0"))
 
-    assert way_out(replace(asked, state=lagging)) == (
+    assert suggestion(replace(asked, state=lagging)) == (
         "Wait until the workers have the version of the control plane, then try again:\n"
         "  kubectl wait cluster -n users one --for='condition=TopologyReconciled' --timeout=2h"
     )
 
 
-def test_an_addon_without_another_release_that_fits_is_to_be_kept() -> None:
+def test_an_addon_without_a_compatible_release_keeps_its_version() -> None:
     after = setup(NEW, "v1.36.1", cilium="p-s-1-35-v1")
 
-    told = releases_with("cilium", after, settled(setup(NEW, "v1.36.1")), [OLD], Judges())
+    told = releases_with("cilium", change(after, settled(setup(NEW, "v1.36.1"))), [OLD])
 
-    assert told.endswith("could be taken instead: keep the one there is")
+    assert told == "No known release has a compatible version of cilium: keep the current version"
 
 
-def test_no_way_is_explained() -> None:
-    assert way_out(wish("v1.36.1", OLD, LATE)).startswith("There is no way: no release offers a version of cilium")
+def test_a_refusal_without_a_plan_says_why_there_is_none() -> None:
+    assert suggestion(plan_request("v1.36.1", OLD, LATE)).startswith(
+        "There is no way: no release offers a version of cilium"
+    )
 
 
 def test_a_refused_addon_names_releases_that_fit() -> None:
     after = setup(NEW, "v1.36.1", cilium="p-s-1-35-v1")
 
-    told = releases_with("cilium", after, settled(setup(NEW, "v1.36.1")), KNOWN.values(), Judges())
+    told = releases_with("cilium", change(after, settled(setup(NEW, "v1.36.1"))), KNOWN.values())
 
     assert told == (
         "Choose another version of cluster addon cilium: 1.19.0 of release p-s-1-36-v3 or 1.18.0 of release p-s-1-36-v2"
     )
 
 
-def test_a_refused_new_cluster_is_told_another_class_or_version() -> None:
-    assert classes_for(setup(OLD, "v1.36.1"), KNOWN.values(), Judges()) == (
+def test_the_refusal_of_a_new_cluster_names_another_class_or_version() -> None:
+    assert class_or_version_for(change(setup(OLD, "v1.36.1")), KNOWN.values()) == (
         "Choose class p-s-1-36-v3, which works with v1.36.1"
     )
-    assert classes_for(setup(OLD, "v1.39.0"), KNOWN.values(), Judges()) == (
+    assert class_or_version_for(change(setup(OLD, "v1.39.0")), KNOWN.values()) == (
         "Choose Kubernetes v1.35.1, which class p-s-1-35-v1 is made for"
     )
