@@ -12,7 +12,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from clusterstacks.apply.established import await_established
+from clusterstacks.apply.waiting import await_established
 from clusterstacks.controllers.workload_clients import WORKLOAD_BOUNDS
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.kube.client import Client

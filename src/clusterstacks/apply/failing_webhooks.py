@@ -9,7 +9,8 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from clusterstacks.apply.ownership import PART_OF_LABEL, refuses_pruning
+from clusterstacks.apply.ownership import PART_OF_LABEL
+from clusterstacks.apply.policy import refuses_pruning
 from clusterstacks.apply.waiting import pauses
 from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import ClusterStacksError

@@ -48,7 +48,7 @@ class AddonCreator:
     clock: Clock
     releases: ObjectCache
     addons: ObjectCache
-    offers: ClassAccess
+    access: ClassAccess
     events: EventRecorder
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:
@@ -64,7 +64,7 @@ class AddonCreator:
             return None
         release_key = release_of(cluster)
         release = self.releases.get(release_key) if release_key is not None else None
-        refusal = await self.offers.refusal(cluster, [release]) if release is not None else ""
+        refusal = await self.access.refusal(cluster, [release]) if release is not None else ""
         if refusal:
             await mirror(self.client, manifest, Stalled(CLASS_NOT_OFFERED, refusal), self.clock.now())
             await self.events.record(manifest, "Warning", CLASS_NOT_OFFERED, refusal)

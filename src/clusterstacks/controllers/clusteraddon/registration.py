@@ -10,13 +10,13 @@ from clusterstacks.api.compatibilityrule import CompatibilityRule
 from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.compat.library import facts
 from clusterstacks.controllers.class_usage import CLASS_INDEX, CLUSTERS, cluster_of
+from clusterstacks.controllers.clusteraddon.addon_inputs import stable
 from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
-from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY, LiveCheck
-from clusterstacks.controllers.clusteraddon.contract_kinds import ContractKinds
+from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY, CompatCheck
 from clusterstacks.controllers.clusteraddon.create_addon import AddonCreator
-from clusterstacks.controllers.clusteraddon.input_digest import stable
 from clusterstacks.controllers.clusteraddon.reconciler import AddonReconciler
-from clusterstacks.controllers.clusteraddon.rollout import Rolling
+from clusterstacks.controllers.clusteraddon.rollout import RolloutExecutor
+from clusterstacks.controllers.clusteraddon.snapshot import ContractKinds
 from clusterstacks.controllers.registration import (
     CachedKind,
     Reconciler,
@@ -149,7 +149,7 @@ def _build_creator(env: Environment) -> Reconciler:
         clock=env.clock,
         releases=env.cache(Kind.CLUSTER_STACK_RELEASE),
         addons=env.cache(Kind.CLUSTER_ADDON),
-        offers=ClassAccess(env.client, env.cache(Kind.CLUSTER_STACK)),
+        access=ClassAccess(env.client, env.cache(Kind.CLUSTER_STACK)),
         events=env.events,
     )
     clusters = _cluster_watches(env)
@@ -166,15 +166,17 @@ def _build_creator(env: Environment) -> Reconciler:
 
 def _build(env: Environment) -> Reconciler:
     supply = env.make_supply(env.enqueue(NAME))
-    rollout = Rolling(client=env.client, supply=supply, renderer=env.renderer, events=env.events, metrics=env.metrics)
+    rollout = RolloutExecutor(
+        client=env.client, supply=supply, renderer=env.renderer, events=env.events, metrics=env.metrics
+    )
     reconciler = AddonReconciler(
         client=env.client,
         clock=env.clock,
-        offers=ClassAccess(env.client, env.cache(Kind.CLUSTER_STACK)),
+        access=ClassAccess(env.client, env.cache(Kind.CLUSTER_STACK)),
         contracts=ContractKinds(env.client),
         workloads=env.workloads,
-        rolling=rollout,
-        live=LiveCheck(store=env.releases, counting=env.rules, upstream=facts()),
+        rollout=rollout,
+        compat_check=CompatCheck(store=env.releases, rules_of=env.rules, upstream=facts()),
     )
     clusters = _cluster_watches(env)
     return Reconciler(

@@ -57,7 +57,7 @@ class _Repairs:
 
 
 @dataclass(slots=True, kw_only=True)
-class ClassObjects:
+class DriftDetector:
     """Compares the objects that the status of a release lists with those in the management cluster.
 
     The kinds are watched (metadata only), so that a settled release costs no request. What looks changed in the store
@@ -93,7 +93,7 @@ class ClassObjects:
         """Follow the classes."""
         self.classes.subscribe(lambda change: self._changed(CLASS_KIND, change))
 
-    async def look(self, draft: StatusPatch) -> list[str] | None:
+    async def find_changed(self, draft: StatusPatch) -> list[str] | None:
         """Name the objects that are not as they were applied, each with what happened to it.
 
         Returns:

@@ -50,7 +50,7 @@ async def creator(rule: Manifest | None, **labels: str) -> AddonCreator:
         clock=SystemClock(),
         releases=store(ours(Kind.CLUSTER_STACK_RELEASE, NAME, metadata={"ownerReferences": [owner]})),
         addons=store(),
-        offers=ClassAccess(api, store(ours(Kind.CLUSTER_STACK, "scs", spec=spec))),
+        access=ClassAccess(api, store(ours(Kind.CLUSTER_STACK, "scs", spec=spec))),
         events=EventRecorder(api, "test"),
     )
 
@@ -103,7 +103,7 @@ async def test_live_m5_the_condition_goes_when_it_is_true_no_more(class_name: st
     kept = objects(one)[ObjectKey("team", "one")]["status"]["conditions"]
     await one.client.merge_patch(CLUSTERS, "one", {"status": {"conditions": api_conditions + kept}}, "team")
 
-    await replace(one, offers=admitting.offers).reconcile(ObjectKey("team", "one"))
+    await replace(one, access=admitting.access).reconcile(ObjectKey("team", "one"))
 
     assert said(one) == {"Available": ("True", None)}
     assert bool(created(one)) is (class_name == NAME)
