@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster.loopback import free_port
-from clusterstacks.runtime.controller import ReconcilerHost
+from clusterstacks.runtime.controller import Controller
 from clusterstacks.webhooks.certificates import CertificateRotator, Times, create_serving
 from clusterstacks.webhooks.configuration import Endpoint, WebhookScope, configuration
 from tests.support.guarding import guarded
@@ -32,9 +32,9 @@ async def dead_webhooks(world: World) -> None:
 def noting_order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Note in which order reconcilers begin and webhooks are registered."""
     order: list[str] = []
-    begin, tell = ReconcilerHost.run, CertificateRotator._register
+    begin, tell = Controller.run, CertificateRotator._register
 
-    async def noted_begin(self: ReconcilerHost) -> None:
+    async def noted_begin(self: Controller) -> None:
         order.append("reconciler")
         await begin(self)
 
@@ -42,7 +42,7 @@ def noting_order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         await tell(self, serving)
         order.append("webhooks")
 
-    monkeypatch.setattr(ReconcilerHost, "run", noted_begin)
+    monkeypatch.setattr(Controller, "run", noted_begin)
     monkeypatch.setattr(CertificateRotator, "_register", noted_tell)
     return order
 

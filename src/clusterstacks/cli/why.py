@@ -107,7 +107,7 @@ async def _asked(
     """Ask what the webhooks would say to the one write that goes all the way; returns its patch, too."""
     from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
     from clusterstacks.clusters.context import moved_to
-    from clusterstacks.domain.patches import merge_diff
+    from clusterstacks.domain.objects import merge_diff
     from clusterstacks.webhooks.cluster_validator import ClusterValidator
     from clusterstacks.webhooks.reviews import AdmissionRequest, Operation
 

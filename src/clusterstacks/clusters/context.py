@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.addon_annotations import ADDON_ANNOTATION, RELEASE_ANNOTATION, read_wishes
-from clusterstacks.api.untyped import mapping
 from clusterstacks.clusters.candidates import published
 from clusterstacks.clusters.live_cluster import LiveCluster, read_cluster
 from clusterstacks.clusters.offered_stacks import Offered, read_offered
@@ -15,6 +14,7 @@ from clusterstacks.compat.constraints import Judges
 from clusterstacks.compat.rules.skew import other_stack
 from clusterstacks.compat.world import ClusterState, World
 from clusterstacks.domain.compatibility import leading
+from clusterstacks.domain.documents import mapping
 from clusterstacks.domain.errors import SpecError, told_of
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.semver import SemVer

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterapi import cluster_view, is_paused, reported_versions, topology_variables
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, CLUSTER_NAME_LABEL, GROUP, Kind
-from clusterstacks.api.untyped import mappings, text
 from clusterstacks.clusters.permissions import listed, or_else
+from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, release_named
 from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion

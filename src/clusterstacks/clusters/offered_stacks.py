@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.api.compatibility_policy import CompatibilityPolicy
-from clusterstacks.api.names import GROUP, Kind
-from clusterstacks.api.untyped import at, mappings, text
+from clusterstacks.api.names import GROUP, CompatibilityPolicy, Kind
 from clusterstacks.clusters.permissions import listed, or_else
 from clusterstacks.compat.release_facts import read_facts
+from clusterstacks.domain.documents import at, mappings, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.sources.owners import is_stack

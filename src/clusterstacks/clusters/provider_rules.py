@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.compatibilityrule import CompatibilityRule
 from clusterstacks.api.names import GROUP, Kind
-from clusterstacks.api.untyped import text
 from clusterstacks.clusters.permissions import listed, or_else
+from clusterstacks.domain.documents import text
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:

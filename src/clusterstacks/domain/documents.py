@@ -6,10 +6,17 @@ complaint names file, field, what was found there and what to write instead.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from clusterstacks.domain.errors import SpecError
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
+
 
 SHOWN_CHARACTERS = 60
 """How much of a wrong value a message repeats (arbitrary: enough to recognise it)."""
@@ -127,3 +134,46 @@ class Node:
             DocumentError: Something that is no text stands here.
         """
         return self.text() if self.value not in (None, "") else ""
+
+
+_DURATION = re.compile(r"(?=.)(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
+
+
+def parse_duration(text: str) -> timedelta:
+    """Read ``1h30m``, ``10m`` or ``45s``.
+
+    Raises:
+        SpecError: It is none.
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise SpecError("InvalidDuration", f"{shown(text)} is no duration: write it like 1h30m, 10m or 45s")
+    hours, minutes, seconds = (int(number or 0) for number in found.groups())
+    return timedelta(hours=hours, minutes=minutes, seconds=seconds)
+
+
+def at(document: Any, *path: str) -> Any:  # noqa: ANN401 - JSON
+    """Give what lies at a path, or None where the path ends before."""
+    for key in path:
+        if not isinstance(document, dict):
+            return None
+        document = document.get(key)
+    return document
+
+
+def text(document: Manifest, *path: str) -> str:
+    """Give the text at a path, or the empty text."""
+    value = at(document, *path)
+    return value if isinstance(value, str) else ""
+
+
+def mapping(document: Manifest, *path: str) -> Manifest:
+    """Give the object at a path, or an empty one."""
+    value = at(document, *path)
+    return value if isinstance(value, dict) else {}
+
+
+def mappings(document: Manifest, *path: str) -> list[Manifest]:
+    """Give the objects in the list at a path."""
+    value = at(document, *path)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

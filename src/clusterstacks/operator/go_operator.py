@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from clusterstacks.api.untyped import mapping, mappings, text
+from clusterstacks.domain.documents import mapping, mappings, text
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.errors import ApiError, Conflict, Forbidden, KindNotServed, NotFound
 from clusterstacks.sources.kinds import DIRECTORY, GITHUB, KINDS, OCI

@@ -16,7 +16,7 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.tls import server_context
 from clusterstacks.operator.release_catalog import ReleaseCatalog
-from clusterstacks.runtime.background_tasks import Allowance
+from clusterstacks.runtime.background_tasks import RateLimiter
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.webhooks.certificates import SECRET_NAME, CertificateRotator
 from clusterstacks.webhooks.cluster_validator import ClusterValidator
@@ -75,15 +75,15 @@ class Webhooks:
         metrics: Metrics,
     ) -> None:
         endpoint = Endpoint(settings.webhook_service, settings.webhook_url)
-        upstream, releases = facts(), informers[Kind.CLUSTER_STACK_RELEASE].store
+        upstream, releases = facts(), informers[Kind.CLUSTER_STACK_RELEASE].cache
         self._suggester = Suggester()
         clusters = ClusterValidator(
             releases=ReleaseCatalog(
                 client=client,
                 releases=releases,
-                addons=informers[Kind.CLUSTER_ADDON].store,
-                offers=ClassAccess(client, informers[Kind.CLUSTER_STACK].store),
-                supply=supplies.supply(_ignore, Allowance(FETCHES, FETCH_INTERVAL)),
+                addons=informers[Kind.CLUSTER_ADDON].cache,
+                offers=ClassAccess(client, informers[Kind.CLUSTER_STACK].cache),
+                supply=supplies.supply(_ignore, RateLimiter(FETCHES, FETCH_INTERVAL)),
                 listings=supplies.listings,
                 statements=supplies.statements,
             ),
@@ -91,8 +91,8 @@ class Webhooks:
             upstream=upstream,
             suggester=self._suggester,
         )
-        live = informers[CLUSTER_KIND].store
-        own = StackValidators(client, live, releases, informers[Kind.CLUSTER_STACK].store, settings.provider_kinds)
+        live = informers[CLUSTER_KIND].cache
+        own = StackValidators(client, live, releases, informers[Kind.CLUSTER_STACK].cache, settings.provider_kinds)
         self._validator = Validator(own, clusters, events, live, decided=metrics.count_decision)
         context = server_context()
         self.server = WebhookServer(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.api.untyped import text
+from clusterstacks.domain.documents import text
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.errors import AlreadyExists, Conflict, Forbidden
 from clusterstacks.kube.pki import Authority, answers_to, single_certificates, validity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.compatibility_policy import ESCAPE_ANNOTATION, CompatibilityPolicy
+from clusterstacks.api.names import ESCAPE_ANNOTATION, CompatibilityPolicy
 from clusterstacks.compat.rules.ranges import (
     CompatFinding,
     VersionChange,

@@ -15,7 +15,7 @@ from clusterstacks.api.addon_annotations import (
     without_effect,
 )
 from clusterstacks.api.clusterapi import cluster_view, topology_variables
-from clusterstacks.api.compatibility_policy import ESCAPE_ANNOTATION, CompatibilityPolicy
+from clusterstacks.api.names import ESCAPE_ANNOTATION, CompatibilityPolicy
 from clusterstacks.compat.constraints import Judges, looks_at_circumstances
 from clusterstacks.compat.rules.bundles import between_bundles_refusal, bundle_refusal, into_bundle_refusal
 from clusterstacks.compat.rules.ranges import VersionChange

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from clusterstacks.api import bounded_json
-from clusterstacks.api.untyped import at, mapping, text
+from clusterstacks.domain.documents import at, mapping, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.webhooks.answers import REFUSAL_CHARACTERS, AdmissionResponse, bounded, shortened
 

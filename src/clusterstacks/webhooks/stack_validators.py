@@ -10,7 +10,7 @@ from clusterstacks.api.clusterapi import cluster_view, is_moving
 from clusterstacks.api.compatibilityrule import CompatibilityRule
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
 from clusterstacks.api.provider_refs import ProviderReference, release_refusal, template_refusal
-from clusterstacks.api.untyped import at, mapping, mappings, text
+from clusterstacks.domain.documents import at, mapping, mappings, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectKey, split_api_version
 from clusterstacks.webhooks.answers import ALLOWED, AdmissionResponse
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.api.provider_refs import KindPattern
     from clusterstacks.kube.client import Client
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.webhooks.reviews import AdmissionRequest
     from clusterstacks.webhooks.stack_rules import Use
 
@@ -56,9 +56,9 @@ class StackValidators:
     """
 
     client: Client
-    clusters: Store
-    releases: Store
-    stacks: Store
+    clusters: ObjectCache
+    releases: ObjectCache
+    stacks: ObjectCache
     provider_kinds: Collection[KindPattern]
 
     async def stack(self, request: AdmissionRequest) -> AdmissionResponse:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from clusterstacks.api.addon_annotations import AddonReleaseRefused, read_wishes
-from clusterstacks.api.compatibility_policy import ESCAPE_ANNOTATION, CompatibilityPolicy
+from clusterstacks.api.names import ESCAPE_ANNOTATION, CompatibilityPolicy
 from clusterstacks.compat.constraints import Judges
 from clusterstacks.compat.rules.ranges import VersionChange
 from clusterstacks.compat.world import Candidate, ClusterState, ClusterVersions, World

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 NEXT = versions("v4", "v3", "v2", "v1.34.2")
 
 
-def test_the_versions_are_read() -> None:
+def test_written_metadata_is_read() -> None:
     assert written_metadata(read_tree(directory_of("staged"))) == versions("v3", "v2", "v1", "v1.34.1")
     assert written_metadata(read_tree(directory_of("single"))) is None
 
 
-def test_comments_stay() -> None:
+def test_updated_metadata_keeps_comments() -> None:
     lines = updated_metadata(read_tree(directory_of("staged")), NEXT).decode().splitlines()
 
     assert lines[0] == "# The versions of the newest release."
@@ -31,13 +31,13 @@ def test_comments_stay() -> None:
 @pytest.mark.parametrize(
     "text", [None, b"versions: {clusterStack: v3}\n", b"versions:\n  components:\n    nodeImage:\n"]
 )
-def test_a_file_without_a_place_for_every_version_is_written_anew(text: bytes | None) -> None:
+def test_incomplete_metadata_is_rewritten(text: bytes | None) -> None:
     tree = {} if text is None else {"metadata.yaml": text}
 
     assert parse_metadata(yaml.load(updated_metadata(tree, NEXT))) == NEXT
 
 
-def test_the_file_is_replaced_at_once_and_keeps_its_mode(tmp_path: Path) -> None:
+def test_metadata_is_replaced_atomically_and_keeps_its_mode(tmp_path: Path) -> None:
     file = tmp_path / "metadata.yaml"
     file.write_text("old")
     file.chmod(0o640)
@@ -50,6 +50,6 @@ def test_the_file_is_replaced_at_once_and_keeps_its_mode(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_broken_file_is_named() -> None:
+def test_invalid_metadata_is_named_in_the_error() -> None:
     with pytest.raises(InvalidMetadata, match=r"metadata.yaml: versions.clusterStack is 'x'"):
         written_metadata({"metadata.yaml": b"versions: {clusterStack: x, components: {}}"})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.domain.patches import contains, merge_diff
+from clusterstacks.domain.objects import contains, merge_diff
 
 VALUES = st.recursive(
     st.booleans() | st.integers() | st.text(max_size=3),

@@ -24,5 +24,5 @@ def test_workers_fit_into_the_memory_limit(limit: int | None, workers: int, memo
     assert (found.workers, found.memory_bytes, found.shortage) == (workers, memory * MIB, "")
 
 
-def test_a_limit_below_what_helm_needs_is_reported() -> None:
+def test_insufficient_memory_limit_is_reported() -> None:
     assert "is 128Mi, but rendering Helm charts needs 224Mi" in sizing(128 * MIB).shortage

@@ -14,11 +14,11 @@ DOCKER = "apiVersion: docker.infrastructure.clusterstack.x-k8s.io/v1alpha1\ndock
 
 
 @pytest.mark.parametrize(("provider", "text"), [("openstack", OPENSTACK), ("docker", DOCKER)])
-def test_known_formats_are_taken(provider: str, text: str) -> None:
+def test_node_images_of_known_providers_are_accepted(provider: str, text: str) -> None:
     check_node_images(text.encode(), provider)
 
 
-def test_of_an_unknown_provider_only_the_group_is_checked() -> None:
+def test_only_the_group_is_checked_for_an_unknown_provider() -> None:
     check_node_images(b"apiVersion: metal3.infrastructure.clusterstack.x-k8s.io/v1alpha1\n", "metal3")
 
 
@@ -42,7 +42,7 @@ def test_of_an_unknown_provider_only_the_group_is_checked() -> None:
         ("docker", DOCKER.replace("controlplaneamd64", "1"), "dockerImages[0] is 1"),
     ],
 )
-def test_what_is_missing_is_named(provider: str, text: str, complaint: str) -> None:
+def test_missing_node_image_field_is_named(provider: str, text: str, complaint: str) -> None:
     with pytest.raises(InvalidNodeImages) as caught:
         check_node_images(text.encode(), provider)
     assert complaint in caught.value.message

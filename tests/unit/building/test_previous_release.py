@@ -35,13 +35,13 @@ def compare(stack: StackDirectory, release: Contents) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_nothing_differs_from_the_release_of_the_same_source(layout: str, tmp_path: Path) -> None:
+def test_release_of_the_same_source_has_no_changed_files(layout: str, tmp_path: Path) -> None:
     stack = first_stack(copied(layout, tmp_path))
 
     assert compare(stack, released(stack, tmp_path)) == ()
 
 
-def test_files_that_were_added_removed_and_edited_are_named_and_others_are_not(tmp_path: Path) -> None:
+def test_added_removed_and_edited_files_are_named(tmp_path: Path) -> None:
     root = copied("staged", tmp_path)
     release = released(first_stack(root), tmp_path)
     (root / "cluster-addon/network/values.yaml").write_text("replicas: 2\n")
@@ -58,7 +58,7 @@ def test_files_that_were_added_removed_and_edited_are_named_and_others_are_not(t
     )
 
 
-def test_what_a_build_added_or_helm_unpacked_does_not_count(tmp_path: Path) -> None:
+def test_dependencies_added_by_the_build_do_not_count_as_changes(tmp_path: Path) -> None:
     root = copied("single", tmp_path)
     (root / "cluster-addon/charts").mkdir()
     (root / "cluster-addon/charts/probe-1.0.0.tgz").write_bytes(write_archive({"probe/Chart.yaml": b"name: probe\n"}))
@@ -74,7 +74,7 @@ def test_what_a_build_added_or_helm_unpacked_does_not_count(tmp_path: Path) -> N
     assert compare(stack, read_contents(release.release, release.root)) == ()
 
 
-def test_a_chart_yaml_that_csctl_wrote_anew_is_the_same(tmp_path: Path) -> None:
+def test_rewritten_chart_yaml_does_not_count_as_a_change(tmp_path: Path) -> None:
     root = copied("single", tmp_path)
     chart = root / "cluster-class/Chart.yaml"
     chart.write_text(chart.read_text() + "# a comment\n")
@@ -90,7 +90,7 @@ def test_a_chart_yaml_that_csctl_wrote_anew_is_the_same(tmp_path: Path) -> None:
     assert compare(first_stack(root), release) == ("cluster-class/Chart.yaml",)
 
 
-def test_another_layout_or_a_source_that_does_not_build_tells_nothing(tmp_path: Path) -> None:
+def test_incomparable_release_has_no_changed_files(tmp_path: Path) -> None:
     root = copied("single", tmp_path)
     release = released(first_stack(root), tmp_path)
     (root / "clusteraddon.yaml").write_text("addonStages: {}\n")

@@ -74,29 +74,29 @@ generated: "2026-01-01T00:00:00Z"
         AS_HELM_WRITES_IT.replace("- urls: [x]", "- urls: &u [x]").replace("- urls: [z]", "- urls: *u"),
     ],
 )
-def test_every_version_that_can_be_downloaded_is_found_whatever_the_form(text: str) -> None:
+def test_index_entries_are_read_in_every_form(text: str) -> None:
     assert read_entries(text.encode(), "cache", "index") == FOUND
 
 
-def test_the_names_of_other_charts_are_not_mixed_up() -> None:
+def test_index_entries_of_similar_chart_names_are_separate() -> None:
     assert [entry.version for entry in read_entries(AS_HELM_WRITES_IT.encode(), "cache-proxy", "index")] == ["9.0.0"]
     assert read_entries(AS_HELM_WRITES_IT.encode(), "cach.", "index") == ()
 
 
 @pytest.mark.parametrize("text", ["{}", "entries:\n", "entries: {}\n", "apiVersion: v1\n", AS_HELM_WRITES_IT])
-def test_a_chart_the_index_does_not_know_has_no_versions(text: str) -> None:
+def test_chart_missing_in_the_index_has_no_versions(text: str) -> None:
     assert read_entries(text.encode(), "absent", "index") == ()
 
 
 @pytest.mark.parametrize(
     "text", ["", "<html>", "{", "entries: 1", "entries:\n  cache: 1\n", "a: [", "entries:\n  cache:\n  - }\n"]
 )
-def test_an_index_that_is_none_is_refused_by_name(text: str) -> None:
+def test_invalid_index_is_named_in_the_error(text: str) -> None:
     with pytest.raises(SpecError, match="index"):
         read_entries(text.encode(), "cache", "index")
 
 
-def test_a_large_index_is_read_in_a_moment() -> None:
+def test_large_index_is_cut_before_it_is_parsed() -> None:
     other = AS_HELM_WRITES_IT.split("  # a remark\n", maxsplit=1)[0].removeprefix("apiVersion: v1\nentries:\n")
     many = "".join(other.replace("alpha", f"alpha{number}") for number in range(200_000))
     index = AS_HELM_WRITES_IT.replace("entries:\n", f"entries:\n{many}", 1).encode()
@@ -109,7 +109,7 @@ def test_a_large_index_is_read_in_a_moment() -> None:
     assert time.process_time() - began < 2
 
 
-def test_a_large_index_of_an_unusual_form_is_refused_rather_than_read_for_minutes(
+def test_large_index_of_an_unusual_form_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(repository, "MAX_WHOLE_BYTES", 100)

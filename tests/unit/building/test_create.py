@@ -27,7 +27,7 @@ def members(directory: Path, kind: str) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-async def test_every_layout_becomes_a_release_that_opens(layout: str, tmp_path: Path) -> None:
+async def test_every_layout_builds_a_valid_release(layout: str, tmp_path: Path) -> None:
     stack = first_stack(directory_of(layout))
     created = await ReleaseBuilder(into=tmp_path).build(
         stack, versions("v7", "v6", "v5", stack.settings.kubernetes.text)
@@ -38,7 +38,7 @@ async def test_every_layout_becomes_a_release_that_opens(layout: str, tmp_path: 
     assert b"version: v7  # set while building\n" in charts[f"{LAYOUTS[layout]}-cluster-class/Chart.yaml"]
 
 
-async def test_the_single_chart_gets_name_version_and_tags(tmp_path: Path) -> None:
+async def test_single_chart_gets_name_version_and_tags(tmp_path: Path) -> None:
     stack = first_stack(directory_of("single"))
     directory = (await ReleaseBuilder(into=tmp_path).build(stack, versions("v7", "v6", "v5", "v1.33.4"))).directory
 
@@ -49,7 +49,7 @@ async def test_the_single_chart_gets_name_version_and_tags(tmp_path: Path) -> No
     assert "clusteraddon.yaml" not in read_release(directory)
 
 
-async def test_stages_win_over_left_over_values_and_their_charts_lie_at_the_top(tmp_path: Path) -> None:
+async def test_multi_stage_layout_ignores_cluster_addon_values(tmp_path: Path) -> None:
     stack = first_stack(directory_of("staged"))
     directory = (await ReleaseBuilder(into=tmp_path).build(stack, versions("v7", "v6"))).directory
 
@@ -59,7 +59,7 @@ async def test_stages_win_over_left_over_values_and_their_charts_lie_at_the_top(
     assert "cluster-addon-values.yaml" not in read_release(directory)
 
 
-async def test_each_minor_of_one_directory_has_its_own_names_and_versions(tmp_path: Path) -> None:
+async def test_each_minor_of_a_directory_has_its_own_names_and_versions(tmp_path: Path) -> None:
     root = directory_of("several")
     for stack in stacks_of(root, read_tree(root), listed=True):
         created = await ReleaseBuilder(into=tmp_path).build(stack, versions(kubernetes=stack.settings.kubernetes.text))
@@ -68,7 +68,7 @@ async def test_each_minor_of_one_directory_has_its_own_names_and_versions(tmp_pa
         assert f"{created.name.series}-cluster-class/Chart.yaml" in members(created.directory, "cluster-class")
 
 
-async def test_chart_dependencies_go_into_the_release_and_not_into_the_source_or_its_hash(tmp_path: Path) -> None:
+async def test_chart_dependencies_are_added_to_the_release_but_not_to_the_source_or_its_hash(tmp_path: Path) -> None:
     root = copied("staged", tmp_path)
     before = read_tree(root)
     async with HTTPClient() as web:
@@ -83,7 +83,7 @@ async def test_chart_dependencies_go_into_the_release_and_not_into_the_source_or
     assert read_release(created.directory)["hashes.json"] == read_release(left.directory)["hashes.json"]
 
 
-async def test_metadata_that_is_written_is_part_of_the_hashed_source(tmp_path: Path) -> None:
+async def test_written_metadata_is_part_of_the_hashed_source(tmp_path: Path) -> None:
     root = copied("staged", tmp_path)
 
     created = await ReleaseBuilder(into=tmp_path / "out", writes_metadata=True).build(first_stack(root), versions("v4"))
@@ -92,7 +92,7 @@ async def test_metadata_that_is_written_is_part_of_the_hashed_source(tmp_path: P
     assert parse_hashes(json.loads((created.directory / "hashes.json").read_text())) == hash_tree(read_tree(root))
 
 
-async def test_a_build_that_fails_writes_nothing(tmp_path: Path) -> None:
+async def test_failed_build_writes_nothing(tmp_path: Path) -> None:
     root = copied("staged", tmp_path)
     (root / "cluster-addon/network/Chart.yaml").unlink()
 
@@ -102,7 +102,7 @@ async def test_a_build_that_fails_writes_nothing(tmp_path: Path) -> None:
     assert "clusterStack: v3\n" in (root / "metadata.yaml").read_text()
 
 
-def test_a_plugin_that_is_missing_is_found_out_before_any_work(tmp_path: Path) -> None:
+def test_missing_plugin_is_reported_before_the_build(tmp_path: Path) -> None:
     root = copied("single", tmp_path)
     settings = root / "csctl.yaml"
     settings.write_text(settings.read_text() + "    config: {method: get}\n")
@@ -113,7 +113,7 @@ def test_a_plugin_that_is_missing_is_found_out_before_any_work(tmp_path: Path) -
         ReleaseBuilder(into=tmp_path, path="/nowhere").check(first_stack(root))
 
 
-def test_a_plugin_is_found_in_the_first_directory_that_has_it_executable(tmp_path: Path) -> None:
+def test_plugin_is_the_first_executable_in_path(tmp_path: Path) -> None:
     for name, mode in (("one", 0o644), ("two", 0o755), ("three", 0o755)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "csctl-local").touch(mode)

@@ -28,7 +28,7 @@ from clusterstacks.domain.semver import Constraint, SemVer
         (">=2", None),
     ],
 )
-def test_a_constraint_becomes_the_range_of_the_releases_it_allows(constraint: str, stated: str | None) -> None:
+def test_kube_version_is_converted_to_a_range(constraint: str, stated: str | None) -> None:
     found = kubernetes_range(Constraint.parse(constraint))
 
     assert (None if found is None else str(found)) == stated
@@ -44,7 +44,7 @@ TERMS = st.builds(
 
 
 @given(st.lists(st.lists(TERMS, min_size=1, max_size=2).map(" ".join), min_size=1, max_size=2).map(" || ".join))
-def test_range_and_constraint_hold_the_same_releases(text: str) -> None:
+def test_range_and_constraint_allow_the_same_releases(text: str) -> None:
     constraint = Constraint.parse(text)
     found = kubernetes_range(constraint)
 
