@@ -77,7 +77,7 @@ def infer(stacks: Sequence[LintedStack], facts: UpstreamFacts, known: Iterable[K
 
 def _version(stack: LintedStack) -> KubernetesVersion:
     if stack.settings is None:
-        raise SourceBroken(stack.directory, f"is no stack that can be read: {stack.settings_problem}")
+        raise SourceBroken(stack.directory, f"is not a valid stack that can be read: {stack.settings_problem}")
     return stack.settings.kubernetes
 
 

@@ -56,7 +56,7 @@ def _of_stack(root: Path) -> Iterator[tuple[str, Candidate]]:
     stacks = load_stack(tree, str(root), listed=True)
     for stack in stacks:
         if stack.settings is None or stack.name is None:
-            raise SourceBroken(root, f"is no stack that can be read: {stack.settings_problem}")
+            raise SourceBroken(root, f"is not a valid stack that can be read: {stack.settings_problem}")
         label = f"{root} for {stack.settings.kubernetes.series}" if len(stacks) > 1 else str(root)
         yield label, Candidate(stack.name, stack.settings.kubernetes, stack_compatibility(stack, str(root / FILE)))
 

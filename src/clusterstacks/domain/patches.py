@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7386) as values."""
+"""JSON merge patches (RFC 7386)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def merge_diff(old: Manifest, new: Manifest) -> Manifest:
     """Return the merge patch that turns ``old`` into ``new``; empty when they are equal.
 
-    Lists are replaced whole, as the format demands. A None in ``new`` counts as absent.
+    Lists are replaced as a whole, as the RFC requires. None in ``new`` counts as absent.
     """
     patch: Manifest = {key: None for key in old if new.get(key) is None and old[key] is not None}
     for key, value in new.items():
@@ -19,7 +19,7 @@ def merge_diff(old: Manifest, new: Manifest) -> Manifest:
         if value is None or value == before:
             continue
         if isinstance(value, dict) and isinstance(before, dict):
-            # An object whose every key goes leaves an empty object behind, which is still a change worth writing.
+            # Removing all keys of an object leaves an empty object, which is also a change.
             patch[key] = merge_diff(before, value)
         else:
             patch[key] = value
@@ -27,7 +27,7 @@ def merge_diff(old: Manifest, new: Manifest) -> Manifest:
 
 
 def contains(live: Any, wanted: Any) -> bool:  # noqa: ANN401 - any JSON value
-    """Tell whether ``live`` already says everything ``wanted`` says; lists must be equal."""
+    """Return whether ``live`` contains every value of ``wanted``; lists must be equal."""
     if isinstance(wanted, dict):
         return isinstance(live, dict) and all(
             key in live and contains(live[key], value) for key, value in wanted.items()

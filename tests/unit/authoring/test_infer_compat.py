@@ -192,7 +192,7 @@ def test_a_file_that_is_there_stays_unless_it_may_go(tmp_path: Path) -> None:
 
 
 def test_only_a_stack_gets_the_file(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="is no stack that can be read"):
+    with pytest.raises(SpecError, match="is not a valid stack that can be read"):
         infer_file(tmp_path, facts(), known_minors(), force=False)
     assert not list(tmp_path.iterdir())
 
@@ -248,7 +248,7 @@ def test_a_chart_that_cannot_be_read_is_named() -> None:
     [
         ({"compatibility.yaml": "["}, r"/1-35/compatibility\.yaml, line"),
         ({"compatibility.yaml": "a: 1"}, r"/1-35/compatibility\.yaml has the unknown field a"),
-        ({"csctl.yaml": "config: 1\n"}, r"is no stack that can be read: csctl\.yaml"),
+        ({"csctl.yaml": "config: 1\n"}, r"is not a valid stack that can be read: csctl\.yaml"),
     ],
 )
 def test_a_stack_that_cannot_be_read_is_refused(tmp_path: Path, changes: dict[str, str | None], told: str) -> None:
