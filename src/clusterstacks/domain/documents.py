@@ -6,10 +6,17 @@ the value found and the value expected.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from clusterstacks.domain.errors import SpecError
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
+
 
 SHOWN_CHARACTERS = 60
 """Number of characters of an invalid value in messages (arbitrary: enough to recognise it)."""
@@ -127,3 +134,48 @@ class Node:
             DocumentError: The value is not a string.
         """
         return self.text() if self.value not in (None, "") else ""
+
+
+_DURATION = re.compile(r"(?=.)(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
+
+
+def parse_duration(text: str) -> timedelta:
+    """Parse ``1h30m``, ``10m`` or ``45s``.
+
+    Raises:
+        SpecError: It is not a duration.
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise SpecError(
+            "InvalidDuration", f"{shown(text)} is not a valid duration (expected for example 1h30m, 10m or 45s)"
+        )
+    hours, minutes, seconds = (int(number or 0) for number in found.groups())
+    return timedelta(hours=hours, minutes=minutes, seconds=seconds)
+
+
+def at(document: Any, *path: str) -> Any:  # noqa: ANN401 - JSON
+    """Give what lies at a path, or None where the path ends before."""
+    for key in path:
+        if not isinstance(document, dict):
+            return None
+        document = document.get(key)
+    return document
+
+
+def text(document: Manifest, *path: str) -> str:
+    """Give the text at a path, or the empty text."""
+    value = at(document, *path)
+    return value if isinstance(value, str) else ""
+
+
+def mapping(document: Manifest, *path: str) -> Manifest:
+    """Give the object at a path, or an empty one."""
+    value = at(document, *path)
+    return value if isinstance(value, dict) else {}
+
+
+def mappings(document: Manifest, *path: str) -> list[Manifest]:
+    """Give the objects in the list at a path."""
+    value = at(document, *path)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from clusterstacks.charts.lockfile import Resolved
+    from clusterstacks.charts.lockfile import ResolvedChart
     from clusterstacks.charts.requirements import ChartRequirement
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ _DIRECTORY = re.compile(r"sha256-[0-9a-f]{64}\.[0-9a-f]{64}")
 
 
 def find_charts(
-    release: Path, lacking: Mapping[str, Iterable[ChartRequirement]], pinned: Collection[Resolved]
+    release: Path, lacking: Mapping[str, Iterable[ChartRequirement]], pinned: Collection[ResolvedChart]
 ) -> VendoredCharts | None:
     """Return charts that were kept for a release, whole and unchanged; None when there are none that will do.
 
@@ -51,7 +51,7 @@ def find_charts(
     return None
 
 
-def store_charts(release: Path, resolved: Collection[Resolved], archives: Iterable[bytes]) -> VendoredCharts:
+def store_charts(release: Path, resolved: Collection[ResolvedChart], archives: Iterable[bytes]) -> VendoredCharts:
     """Keep resolved charts for a release.
 
     Args:

@@ -12,13 +12,10 @@ from hypothesis import strategies as st
 
 from clusterstacks.api import yaml
 from clusterstacks.compat import library
-from clusterstacks.compat.consistency import check_consistency
-from clusterstacks.compat.facts_schema import parse_facts
-from clusterstacks.compat.install import install
-from clusterstacks.compat.kubernetes import known_minors, skew_rules, supported_minors
-from clusterstacks.compat.library import facts
-from clusterstacks.compat.removed_apis import judge_api
-from clusterstacks.compat.skew import OTHER_API_SERVERS, judge_skew
+from clusterstacks.compat.facts_schema import check_consistency, parse_facts
+from clusterstacks.compat.kubernetes import judge_api, known_minors, skew_rules, supported_minors
+from clusterstacks.compat.library import facts, install
+from clusterstacks.compat.rules.skew import OTHER_API_SERVERS, judge_skew
 from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.domain.compatibility import UpgradeRule
 from clusterstacks.domain.documents import DocumentError
@@ -187,7 +184,7 @@ def test_upgrade_rules_are_those_that_forbid(component: str, version: str, rule:
         ("cloud-controller-manager", "1.34", "1.36", "incompatible", ""),
         ("kubectl", "1.37", "1.36", "ok", "at most 1 minors older and 1 newer"),
         ("kubelet", "2.36", "1.36", "incompatible", ""),
-        ("mine", "1.36", "1.36", "unknown", "nothing is known"),
+        ("mine", "1.36", "1.36", "unknown", "no rule is known"),
     ],
 )
 def test_the_programs_of_kubernetes_may_be_so_far_apart(

@@ -104,10 +104,16 @@ def test_the_whole_file_is_read() -> None:
         ({"kubernets": ">=1.34"}, r"unknown field kubernets: known are"),
         ({"components": [{"version": "1.0.0"}]}, r"components\[0\]\.name is missing"),
         ({"components": [{"name": "a", "version": 1.1}]}, r"components\[0\]\.version is 1\.1: write the version"),
-        ({"components": [{"name": "a", "version": "main"}]}, r"components\[0\]\.version: 'main' is not a valid semantic"),
+        (
+            {"components": [{"name": "a", "version": "main"}]},
+            r"components\[0\]\.version: 'main' is not a valid semantic",
+        ),
         ({"components": [{"name": "a", "version": "1.0.0"}] * 2}, r"components contains a twice"),
         ({"components": [{"name": "a", "version": "1.0.0", "kind": "maybe"}]}, r"kind is 'maybe': write one of"),
-        ({"components": [{"name": "a", "version": "1.0.0", "requires": {"b": "1"}}]}, r"requires\.b: '1' is not a valid version range"),
+        (
+            {"components": [{"name": "a", "version": "1.0.0", "requires": {"b": "1"}}]},
+            r"requires\.b: '1' is not a valid version range",
+        ),
         (
             {"components": [{"name": "a", "version": "1.0.0", "upgrade": {"maxMinorStep": True}}]},
             r"maxMinorStep is True: write a number",
