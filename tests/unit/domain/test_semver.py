@@ -171,7 +171,7 @@ def test_a_caret_before_a_wildcard_allows_every_release() -> None:
 
 @pytest.mark.parametrize("text", [*INVALID, None, 1.2, "1 " * 300, "||".join(["1"] * 33)])
 def test_a_text_that_is_no_constraint_is_refused(text: object) -> None:
-    with pytest.raises(InvalidConstraint, match="not a valid version constraint .expected for example"):
+    with pytest.raises(InvalidConstraint, match=r"not a valid version constraint .expected for example"):
         Constraint.parse(text)
 
 
