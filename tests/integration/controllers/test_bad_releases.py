@@ -105,7 +105,7 @@ CASES: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
     "clusteraddon.yaml names a path": (
         "clusteraddon.yaml",
         holding(b"addonStages: {AfterControlPlaneInitialized: [{name: ../cni, action: apply}]}"),
-        "name is '../cni': use lower-case letters",
+        "name is '../cni': use the name of the chart's directory",
     ),
     "the class chart is missing": (CLASS, gone, "-cluster-class-v1.tgz is missing (there is"),
     "the class chart is truncated": (CLASS, half, "-cluster-class-v1.tgz is truncated; build the release again"),

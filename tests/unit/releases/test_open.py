@@ -107,7 +107,7 @@ def test_what_a_release_states_about_versions_is_read(tmp_path: Path) -> None:
     ("content", "told"),
     [
         (STATED.format(">=1.36"), r"compatibility\.yaml .*does not hold v1\.35\.4.*widen the range"),
-        (STATED.format("new"), r"compatibility\.yaml: kubernetes: 'new' is no range"),
+        (STATED.format("new"), r"compatibility\.yaml: kubernetes: 'new' is not a valid version range"),
         (STATED.format(">=1.35") + "mine: 1\n", r"compatibility\.yaml has the unknown field mine"),
         ("[", r"compatibility\.yaml, line"),
     ],
