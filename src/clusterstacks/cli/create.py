@@ -213,7 +213,7 @@ async def _create(options: CreateOptions) -> None:
 
 
 def _check_sources(trees: Mapping[str, Mapping[str, bytes]], *, strict: bool) -> None:
-    """Print the findings of lint rules that need no rendering; fail if one makes a release useless, or if ``strict``."""
+    """Print the findings of lint rules that need no rendering; fail if a release would be useless, or if ``strict``."""
     from clusterstacks.authoring.linter import BEFORE_BUILD, REFUSED, apply_rules
     from clusterstacks.authoring.stack import load_stack
 
