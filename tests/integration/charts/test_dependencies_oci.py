@@ -1,4 +1,4 @@
-"""Chart dependencies out of real registries."""
+"""Vendors chart dependencies from a real registry."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def web() -> AsyncIterator[HTTPClient]:
 
 @pytest.fixture
 def place(registry: RegistryServer, request: pytest.FixtureRequest) -> str:
-    """A path of this test's own in the registry."""
+    """A path of the registry for this test only."""
     return f"{registry.host}/{request.node.originalname.replace('_', '-')}"
 
 
