@@ -37,7 +37,7 @@ async def repository() -> AsyncIterator[ChartRepository]:
 
 @pytest.fixture
 async def charts() -> AsyncIterator[ChartDependencies]:
-    async with HTTPClient(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
+    async with HTTPClient(retries=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
         yield ChartDependencies(web, None, allowed=AllowedHosts.parse("127.0.0.1:*"))
 
 

@@ -43,7 +43,7 @@ OTHER = parse_release("local-tiny-1-35-v9")
 
 @asynccontextmanager
 async def web() -> AsyncIterator[HTTPClient]:
-    async with HTTPClient(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
+    async with HTTPClient(retries=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
         yield client
 
 
