@@ -331,7 +331,7 @@ async def test_a_repository_that_does_not_answer_in_time_is_tried_again_later(ro
         source = FakeSource({STAGED: staged(repository.url)})
         store = ReleaseStore(root, deadline=timedelta(milliseconds=300))
 
-        with pytest.raises(SourceUnavailable, match="not all charts"):
+        with pytest.raises(SourceUnavailable, match="not all dependencies"):
             await store.ensure(STAGED, source, dependencies=ChartDependencies(web, None))
         gate.set()
         repository.add("cache", "1.2.0")
