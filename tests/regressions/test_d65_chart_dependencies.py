@@ -107,7 +107,7 @@ async def test_d65_other_bytes_under_the_same_version_are_refused(tmp_path: Path
         repository.index.clear()
         repository.publish(packaged("cache", "1.2.9", text="hostile"), "cache", "1.2.9")
 
-        with pytest.raises(ChartDigestMismatch, match=r"cache 1\.2\.9 .* should have the digest sha256:"):
+        with pytest.raises(ChartDigestMismatch, match=r"cache 1\.2\.9 .* must have the digest sha256:"):
             await fetched(tmp_path / "second", source, digest=release.digest, pinned=release.dependencies)
 
 

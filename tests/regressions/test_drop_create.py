@@ -159,7 +159,7 @@ def test_drop_h1_lint_says_that_two_patches_of_a_minor_are_named(several: Path) 
     found = apply_rules(load_stack(read_tree(several), "several", listed=True))
 
     (problem,) = [one.problem for one in found if one.rule == "idle-version"]
-    assert problem.message == "names Kubernetes v1.35.0, and versions.yaml v1.35.1 for the same minor"
+    assert problem.message == "names Kubernetes v1.35.0, but versions.yaml v1.35.1 for the same minor"
 
 
 @pytest.fixture
@@ -235,7 +235,7 @@ def test_user_20_create_builds_without_any_remote_and_says_so(run: Run, tmp_path
 
     assert code == 0, err
     assert built(tmp_path) == ["local-single-1-33-v1"]
-    assert err.splitlines()[0].startswith("remote none, as neither GIT_* nor OCI_* is set")
+    assert err.splitlines()[0].startswith("remote none, because neither GIT_* nor OCI_* is set")
 
 
 def test_user_20_the_remote_that_was_chosen_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +243,7 @@ def test_user_20_the_remote_that_was_chosen_is_named(run: Run, tmp_path: Path, m
 
     code, _, err = run(copied("single", tmp_path))
 
-    assert (code, err.splitlines()[0]) == (2, "remote oci, as OCI_REGISTRY is set (--remote chooses another)")
+    assert (code, err.splitlines()[0]) == (2, "remote oci, because OCI_REGISTRY is set (--remote selects another)")
 
 
 @pytest.mark.parametrize("remote", [("--remote", "directory"), ("--remote", "gitlab"), ("--remote", "oci"), ()])
@@ -259,7 +259,7 @@ def test_drop_l4_publishing_without_a_remote_is_refused_before_anything_is_built
     code, _, err = run(copied("single", tmp_path), "--mode", "hash", "--publish")
 
     assert (code, built(tmp_path)) == (output.MUST_CHANGE, [])
-    assert "--publish takes a remote to publish to: --remote github, oci or directory" in err
+    assert "--publish needs a remote: use --remote github, oci or directory" in err
 
 
 @pytest.mark.parametrize("directory", [(), ("-o", "out"), ("--output", "./out/deep/")])

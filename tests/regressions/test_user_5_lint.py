@@ -41,7 +41,7 @@ CASES = (
         "unknown-key",
         "clusteraddon.yaml:6",
         "addonStages.AfterControlPlaneInitialized[0] has the unknown key 'waitForPostCondtion', which has no effect; "
-        "did you mean waitForPostCondition? known are action, name, waitForPostCondition, waitForPreCondition",
+        "did you mean waitForPostCondition? known keys are action, name, waitForPostCondition, waitForPreCondition",
         staged("waitForPostCondition", "waitForPostCondtion"),
     ),
     Case("unknown-key", "clusteraddon.yaml:8", "did you mean kind?", staged("kind: Depl", "knid: Depl")),
@@ -66,11 +66,16 @@ CASES = (
         {"cluster-class/templates/more.yaml": b"# Size. To be filled in.\nspec:\n  template:\n    spec: {}\n"},
     ),
     Case("not-utf8", f"{NET}/templates/a.yaml:2", "byte 11", {f"{NET}/templates/a.yaml": b"a: 1\nb: caf\xe9\n"}),
-    Case("editor-file", f"{NET}/.DS_Store:1", "may be in the release", {f"{NET}/.DS_Store": b"\0"}),
+    Case("editor-file", f"{NET}/.DS_Store:1", "may get into the release", {f"{NET}/.DS_Store": b"\0"}),
     Case("editor-file", f"{NET}/templates/c.yaml.orig:1", "leftover", {f"{NET}/templates/c.yaml.orig": b""}),
     Case("editor-file", "csctl.yaml~:1", "leftover", {"csctl.yaml~": b""}),
     Case("private-key", "release.key:1", "new key", {"release.key": b"-----BEGIN PRIVATE KEY-----\nAAAA\n"}),
-    Case("line-ends", "csctl.yaml:1", "another hash", {"csctl.yaml": SETTINGS.replace("\n", "\r\n").encode()}),
+    Case(
+        "line-ends",
+        "csctl.yaml:1",
+        "change the hash of the stack",
+        {"csctl.yaml": SETTINGS.replace("\n", "\r\n").encode()},
+    ),
     Case(
         "file-size",
         f"{NET}/big.bin:1",
@@ -153,7 +158,7 @@ def test_user_5_init_writes_what_keeps_leftovers_and_keys_out() -> None:
     ],
 )
 def test_user_5_a_version_that_cannot_exist_yet_is_doubted(minor: str, today: date, *, doubtful: bool) -> None:
-    assert bool(NewStack.parse(f"local/mine/{minor}").doubt(today)) is doubtful
+    assert bool(NewStack.parse(f"local/mine/{minor}").version_warning(today)) is doubtful
 
 
 def create(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

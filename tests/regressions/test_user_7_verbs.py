@@ -178,7 +178,7 @@ def test_user_15_a_verbose_run_prints_the_traceback_of_an_error(
 async def test_user_15_a_verbose_run_prints_requests_without_what_is_secret_in_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output, "MANNER", output.OutputSettings(verbose=True))
+    monkeypatch.setattr(output, "SETTINGS", output.OutputSettings(verbose=True))
     (tmp_path / "file").write_text("content")
     async with StaticServer.started(tmp_path) as server, HTTPClient(trace=output.trace) as web:
         await web.read(f"{server.url}/file?token=secret", limit=10, headers={"Authorization": "Basic secret"})

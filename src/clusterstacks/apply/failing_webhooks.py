@@ -9,9 +9,10 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from clusterstacks.api.untyped import mappings, text
-from clusterstacks.apply.ownership import PART_OF_LABEL, refuses_pruning
+from clusterstacks.apply.ownership import PART_OF_LABEL
+from clusterstacks.apply.policy import refuses_pruning
 from clusterstacks.apply.waiting import pauses
+from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.objects import Manifest, ObjectId
 from clusterstacks.kube.errors import Conflict, NotFound, WebhookFailed

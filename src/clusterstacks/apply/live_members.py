@@ -30,7 +30,7 @@ class LiveMembers:
     places: Mapping[tuple[str, str], Resource]
 
 
-async def survey(
+async def read_live_members(
     client: Client,
     objects: Iterable[ObjectId],
     *,

@@ -1,4 +1,4 @@
-"""What lint finds: a fault is where and what, a finding also says by which rule and how bad it is."""
+"""Lint rules, problems and findings, and the positions of problems in files."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 
 class LintSeverity(StrEnum):
-    """How bad a finding is."""
+    """Severity of a rule and of its findings."""
 
     ERROR = "error"
     """The release would not be built, or would not work."""
     WARNING = "warning"
-    """It works, but not for ever or not as its author may think."""
+    """The release works, but may break later or behave unexpectedly."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class LintProblem:
-    """One thing that is wrong.
+    """A problem in a file of a stack.
 
     Args:
         path: The file, relative to the stack directory.
-        line: Counted from 1; 1 as well where only the file is known.
-        message: What is wrong.
-        remedy: What to do about it.
+        line: Counted from 1; 1 if only the file is known.
+        message: The problem, without file and line.
+        remedy: How to fix it.
     """
 
     path: str
@@ -45,7 +45,7 @@ class LintProblem:
 
 @dataclass(frozen=True, slots=True, order=True)
 class LintFinding:
-    """A fault that a rule found."""
+    """A problem that a rule found."""
 
     problem: LintProblem
     rule: str
@@ -54,13 +54,13 @@ class LintFinding:
 
 @dataclass(frozen=True, slots=True)
 class LintRule:
-    """One thing lint looks at.
+    """A requirement on stacks.
 
     Args:
         id: Its stable name, e.g. ``chart-name``.
-        severity: Of everything it finds.
-        summary: What it asks of a stack, one sentence.
-        check: Finds the faults of a stack; never raises, whatever the files hold.
+        severity: Severity of all its findings.
+        summary: The requirement, as one sentence.
+        check: Returns the problems of a stack; never raises, whatever the files contain.
     """
 
     id: str
@@ -74,12 +74,12 @@ class LintRule:
 
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
-_COMPLAINT_FIELD = re.compile(r"^[^:]+: ([^\s:]+)(?::| is) ")
-_COMPLAINT_LINE = re.compile(r", line (\d+):")
+_FIELD_IN_MESSAGE = re.compile(r"^[^:]+: ([^\s:]+)(?::| is) ")
+_LINE_IN_MESSAGE = re.compile(r", line (\d+):")
 
 
 def line_of_field(content: bytes, path: Sequence[str | int]) -> int:
-    """Find a field of a YAML file; the deepest part of the path that is there, and 1 in a file that is no YAML."""
+    """Return the line of a field: of the deepest existing part of its path; 1 in a file that is not valid YAML."""
     try:
         node = yaml.compose(content)
     except yaml.YamlError:
@@ -94,7 +94,7 @@ def line_of_field(content: bytes, path: Sequence[str | int]) -> int:
 
 
 def line_of_text(content: bytes, *needles: str) -> int:
-    """Find the first line that holds the first of the texts that is anywhere in the file, else 1."""
+    """Return the first line with the first of the texts that the file contains; 1 if it contains none."""
     for needle in needles:
         at = content.find(needle.encode(errors="replace"))
         if at >= 0:
@@ -103,15 +103,15 @@ def line_of_text(content: bytes, *needles: str) -> int:
 
 
 def line_of_error(content: bytes, message: str) -> int:
-    """Find the line an error of ``domain.documents`` or ``api.yaml`` speaks of."""
-    if line := _COMPLAINT_LINE.search(message):
+    """Return the line that a message of ``domain.documents`` or ``api.yaml`` names."""
+    if line := _LINE_IN_MESSAGE.search(message):
         return int(line[1])
-    field = _COMPLAINT_FIELD.match(message)
+    field = _FIELD_IN_MESSAGE.match(message)
     return line_of_field(content, steps(field[1])) if field else 1
 
 
 def steps(field: str) -> list[str | int]:
-    """Take ``addonStages.AfterClusterUpgrade[0].name`` apart."""
+    """Split a field path such as ``addonStages.AfterClusterUpgrade[0].name``."""
     return [int(index) if index else name for name, index in _STEP.findall(field)]
 
 
@@ -131,17 +131,24 @@ _PLACE = re.compile(r"^[:,\s]*(?:line \d+: )?")
 
 
 def problem_of_error(stack: LintedStack, message: str, file: str, remedy: str) -> LintProblem:
-    """Place an error in the file it names, or in ``file``; the message keeps the way out it has, if it has one."""
+    """Return the problem of an error message.
+
+    Args:
+        stack: The stack whose file is broken.
+        message: The message of the error.
+        file: The file, unless the message begins with the name of another file of the stack.
+        remedy: How to fix it, unless the message says it.
+    """
     named = _FILE.match(message)
     path = named[0] if named and named[0] in stack.tree else file
-    problem, told = split_message(message, path)
-    return LintProblem(path, line_of_error(stack.content(path), message), problem, told or remedy)
+    problem, own_remedy = split_message(message, path)
+    return LintProblem(path, line_of_error(stack.content(path), message), problem, own_remedy or remedy)
 
 
 def split_message(message: str, place: str) -> tuple[str, str]:
-    """Split an error into what is wrong and the way out; the latter is empty where the error has none.
+    """Split a message into problem and remedy; the remedy is empty if the message has none.
 
-    Errors read ``<file>: <field> is <what was found>: <way out>`` or ``<file>, line <number>: <problem>``.
+    Messages have the form ``<file>: <field> is <value>: <remedy>`` or ``<file>, line <number>: <problem>``.
     """
     rest = _PLACE.sub("", message.removeprefix(place), count=1)
     start = max(rest.find(" is "), 0)

@@ -1,4 +1,4 @@
-"""The first ``compatibility.yaml`` of a stack: what its charts and the facts tell, with what is only a guess marked."""
+"""Writes the first ``compatibility.yaml`` of a stack from its charts and the upstream facts, and marks guesses."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 
 def infer_file(directory: Path, facts: UpstreamFacts, known: Sequence[KubernetesMinor], *, force: bool) -> Path:
-    """Write the file into a stack directory.
+    """Write the file into a stack directory and return its path.
 
     Args:
-        directory: Of the stack.
-        facts: What upstream projects state.
-        known: Kubernetes minors there are.
-        force: Write over a file that is there.
+        directory: The stack directory.
+        facts: The upstream facts.
+        known: All known Kubernetes minors.
+        force: Overwrite an existing file.
 
     Raises:
-        SpecError: The file is there, or the stack cannot be read.
+        SpecError: The file exists, or the stack is broken.
         OSError: The directory cannot be read or written.
     """
     place = directory / FILE
@@ -50,26 +50,26 @@ def infer_file(directory: Path, facts: UpstreamFacts, known: Sequence[Kubernetes
         with place.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise SpecError("FileExists", f"{place} is there already: give --force to write over it") from None
+        raise SpecError("FileExists", f"{place} already exists: use --force to overwrite it") from None
     return place
 
 
 def infer(stacks: Sequence[LintedStack], facts: UpstreamFacts, known: Iterable[KubernetesMinor]) -> str:
-    """Write the file as text; :func:`~clusterstacks.domain.compatibility.parse_compatibility` takes it.
+    """Return the text of the file, which :func:`~clusterstacks.domain.compatibility.parse_compatibility` accepts.
 
     Args:
-        stacks: One stack, once for each Kubernetes minor it is for; the versions of addons are those for the newest.
-        facts: What upstream projects state.
-        known: Kubernetes minors there are.
+        stacks: One stack, loaded for each of its Kubernetes minors; addon versions are those for the newest minor.
+        facts: The upstream facts.
+        known: All known Kubernetes minors.
 
     Raises:
-        SpecError: The stack cannot be read, or a chart's dependencies cannot.
+        SpecError: The stack or the dependencies of a chart are broken.
     """
     versions = [_version(stack) for stack in stacks]
     minors, newest = sorted(one.series for one in versions), stacks[versions.index(max(versions))]
     found = tuple(_distinct(detect_components(newest, facts)))
-    working = [minor for minor in known if found and all(_works(clue, minor, facts) for clue in found)]
-    entries = [line for clue in found for line in _entry(clue, minors[-1], facts)]
+    working = [minor for minor in known if found and all(_works(detected, minor, facts) for detected in found)]
+    entries = [line for detected in found for line in _entry(detected, minors[-1], facts)]
     text = "\n".join([*_head(minors, working), "components:" if found else "components: []", *entries, ""])
     parse_compatibility(yaml.load(text, name=FILE))
     return text
@@ -77,25 +77,25 @@ def infer(stacks: Sequence[LintedStack], facts: UpstreamFacts, known: Iterable[K
 
 def _version(stack: LintedStack) -> KubernetesVersion:
     if stack.settings is None:
-        raise SourceBroken(stack.directory, f"is no stack that can be read: {stack.settings_problem}")
+        raise SourceBroken(stack.directory, f"is not a valid stack: {stack.settings_problem}")
     return stack.settings.kubernetes
 
 
 def _distinct(found: Iterable[DetectedComponent]) -> Iterator[DetectedComponent]:
-    """Give every component a name of its own, as the file must; what is said twice of one addon is said once."""
+    """Make the names of components unique, as the file requires, and drop duplicates of one addon."""
     seen: dict[str, DetectedComponent] = {}
-    for clue in found:
-        name = clue.name if clue.name not in seen else f"{clue.name}-{clue.addon or 'class'}"
+    for detected in found:
+        name = detected.name if detected.name not in seen else f"{detected.name}-{detected.addon or 'class'}"
         if name not in seen:
-            seen[name] = clue
-            yield replace(clue, name=name)
+            seen[name] = detected
+            yield replace(detected, name=name)
 
 
 def _head(minors: Sequence[KubernetesMinor], working: Sequence[KubernetesMinor]) -> Iterator[str]:
     first, last = minors[0], minors[-1]
-    yield "# Begun by csctl compat infer. Nobody has confirmed what is called a guess: correct it, then drop the word."
+    yield "# Written by csctl compat infer. A guess needs a check: correct it, then remove the word 'guess'."
     yield f"apiVersion: {API_VERSION}"
-    yield "# guess: the Kubernetes the stack is made for; widen it once its class was tried with another."
+    yield "# guess: the Kubernetes minors of the stack; widen the range after a test of the class with another minor."
     if working:
         yield f"# All components below are known to work with Kubernetes {', '.join(map(str, working))}."
     yield f'kubernetes: ">={first} <{_following(last)}"'
@@ -105,41 +105,41 @@ def _following(minor: KubernetesMinor) -> str:
     return f"{minor.major}.{minor.minor + 1}"
 
 
-def _works(clue: DetectedComponent, minor: KubernetesMinor, facts: UpstreamFacts) -> bool:
-    if clue.kubernetes is not None and not _is_known(clue, facts):
-        return clue.kubernetes.holds((minor.major, minor.minor, 0))
-    return _judged(clue, minor, facts).verdict is Verdict.OK
+def _works(detected: DetectedComponent, minor: KubernetesMinor, facts: UpstreamFacts) -> bool:
+    if detected.kubernetes is not None and not _is_known(detected, facts):
+        return detected.kubernetes.holds((minor.major, minor.minor, 0))
+    return _judged(detected, minor, facts).verdict is Verdict.OK
 
 
-def _judged(clue: DetectedComponent, minor: KubernetesMinor, facts: UpstreamFacts) -> Judgement:
-    return facts.judge(clue.name, SemVer.parse(clue.version), KubernetesVersion(minor.major, minor.minor, 0))
+def _judged(detected: DetectedComponent, minor: KubernetesMinor, facts: UpstreamFacts) -> Judgement:
+    return facts.judge(detected.name, SemVer.parse(detected.version), KubernetesVersion(minor.major, minor.minor, 0))
 
 
-def _entry(clue: DetectedComponent, minor: KubernetesMinor, facts: UpstreamFacts) -> Iterator[str]:
-    own = None if _is_known(clue, facts) else clue.kubernetes
-    yield f"# {'evidence' if clue.certain else 'guess'}: {_line(clue.told)}"
+def _entry(detected: DetectedComponent, minor: KubernetesMinor, facts: UpstreamFacts) -> Iterator[str]:
+    own = None if _is_known(detected, facts) else detected.kubernetes
+    yield f"# {'evidence' if detected.certain else 'guess'}: {_line(detected.origin)}"
     if own is not None:
-        yield "# evidence: Helm refuses the chart outside of the range; nobody says that all of it was tried."
-    elif _is_known(clue, facts):
-        judgement = _judged(clue, minor, facts)
-        known = f"{judgement.verdict} with Kubernetes {minor}, as {judgement.text}"
-        yield f"# evidence: {_line(known)}; this counts as long as no kubernetes is written here."
+        yield "# evidence: Helm rejects the chart outside of this range; parts of it may be untested."
+    elif _is_known(detected, facts):
+        judgement = _judged(detected, minor, facts)
+        known = f"{judgement.verdict} with Kubernetes {minor}: {judgement.text}"
+        yield f"# evidence: {_line(known)}; this applies unless kubernetes is set here."
     else:
-        yield "# Nobody states its range: add kubernetes with what you know, else its verdict is unknown."
-    yield f"- name: {_quoted(clue.name)}"
-    if clue.addon:
-        yield f"  addon: {_quoted(clue.addon)}"
-    yield f"  version: {_quoted(clue.version)}"
+        yield "# No range is known: add kubernetes, otherwise the verdict is unknown."
+    yield f"- name: {_quoted(detected.name)}"
+    if detected.addon:
+        yield f"  addon: {_quoted(detected.addon)}"
+    yield f"  version: {_quoted(detected.version)}"
     if own is not None:
         yield f'  kubernetes: "{own}"'
-        yield f"  source: {_quoted(f'kubeVersion of chart {clue.chart}')}"
-    yield from _upgrade(clue, facts)
+        yield f"  source: {_quoted(f'kubeVersion of chart {detected.chart}')}"
+    yield from _upgrade(detected, facts)
 
 
-def _upgrade(clue: DetectedComponent, facts: UpstreamFacts) -> Iterator[str]:
-    """What the project says about upgrades holds only where the release repeats it: a stack may know better."""
-    rule = facts.upgrade_rule(clue.name, SemVer.parse(clue.version))
-    stated = facts.components[clue.name].upgrade if rule is not None else None
+def _upgrade(detected: DetectedComponent, facts: UpstreamFacts) -> Iterator[str]:
+    """Yield the upgrade rule of the upstream project, which applies only if the release repeats it."""
+    rule = facts.upgrade_rule(detected.name, SemVer.parse(detected.version))
+    stated = facts.components[detected.name].upgrade if rule is not None else None
     if rule is None or stated is None:
         return
     yield f"  # evidence: {_line(stated.source.url)}"
@@ -147,19 +147,21 @@ def _upgrade(clue: DetectedComponent, facts: UpstreamFacts) -> Iterator[str]:
     yield f"  upgrade: {{{step}downgrade: {str(rule.downgrade).lower()}}}"
 
 
-def _is_known(clue: DetectedComponent, facts: UpstreamFacts) -> bool:
-    if clue.name not in facts.components:
+def _is_known(detected: DetectedComponent, facts: UpstreamFacts) -> bool:
+    if detected.name not in facts.components:
         return False
-    return any(one.kubernetes is not None for one in facts.components[clue.name].about(SemVer.parse(clue.version)))
+    return any(
+        one.kubernetes is not None for one in facts.components[detected.name].about(SemVer.parse(detected.version))
+    )
 
 
 def _quoted(text: str) -> str:
-    """Write a text in quotes; JSON is YAML, but for the pairs of escapes of characters beyond 16 bits."""
+    """Quote a text as JSON, which is valid YAML except for surrogate pairs."""
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def _line(text: str) -> str:
-    """What stands in charts must not end a comment."""
+    """Return a text from a chart as one line, so that it cannot end a comment."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
@@ -172,22 +174,22 @@ _NO_VERSION: Final = "0.0.0"
 
 @dataclass(frozen=True, slots=True)
 class DetectedComponent:
-    """A component that a stack seems to hold.
+    """A component that the charts of a stack seem to contain.
 
     Args:
-        name: Of the component.
-        version: Of its software.
-        addon: That brings it; empty for the class.
-        told: Where name and version are from.
-        certain: Whether that is evidence rather than a guess.
-        kubernetes: What its chart asks for; None where it does not.
-        chart: Name of the chart that asks.
+        name: Name of the component.
+        version: Version of its software.
+        addon: The addon that contains it; empty for the class.
+        origin: Source of name and version, for a comment.
+        certain: True for evidence, false for a guess.
+        kubernetes: Range of ``kubeVersion`` of its chart; None if it has none.
+        chart: Name of the chart with ``kubeVersion``.
     """
 
     name: str
     version: str
     addon: str
-    told: str
+    origin: str
     certain: bool
     kubernetes: Range | None = None
     chart: str = ""
@@ -197,14 +199,14 @@ def detect_components(stack: LintedStack, facts: UpstreamFacts) -> Iterator[Dete
     """Find the components of a stack.
 
     Raises:
-        SpecError: The dependencies of a chart cannot be read.
+        SpecError: The dependencies of a chart are broken.
     """
     for chart in stack.charts:
         yield from _of_addon(chart, facts) if chart.addon else _of_class(chart, facts)
 
 
 def _of_class(chart: LintedChart, facts: UpstreamFacts) -> Iterator[DetectedComponent]:
-    """Find images of known components in the text of the class; more of it nobody can tell."""
+    """Find images of known components in the text of the class chart."""
     for path, content in sorted(chart.files.items()):
         for found in _IMAGE.finditer(content.decode(errors="replace")):
             if found[1] in facts.components:
@@ -213,7 +215,7 @@ def _of_class(chart: LintedChart, facts: UpstreamFacts) -> Iterator[DetectedComp
 
 def _of_addon(chart: LintedChart, facts: UpstreamFacts) -> Iterator[DetectedComponent]:
     listed = locked(chart.files, chart.directory)
-    held = {str(one.get("name")): one for one in chart.held()}
+    held = {str(one.get("name")): one for one in chart.dependency_metadata()}
     wanted = [one for one in listed if held.get(one.name, {}).get("type") != _LIBRARY]
     for requirement in wanted:
         yield _of_dependency(chart, requirement, held.get(requirement.name), facts)
@@ -231,31 +233,31 @@ def _of_dependency(
     version = (requirement.exact or (numbers[0] if numbers else _NO_VERSION)).removeprefix("v")
     place = f"dependency {requirement} in {chart.chart_file}"
     if component and requirement.exact and (not versions or version in versions):
-        told = place if not versions else f"{place}, which brings {component} {versions[version]}"
-        return DetectedComponent(component, versions.get(version, version), chart.addon, told, certain=True)
-    told = f"{place}: this is the version of the chart; write that of the software"
-    return DetectedComponent(component or requirement.name, version, chart.addon, told, certain=False)
+        origin = place if not versions else f"{place}, which contains {component} {versions[version]}"
+        return DetectedComponent(component, versions.get(version, version), chart.addon, origin, certain=True)
+    origin = f"{place}: this is the version of the chart; write the version of the software"
+    return DetectedComponent(component or requirement.name, version, chart.addon, origin, certain=False)
 
 
 def _of_chart(addon: str, place: str, metadata: Mapping[str, object], facts: UpstreamFacts) -> DetectedComponent:
     name = str(metadata.get("name"))
     if not _NAME.fullmatch(name):
-        name = addon  # Helm refuses the chart, so nothing is lost
+        name = addon  # Helm rejects the chart anyway
     component, _ = _by_chart(name, facts)
-    kubernetes = _wanted(metadata.get("kubeVersion"))
+    kubernetes = _kubernetes_range(metadata.get("kubeVersion"))
     for key, certain in (("appVersion", True), ("version", False)):
         version = str(metadata.get(key) or "").removeprefix("v")
         if _is_version(version):
-            told = f"{key} of {place}" if certain else f"version of {place}: write that of the software"
-            return DetectedComponent(component or name, version, addon, told, certain, kubernetes, name)
-    told = f"{place} names no version: write that of the software"
+            origin = f"{key} of {place}" if certain else f"version of {place}: write the version of the software"
+            return DetectedComponent(component or name, version, addon, origin, certain, kubernetes, name)
+    origin = f"{place} has no version: write the version of the software"
     return DetectedComponent(
-        component or name, _NO_VERSION, addon, told, certain=False, kubernetes=kubernetes, chart=name
+        component or name, _NO_VERSION, addon, origin, certain=False, kubernetes=kubernetes, chart=name
     )
 
 
 def _by_chart(chart: str, facts: UpstreamFacts) -> tuple[str, Mapping[str, str]]:
-    """Find the component a chart brings, and its versions by those of the chart."""
+    """Return the component that a chart contains, and its versions by chart version."""
     for name, component in facts.components.items():
         for one in component.charts:
             if one.name == chart:
@@ -263,7 +265,7 @@ def _by_chart(chart: str, facts: UpstreamFacts) -> tuple[str, Mapping[str, str]]
     return (chart, {}) if chart in facts.components else ("", {})
 
 
-def _wanted(kube_version: object) -> Range | None:
+def _kubernetes_range(kube_version: object) -> Range | None:
     try:
         return kubernetes_range(Constraint.parse(kube_version))
     except InvalidConstraint:

@@ -1,4 +1,7 @@
-"""Every rule of lint, in the order of the list for people."""
+"""Linter for stack directories: the list of rules, their application, and reports as JSON and SARIF.
+
+SARIF 2.1.0: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from clusterstacks.authoring.findings import LintSeverity
-from clusterstacks.authoring.render_check import Means, dry_run_class, render_stack
+from clusterstacks.authoring.render_check import dry_run_class, render_stack
 from clusterstacks.authoring.rules import (
     classes,
     data_files,
@@ -27,11 +30,14 @@ from clusterstacks.domain.errors import SpecError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from clusterstacks.authoring.example_objects import ExampleObjects
     from clusterstacks.authoring.findings import LintFinding, LintRule
     from clusterstacks.authoring.stack import LintedStack
+    from clusterstacks.charts.vendor import ChartDependencies
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.domain.versions import KubernetesMinor
     from clusterstacks.kube.client import Client
+    from clusterstacks.render.renderer import Renderer
 
 RULES: Final[tuple[LintRule, ...]] = (
     *naming.RULES,
@@ -47,31 +53,31 @@ RULES: Final[tuple[LintRule, ...]] = (
 )
 
 BEFORE_BUILD: Final[tuple[LintRule, ...]] = (*source_files.RULES, *stages.RULES)
-"""Rules that ``csctl create`` applies as well: they need no rendering, and a build does not check the same itself."""
+"""Rules that ``csctl create`` applies too: they need no rendering, and the build has no such check of its own."""
 
 REFUSED: Final = frozenset({"placeholder", "file-size"})
-"""Rules whose findings end ``csctl create``: nothing could use the release."""
+"""Rules whose findings end ``csctl create``, because the release would be useless."""
 
 
 @dataclass(frozen=True, slots=True)
 class LintReport:
-    """What lint found in one stack directory.
+    """Findings in one stack directory.
 
     Args:
-        directory: As the author named it.
-        findings: Sorted by file and line, each once however many Kubernetes versions show it.
+        directory: The path from the command line.
+        findings: Sorted by file and line; each once, even if it applies to several Kubernetes versions.
     """
 
     directory: str
     findings: tuple[LintFinding, ...]
 
     def count(self, severity: LintSeverity) -> int:
-        """Number of findings of a severity."""
+        """Return the number of findings of a severity."""
         return sum(finding.severity is severity for finding in self.findings)
 
     @property
     def clean(self) -> bool:
-        """Whether there is no error; warnings are allowed."""
+        """Return whether there is no error; warnings are allowed."""
         return not self.count(LintSeverity.ERROR)
 
 
@@ -80,27 +86,30 @@ class Linter:
     """Lints stacks.
 
     Args:
-        means: What rendering takes.
-        minor: Look at the stack for this Kubernetes minor only.
-        listed: Look at every minor of stack.yaml and versions.yaml instead of the release csctl.yaml names.
-        client: A management cluster to ask.
+        renderer: Renders charts and compiles conditions.
+        examples: Objects that values templates see; None for objects made for the class.
+        dependencies: Adds chart dependencies; None skips charts that lack one.
+        minor: Lint only this Kubernetes minor.
+        client: Management cluster for a dry run of the class; None for no dry run.
+        listed: Lint every minor of stack.yaml and versions.yaml instead of the release of csctl.yaml.
     """
 
-    means: Means
+    renderer: Renderer
+    examples: ExampleObjects | None = None
+    dependencies: ChartDependencies | None = None
     minor: KubernetesMinor | None = None
     client: Client | None = None
     listed: bool = False
 
     async def lint(self, tree: Mapping[str, bytes], directory: str) -> LintReport:
-        """Lint the files of a stack; whatever they hold, what is wrong with them becomes findings.
+        """Lint the files of a stack.
 
         Raises:
-            SpecError: The stack is not for the wanted minor.
+            SpecError: The stack does not support the requested minor.
             DependencyError: The management cluster does not answer, or a render worker cannot be started.
         """
         stacks = self._chosen(load_stack(tree, directory, listed=self.listed or self.minor is not None))
-        looked_at = [await self._examined(stack) for stack in stacks]
-        return LintReport(directory, apply_rules(looked_at))
+        return LintReport(directory, apply_rules([await self._rendered(stack) for stack in stacks]))
 
     def _chosen(self, stacks: tuple[LintedStack, ...]) -> tuple[LintedStack, ...]:
         if self.minor is None:
@@ -111,13 +120,13 @@ class Linter:
             raise SpecError("MinorNotThere", f"{stacks[0].directory} is for Kubernetes {there}, not for {self.minor}")
         return chosen
 
-    async def _examined(self, stack: LintedStack) -> LintedStack:
-        stack = await render_stack(stack, self.means)
+    async def _rendered(self, stack: LintedStack) -> LintedStack:
+        stack = await render_stack(stack, self.renderer, self.examples, self.dependencies)
         return await dry_run_class(stack, self.client) if self.client is not None else stack
 
 
 def apply_rules(stacks: Iterable[LintedStack], rules: Iterable[LintRule] = RULES) -> tuple[LintFinding, ...]:
-    """Apply rules to a stack, as it is for each of its Kubernetes versions."""
+    """Apply rules to a stack, loaded for each of its Kubernetes versions."""
     rules = tuple(rules)
     return tuple(sorted({finding for stack in stacks for rule in rules for finding in rule.findings(stack)}))
 
@@ -127,12 +136,12 @@ _DISTRIBUTION = "cluster-stacks"
 
 
 def finding_path(report: LintReport, finding: LintFinding) -> str:
-    """Path of a finding's file as the author can open it from where lint was called."""
+    """Return the path of a finding's file, relative to the working directory."""
     return str(PurePath(report.directory, finding.problem.path))
 
 
 def as_json(reports: Sequence[LintReport]) -> Manifest:
-    """Write reports as one document: the findings and how many there are."""
+    """Return reports as one document with all findings and their number."""
     return {
         "findings": [
             {
@@ -152,7 +161,7 @@ def as_json(reports: Sequence[LintReport]) -> Manifest:
 
 
 def as_sarif(reports: Sequence[LintReport]) -> Manifest:
-    """Write reports as one SARIF run; every rule is listed, whether it found something or not."""
+    """Return reports as one SARIF run, which code hosts show next to the changed lines; it lists every rule."""
     numbers = {rule.id: number for number, rule in enumerate(RULES)}
     driver = {
         "name": "csctl lint",

@@ -1,4 +1,4 @@
-"""A directory as a release: that of a release is opened, that of a stack is built where nobody sees it."""
+"""Opens a directory as a release: a release as it is, a stack by building it in a temporary directory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from clusterstacks.releases.release import Release
 
 CHANNEL = "sha"
-"""Of the version a stack gets while it is opened: that of ``csctl create --mode hash``."""
+"""Channel of the version of a stack that is opened, as with ``csctl create --mode hash``."""
 
 
 @asynccontextmanager
@@ -43,20 +43,20 @@ async def open_as_release(
     dependencies: ChartDependencies | None = None,
     charts: Collection[str] | None = None,
 ) -> AsyncIterator[Release]:
-    """Open a release, or build one of a stack; a built one is gone when the block ends.
+    """Open a release, or build one from a stack and delete it at the end of the block.
 
-    A stack is built as ``csctl create --mode hash`` does, but its provider's plugin is not called: node images are in
-    no chart.
+    A stack is built as with ``csctl create --mode hash``, but without the provider's plugin: charts contain no node
+    images.
 
     Args:
-        directory: Of the release or stack.
-        newest: Tells the newest patch of a minor.
-        kubernetes: Which minor of versions.yaml or stack.yaml, as ``1-35``; empty for the release csctl.yaml names.
-        dependencies: Adds what charts depend on; None leaves them as they are.
-        charts: Directories in the stack of the charts that are to be complete, like ``cluster-class``; None for all.
+        directory: A release or stack directory.
+        newest: Returns the newest patch of a minor.
+        kubernetes: A minor of versions.yaml or stack.yaml such as ``1-35``; empty for the release of csctl.yaml.
+        dependencies: Adds chart dependencies; None leaves charts unchanged.
+        charts: Chart directories whose dependencies are added, such as ``cluster-class``; None for all.
 
     Raises:
-        SpecError: The release is broken, the stack cannot be built, or it is for several minors and none is chosen.
+        SpecError: The release is broken, the stack cannot be built, or it has several minors and none is chosen.
         DependencyError: A chart dependency cannot be fetched.
         OSError: The directory cannot be read.
     """
@@ -82,7 +82,7 @@ async def open_as_release(
 async def _completed(
     release: Release, dependencies: ChartDependencies | None, charts: Collection[str] | None
 ) -> AsyncIterator[Release]:
-    """Add what the charts of a release lack, in a copy, as the operator does when it fetches one."""
+    """Add missing chart dependencies in a copy of a release, as the operator does after a download."""
     wanted = release.lacking if charts is None else release.lacking.keys() & charts
     if not wanted or dependencies is None:
         yield release
@@ -93,12 +93,12 @@ async def _completed(
 
 
 def _is_release(directory: Path) -> bool:
-    # A stack may have a metadata.yaml, too: its last versions.
+    # A stack may also have a metadata.yaml, with its last versions.
     return (directory / METADATA).is_file() and any(directory.glob("*-cluster-class-*.tgz"))
 
 
 def _require_stack(directory: Path) -> None:
-    """Refuse anything else before it is read, which may be a whole disk."""
+    """Reject a directory that is not a stack before it is read: it may be a whole disk."""
     names = {path.name for path in directory.iterdir()}
     if not is_stack(names) and FORMER_CSCTL not in names:
         raise SourceBroken(
@@ -115,7 +115,7 @@ def _chosen(stacks: tuple[StackDirectory, ...], kubernetes: str) -> StackDirecto
         raise SpecError(
             "KubernetesAmbiguous", f"{found[0].root} is for Kubernetes {minors}: choose one with --kubernetes"
         )
-    # Its node images are built for a release only.
+    # Node images are built only for releases.
     return replace(found[0], settings=replace(found[0].settings, plugin=False))
 
 

@@ -1,4 +1,4 @@
-"""What releases and stacks state about versions, read from their directories; nothing is built or fetched."""
+"""Reads the compatibility statements of releases and stacks from their directories, without building anything."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 
 def read_statements(directory: Path) -> tuple[tuple[str, Candidate], ...]:
-    """Read one release, all releases in a directory, or every stack at or below it.
+    """Read one release, all releases in a directory, or all stacks at or below it.
 
-    A stack is read once for each Kubernetes version it is for.
+    A stack is read once for each of its Kubernetes versions.
 
     Returns:
-        What to call each, and what it states.
+        A label and the statements of each release or stack.
 
     Raises:
-        SpecError: A file cannot be read, or there is neither release nor stack.
+        SpecError: A file is broken, or there is neither a release nor a stack.
         OSError: The directory cannot be read.
     """
     whole = directory.absolute()
@@ -56,20 +56,20 @@ def _of_stack(root: Path) -> Iterator[tuple[str, Candidate]]:
     stacks = load_stack(tree, str(root), listed=True)
     for stack in stacks:
         if stack.settings is None or stack.name is None:
-            raise SourceBroken(root, f"is no stack that can be read: {stack.settings_problem}")
+            raise SourceBroken(root, f"is not a valid stack: {stack.settings_problem}")
         label = f"{root} for {stack.settings.kubernetes.series}" if len(stacks) > 1 else str(root)
         yield label, Candidate(stack.name, stack.settings.kubernetes, stack_compatibility(stack, str(root / FILE)))
 
 
 def stack_compatibility(stack: LintedStack, file: str = FILE) -> Compatibility | None:
-    """Read the compatibility.yaml of a stack; None where it has none.
+    """Read the compatibility.yaml of a stack; None if it has none.
 
     Args:
-        stack: As it was loaded.
-        file: How messages call the file.
+        stack: The loaded stack.
+        file: Name of the file in messages.
 
     Raises:
-        SpecError: It cannot be read.
+        SpecError: The file is broken.
     """
     if FILE not in stack.tree:
         return None

@@ -1,18 +1,21 @@
-"""Renders a stack's charts and compiles its conditions, as the operator will; what fails becomes part of the stack."""
+"""Renders the charts and compiles the conditions of a loaded stack, and dry-runs its class on a management cluster.
+
+The results, and the failures, are stored in the stack for the lint rules.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.untyped import at, mapping, mappings, text
 from clusterstacks.authoring.example_objects import NAMESPACE, make_example_objects
 from clusterstacks.authoring.stack import BrokenCondition, ServerRefusal, oversized
 from clusterstacks.charts.chart import pack_chart
 from clusterstacks.charts.helmignore import chart_files
 from clusterstacks.charts.requirements import lacking
+from clusterstacks.domain.documents import at, mapping, mappings, text
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 from clusterstacks.domain.objects import split_api_version
 from clusterstacks.kube.errors import ApiError, Forbidden, KindNotServed, TooMany, Unauthorized
@@ -33,45 +36,41 @@ if TYPE_CHECKING:
     from clusterstacks.render.renderer import ChartRequest, Renderer
 
 
-@dataclass(frozen=True, slots=True)
-class Means:
-    """What looking at a stack takes.
+async def render_stack(
+    stack: LintedStack,
+    renderer: Renderer,
+    examples: ExampleObjects | None = None,
+    dependencies: ChartDependencies | None = None,
+) -> LintedStack:
+    """Return the stack with the results of rendering it.
 
     Args:
+        stack: The loaded stack.
         renderer: Renders charts and compiles conditions.
-        roots: What values templates see; None for a sample made for the class.
-        dependencies: Adds what charts depend on; None leaves charts that lack something out.
+        examples: Objects that values templates see; None for objects made for the class.
+        dependencies: Adds chart dependencies; None skips charts that lack one.
     """
-
-    renderer: Renderer
-    roots: ExampleObjects | None = None
-    dependencies: ChartDependencies | None = None
-
-
-async def render_stack(stack: LintedStack, means: Means) -> LintedStack:
-    """Return the stack with what rendering it told."""
-    renderer = means.renderer
     stack = replace(stack, conditions=tuple([broken async for broken in _conditions(stack, renderer)]))
     if stack.settings is None or stack.name is None:
-        return stack  # csctl.yaml must be mended first: it says what to render for
+        return stack  # without the Kubernetes version of csctl.yaml nothing can be rendered
     kubernetes = stack.settings.kubernetes
-    charts = await asyncio.gather(*(_completed(chart, stack, means.dependencies) for chart in stack.charts))
+    charts = await asyncio.gather(*(_completed(chart, stack, dependencies) for chart in stack.charts))
     request = partial(class_request, name=stack.name, kubernetes=kubernetes, namespace=NAMESPACE)
     classes = [await _rendered(chart, renderer, request) for chart in charts if not chart.addon]
     objects = [document.manifest for chart in classes for document in chart.documents]
-    data = (means.roots or make_example_objects(stack.name, kubernetes, objects)).data
+    data = (examples or make_example_objects(stack.name, kubernetes, objects)).data
     addons = await asyncio.gather(*(_addon(chart, renderer, data, kubernetes) for chart in charts if chart.addon))
     return replace(stack, charts=(*classes, *addons))
 
 
 async def _completed(chart: LintedChart, stack: LintedStack, dependencies: ChartDependencies | None) -> LintedChart:
-    """Add what the chart depends on; without that it is not rendered."""
+    """Add the dependencies of a chart; a chart that lacks one is not rendered."""
     if oversized(chart.files):
-        return chart  # a rule names the files
+        return chart  # ``file-size`` reports it
     try:
         absent = lacking(chart.files, chart.directory)
     except SpecError:
-        absent = ()  # a rule says why; what Helm says to the chart as it is may tell more
+        absent = ()  # ``dependencies`` reports it; Helm's message may say more
     if not absent:
         return replace(chart, complete=chart.files)
     if dependencies is None:
@@ -89,7 +88,7 @@ async def _addon(
     try:
         values = await _values(chart, renderer, data)
     except UnicodeDecodeError:
-        return replace(chart, values_failure="is no UTF-8 text")
+        return replace(chart, values_failure="is not UTF-8 text")
     except ClusterStacksError as error:
         return replace(chart, values_failure=error.message)
     request = partial(addon_request, label=chart.title, values=values, kubernetes=kubernetes)
@@ -105,7 +104,7 @@ async def _rendered(chart: LintedChart, renderer: Renderer, request: Callable[[b
     if chart.complete is None:
         return chart
     try:
-        # Helm finds the chart by its one top directory, whatever that is called.
+        # Helm accepts any name of the top directory.
         packed = pack_chart("chart", chart_files(chart.complete, chart.directory))
         examined = await renderer.examine(replace(request(packed), label=chart.title))
     except ClusterStacksError as error:
@@ -125,13 +124,13 @@ async def _conditions(stack: LintedStack, renderer: Renderer) -> AsyncIterator[B
         try:
             await renderer.holds(text(check, "conditions"), variables, label=ADDON_CONFIG)
         except CelUndecided:
-            continue  # it compiles, and asks for what the objects of a cluster have
+            continue  # it compiles, but needs fields of real objects
         except ClusterStacksError as error:
             yield BrokenCondition((*path, "conditions"), error.message)
 
 
 def _checks(config: object) -> Iterator[tuple[tuple[str | int, ...], Manifest]]:
-    """Find every condition of clusteraddon.yaml, also those of hooks that never run."""
+    """Yield every condition of clusteraddon.yaml with its path, also under unknown hooks."""
     stages = at(config, "addonStages")
     for hook in stages if isinstance(stages, dict) else ():
         listed = stages[hook] if isinstance(stages[hook], list) else []
@@ -143,14 +142,14 @@ def _checks(config: object) -> Iterator[tuple[tuple[str | int, ...], Manifest]]:
 
 
 MANAGER = "csctl-lint"
-"""Field manager of the dry run; no object ever has it."""
+"""Field manager of the dry run; it is never stored."""
 
 
 async def dry_run_class(stack: LintedStack, client: Client) -> LintedStack:
-    """Return the stack with what the server refuses.
+    """Return the stack with the objects of the class that the server rejects in a dry run.
 
     Raises:
-        DependencyError: The server does not answer, or does not let us ask.
+        DependencyError: The server does not answer, or denies the dry run.
     """
     documents = stack.class_chart.documents if stack.class_chart else ()
     refusals = [refusal for document in documents if (refusal := await _refusal(document, client))]
@@ -165,17 +164,12 @@ async def _refusal(document: RenderedDocument, client: Client) -> ServerRefusal 
         resource = await client.resource(group, kind, version)
         if resource.api_version != manifest["apiVersion"]:
             problem = f"it serves {resource.api_version}, not {manifest['apiVersion']}"
-            return ServerRefusal(
-                document.path,
-                kind,
-                name,
-                problem,
-                "write the served version, or install the provider's version that has it",
-            )
+            remedy = "use the served version, or install a version of the provider that serves this one"
+            return ServerRefusal(document.path, kind, name, problem, remedy)
         await client.apply(resource, manifest, manager=MANAGER, namespace=NAMESPACE, force=True, dry_run=True)
     except KindNotServed as error:
         return ServerRefusal(
-            document.path, kind, name, error.message, "install the provider there, or correct apiVersion and kind"
+            document.path, kind, name, error.message, "install the provider, or correct apiVersion and kind"
         )
     except (Forbidden, TooMany, Unauthorized):
         raise

@@ -1,4 +1,4 @@
-"""One chart of a stack directory, as lint looks at it."""
+"""A stack directory loaded for lint: its files, its charts, and later the results of rendering them."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ _PACKED = re.compile(r"charts/[^/]+\.tgz")
 
 @dataclass(frozen=True, slots=True)
 class LintedChart:
-    """A chart of the stack, and what it rendered to once it was examined.
+    """A chart of the stack, and the results of rendering it.
 
     Args:
         addon: The addon's name; empty for the class.
-        directory: Where it lies.
-        files: Its files by path below the directory, as the release would hold them.
-        values_path: The template of its values; empty when it has none.
-        values_template: Its text.
-        versioned: Whether a build packages it whole and gives it the release's version.
-        complete: Its files with all it depends on; None as long as something is missing.
-        missing: Why what it depends on could not be added.
-        unreachable: Whether that is a failure of the network or a server.
-        rendered: Whether it was rendered without failure.
-        documents: What it rendered to.
-        repetitions: Keys that stand twice in what it rendered.
-        hooks: The Helm hooks that it rendered.
-        failure: Why it does not render.
-        values_failure: Why its values do not render.
+        directory: The chart directory, relative to the stack.
+        files: Its files by path below the directory, with the content of the release.
+        values_path: Path of its values template; empty if it has none.
+        values_template: Content of the values template.
+        versioned: Whether a build sets the version of the release in Chart.yaml.
+        complete: Its files and all dependencies; None while a dependency is missing.
+        missing: Why the dependencies could not be added.
+        unreachable: Whether the cause is a failure of the network or of a server.
+        rendered: Whether it rendered without failure.
+        documents: The rendered objects.
+        repetitions: Duplicate keys in rendered mappings.
+        hooks: The rendered Helm hooks.
+        failure: Why the chart does not render.
+        values_failure: Why its values template does not render.
     """
 
     addon: str
@@ -74,17 +74,17 @@ class LintedChart:
 
     @property
     def title(self) -> str:
-        """How messages call it."""
+        """Name of the chart in messages."""
         return f"addon {self.addon}" if self.addon else "the cluster class"
 
     @property
     def content(self) -> bytes:
-        """Its Chart.yaml."""
+        """Content of Chart.yaml."""
         return self.files[CHART_FILE]
 
     @property
     def metadata(self) -> Manifest | None:
-        """What Chart.yaml says; None when it cannot be read, which rendering tells."""
+        """Chart.yaml as a mapping; None if it is broken, which rendering reports."""
         try:
             document = yaml.load(self.content, name=self.chart_file)
         except yaml.YamlError:
@@ -92,38 +92,38 @@ class LintedChart:
         return document if isinstance(document, dict) else None
 
     def wanted_kubernetes(self) -> Iterator[tuple[str, str]]:
-        """Name the chart and those it directly depends on that say which Kubernetes they want, and what they say."""
-        for metadata in (self.metadata or {}, *self.held()):
+        """Yield name and ``kubeVersion`` of the chart and of its direct dependencies that have one."""
+        for metadata in (self.metadata or {}, *self.dependency_metadata()):
             if isinstance(wanted := metadata.get("kubeVersion"), str):
                 yield str(metadata.get("name")), wanted
 
-    def held(self) -> Iterator[Mapping[str, object]]:
-        """Yield what Chart.yaml says of each chart that lies in this one and that it directly depends on."""
+    def dependency_metadata(self) -> Iterator[Mapping[str, object]]:
+        """Yield the Chart.yaml of each direct dependency that is in ``charts/``."""
         for path, content in (self.complete or self.files).items():
             if metadata := _metadata(path, content):
                 yield metadata
 
     @property
     def chart_file(self) -> str:
-        """Path of its Chart.yaml in the stack."""
+        """Path of Chart.yaml in the stack."""
         return f"{self.directory}/{CHART_FILE}"
 
     def cause(self, message: str) -> str:
-        """Take the name of the chart off a message; findings say it anyway."""
+        """Remove the name of the chart from a message; findings name the file anyway."""
         return message.removeprefix(f"{self.title}: ").removeprefix(f"{self.directory}: ")
 
     def place(self, path: str) -> str:
-        """Path in the stack of a file as Helm names it; Chart.yaml for one of a packed dependency."""
+        """Return the path in the stack of a file that Helm names; Chart.yaml for a file of a packed dependency."""
         below = path.partition("/")[2]
         return f"{self.directory}/{below}" if below in self.files else self.chart_file
 
 
 def oversized(files: Mapping[str, bytes]) -> tuple[str, ...]:
-    """Name the files that make a chart too large for the operator: each that is, else the largest of too many bytes."""
+    """Return the files above the operator's limit, or the largest file if only the whole chart is too large."""
     try:
         held = chart_files(files, "")
     except UnsafeArchive:
-        held = dict(files)  # the rules of .helmignore cannot be read, which rendering says
+        held = dict(files)  # .helmignore is broken, which rendering reports
     if large := tuple(name for name, content in held.items() if len(content) > LIMITS.file_bytes):
         return large
     if sum(map(len, held.values())) > LIMITS.total_bytes:
@@ -140,12 +140,12 @@ def _metadata(path: str, content: bytes) -> Mapping[str, object]:
             return {}
         document = yaml.load(content, name=path)
     except SpecError:
-        return {}  # rendering says so
+        return {}  # rendering reports it
     return document if isinstance(document, dict) else {}
 
 
 VERSION: Final = StackVersion(0, "lint", "1")
-"""The version a stack has while it is looked at; like a hash version it is spelled in two ways."""
+"""The version that lint gives a stack; like a hash version it has two spellings (``v0-lint.1``, ``v0-lint-1``)."""
 
 TAGS: Final = {"ClusterClassVersion": VERSION.dot, "ClusterAddonVersion": VERSION.dot, "NodeImageVersion": VERSION.dot}
 
@@ -155,8 +155,8 @@ class BrokenCondition:
     """A CEL expression of clusteraddon.yaml that does not compile.
 
     Args:
-        path: The way to the expression in the file.
-        problem: The compiler's words, and what to do.
+        path: Path of the expression in the file.
+        problem: The compiler's message, and the remedy.
     """
 
     path: tuple[str | int, ...]
@@ -165,14 +165,14 @@ class BrokenCondition:
 
 @dataclass(frozen=True, slots=True)
 class ServerRefusal:
-    """An object of the class that a management cluster does not take.
+    """An object of the class that a management cluster rejects in a dry run.
 
     Args:
-        path: Its file as Helm names it.
-        kind: The object's.
-        name: The object's.
-        problem: The server's words.
-        remedy: What to do about it.
+        path: Its file, as Helm names it.
+        kind: Its kind.
+        name: Its name.
+        problem: The server's message.
+        remedy: How to fix it.
     """
 
     path: str
@@ -187,16 +187,16 @@ class LintedStack:
     """One stack for one Kubernetes version.
 
     Args:
-        directory: Its directory as the author named it.
-        tree: Its files as they lie there.
-        settings: Which release it is for; None when that cannot be read.
-        settings_problem: Why not.
-        name: What the release is called while it is looked at.
-        charts: The class's chart, where there is one, then those of the addons.
+        directory: The path from the command line.
+        tree: Its files, unchanged.
+        settings: The release to build; None if the settings are broken.
+        settings_problem: Why they are broken.
+        name: Name of the release, with the version that lint gives it.
+        charts: The class chart, if it exists, then the charts of the addons.
         conditions: Expressions that do not compile.
-        pinning_problem: Why the versions of addons that stack.yaml or versions.yaml lists cannot be set.
-        refusals: What a management cluster says, once it was asked.
-        others: The other Kubernetes versions that its directory names.
+        pinning_problem: Why the addon versions of stack.yaml or versions.yaml cannot be set.
+        refusals: Objects that a management cluster rejects, after a dry run.
+        others: The other Kubernetes versions that the directory names.
     """
 
     directory: str
@@ -212,12 +212,12 @@ class LintedStack:
 
     @property
     def version(self) -> StackVersion:
-        """The version it has while it is looked at."""
+        """The version that lint gives the release."""
         return VERSION
 
     @property
     def staged(self) -> bool:
-        """Whether addons come in stages; a values file of the single-chart layout beside them does not count."""
+        """Whether the addons have stages; if so, a values file of the single-chart layout has no effect."""
         return ADDON_CONFIG in self.tree
 
     @property
@@ -231,16 +231,16 @@ class LintedStack:
         return tuple(chart for chart in self.charts if chart.addon)
 
     def files(self) -> dict[str, bytes]:
-        """Return every file of the stack, those of charts as the release would hold them."""
+        """Return every file of the stack; files of charts have the content of the release."""
         charts = {f"{one.directory}/{path}": content for one in self.charts for path, content in one.files.items()}
         return {**self.tree, **charts}
 
     def content(self, path: str) -> bytes:
-        """Content of a file, empty where there is none."""
+        """Return the content of a file; empty if it does not exist."""
         return self.tree.get(path, b"")
 
     def document(self, path: str) -> object:
-        """A YAML file, None where there is none or it is no YAML."""
+        """Return a YAML file as a document; None if it does not exist or is not valid YAML."""
         try:
             return yaml.load(self.content(path), name=path)
         except yaml.YamlError:
@@ -248,12 +248,12 @@ class LintedStack:
 
 
 def load_stack(tree: Mapping[str, bytes], directory: str, *, listed: bool = False) -> tuple[LintedStack, ...]:
-    """Take a tree for a stack, once for each release that is built from it; what cannot be read is left to the rules.
+    """Load a stack once for each release that is built from it; broken files are left to the rules.
 
     Args:
-        tree: The files.
-        directory: As the author named it.
-        listed: Take the releases of stack.yaml and versions.yaml instead of that of csctl.yaml.
+        tree: The content of each file by its path.
+        directory: The path from the command line.
+        listed: Use the releases of stack.yaml and versions.yaml instead of the one of csctl.yaml.
     """
     filled = {path: _filled(path, content) for path, content in tree.items()}
     try:
@@ -267,11 +267,7 @@ def load_stack(tree: Mapping[str, bytes], directory: str, *, listed: bool = Fals
 
 
 def _first_patch(tree: Mapping[str, bytes], *, listed: bool) -> dict[KubernetesMinor, KubernetesVersion]:
-    """Take the first patch where a stack leaves it to the day of the build: nothing here depends on it.
-
-    Raises:
-        SpecError: stack.yaml is wrong.
-    """
+    """Return the first patch of a minor whose patch is chosen by the build: no rule depends on it."""
     minor = open_minor(tree, listed=listed)
     return {minor: KubernetesVersion(minor.major, minor.minor, 0)} if minor else {}
 
@@ -295,7 +291,7 @@ def _for(
 
 
 def _filled(path: str, content: bytes) -> bytes:
-    """Replace the tags of a file as a build does; one with an unknown tag stays as it is."""
+    """Replace the tags of a file as a build does; a file with an unknown tag stays unchanged."""
     try:
         return fill_tags({path: content}, TAGS)[path]
     except SourceBroken:
@@ -327,12 +323,12 @@ def _addon(filled: Mapping[str, bytes], addon: str, directory: str, values: str)
 
 
 def _versioned(chart: LintedChart, settings: StackSettings | None) -> LintedChart:
-    """Set the version, and the name where the tool gives it, as a build does for charts that it packages whole."""
+    """Set the version, and the name if the build sets it, in Chart.yaml as a build does."""
     values: dict[tuple[str | int, ...], str] = {("version",): VERSION.dot}
     if settings is not None and settings.sets_names:
         values["name",] = f"{settings.series}-cluster-class"
     try:
         forced = with_values(chart.content, values, name=chart.chart_file)
     except yaml.YamlError:
-        return chart  # it does not render either, which says so better
+        return chart  # rendering reports it
     return chart if forced is None else replace(chart, files={**chart.files, CHART_FILE: forced})

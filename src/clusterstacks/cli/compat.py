@@ -159,7 +159,7 @@ def check(
     Exits with 3 when something is incompatible, otherwise with 0: what is untested or unknown is not an error.
     """
     from clusterstacks.cli.shared.compat_output import CheckedRelease, print_checked
-    from clusterstacks.compat.combinations import contradictions, parts
+    from clusterstacks.compat.matrices import contradictions, parts
     from clusterstacks.domain.versions import KubernetesVersion
 
     asked = KubernetesVersion.parse(kubernetes) if kubernetes else None
@@ -204,8 +204,7 @@ def update(file: Path) -> None:
     """
     from datetime import UTC, datetime
 
-    from clusterstacks.compat.install import install
-    from clusterstacks.compat.library import facts
+    from clusterstacks.compat.library import facts, install
 
     found, built_in = install(file, installed_facts_directory(), datetime.now(UTC).date()), facts().components
     output.say(f"{found.name}: facts of {found.read}, {found.origin}")

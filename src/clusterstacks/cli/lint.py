@@ -1,4 +1,4 @@
-"""``csctl lint``: what is wrong with a stack directory, before anybody builds it."""
+"""``csctl lint``: report problems of stack directories."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COLOURS = {"error": "red", "warning": "yellow"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintOptions:
-    """The command line."""
+    """Options of the command line."""
 
     directories: tuple[Path, ...]
     kubernetes: str
@@ -43,21 +43,25 @@ class LintOptions:
     offline: bool
 
 
-@click.command(short_help="Say what is wrong with a stack.")
+@click.command(short_help="Report problems of a stack.")
 @click.argument("directories", metavar="DIR...", nargs=-1, type=DIRECTORY)
 @minor_options
 @form_option("text", "json", "sarif")
-@click.option("--cluster", type=FILE, help="YAML file with Cluster, control plane and infrastructure object.")
-@click.option("--against", type=FILE, metavar="KUBECONFIG", help="Ask this management cluster what it would refuse.")
+@click.option(
+    "--cluster", type=FILE, help="YAML file with Cluster, control plane and infrastructure object for values templates."
+)
+@click.option(
+    "--against", type=FILE, metavar="KUBECONFIG", help="Dry-run the objects of the class on this management cluster."
+)
 @click.option("--rules", is_flag=True, help="Print the rules instead.")
 @dependency_options
-def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - click passes what the options above say
-    """Say what is wrong with stacks: file, line, cause and way out; nothing is built or written.
+def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - click passes the options above
+    """Report problems of stacks with file, line, cause and remedy. Nothing is built or written.
 
-    DIR is a stack directory, or one with stacks below it. As csctl create does, it takes the release that csctl.yaml
-    names, or with --kubernetes or --all-minors those of versions.yaml and stack.yaml. Values templates are tried with
-    the objects of --cluster, else with a sample ('csctl template --sample' prints it). Exits with 0 when there are no
-    errors (warnings are allowed), with 2 when there are.
+    DIR is a stack directory or a directory with stacks below it. Like 'csctl create', lint checks the release of
+    csctl.yaml, or with --kubernetes or --all-minors the releases of versions.yaml and stack.yaml. Values templates are
+    rendered with the objects of --cluster, otherwise with example objects ('csctl template --sample' prints them).
+    Exits with 0 if there are no errors (warnings are allowed), otherwise with 2.
     """
     import asyncio
 
@@ -65,7 +69,7 @@ def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - 
         return _print_rules(form)
     options = LintOptions(**arguments)
     if not options.directories:
-        raise click.UsageError("name a stack directory, e.g. csctl lint .")
+        raise click.UsageError("DIR is missing (expected for example csctl lint .)")
     reports = asyncio.run(_reports(options))
     _print(reports, form)
     return 0 if all(report.clean for report in reports) else output.MUST_CHANGE
@@ -77,7 +81,6 @@ async def _reports(options: LintOptions) -> list[LintReport]:
 
     from clusterstacks.authoring.example_objects import read_example_objects
     from clusterstacks.authoring.linter import Linter
-    from clusterstacks.authoring.render_check import Means
     from clusterstacks.building.discover import find_stacks
     from clusterstacks.building.source_tree import read_tree
     from clusterstacks.domain.versions import KubernetesMinor
@@ -86,13 +89,13 @@ async def _reports(options: LintOptions) -> list[LintReport]:
     minor = KubernetesMinor.parse(options.kubernetes.replace("-", ".")) if options.kubernetes else None
     async with AsyncExitStack() as resources:
         file = options.cluster
-        roots = read_example_objects(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
+        examples = read_example_objects(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
         renderer = Renderer()
         resources.push_async_callback(renderer.close)
         web = await resources.enter_async_context(ServerTrust().web())
         charts = chart_dependencies(web, options.dependencies, offline=options.offline)
         client = None if options.against is None else await resources.enter_async_context(_connected(options.against))
-        linter = Linter(Means(renderer, roots, charts), minor, client, options.all_minors)
+        linter = Linter(renderer, examples, charts, minor, client, options.all_minors)
         stacks = [stack for top in options.directories for stack in find_stacks(top)]
         return [await linter.lint(read_tree(stack), str(stack)) for stack in stacks]
 
@@ -112,7 +115,7 @@ def _print_rules(form: str) -> int:
 
     if form == "text":
         rows = [(rule.id, rule.severity, rule.summary) for rule in RULES]
-        output.print_table(("RULE", "SEVERITY", "WHAT IT ASKS"), rows)
+        output.print_table(("RULE", "SEVERITY", "REQUIREMENT"), rows)
     else:
         output.print_json([{"id": one.id, "severity": one.severity, "summary": one.summary} for one in RULES])
     return 0
@@ -148,8 +151,8 @@ def _print_summary(reports: Sequence[LintReport]) -> None:
     errors, warnings = (
         sum(report.count(one) for report in reports) for one in (LintSeverity.ERROR, LintSeverity.WARNING)
     )
-    looked = f"{len(reports)} stacks" if len(reports) > 1 else reports[0].directory
-    output.say(f"{looked}: {_counted(errors, 'error')}, {_counted(warnings, 'warning')}")
+    stacks = f"{len(reports)} stacks" if len(reports) > 1 else reports[0].directory
+    output.say(f"{stacks}: {_counted(errors, 'error')}, {_counted(warnings, 'warning')}")
 
 
 def _counted(count: int, what: str) -> str:

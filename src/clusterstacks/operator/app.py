@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import DIGEST_ANNOTATION, Kind
+from clusterstacks.clusters.provider_rules import ProviderRules
 from clusterstacks.controllers.registered import REGISTRATIONS
 from clusterstacks.controllers.registration import Environment, count_unready
 from clusterstacks.controllers.workload_clients import Workloads
@@ -18,7 +19,7 @@ from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import named_connection
 from clusterstacks.kube.transport import Pool
-from clusterstacks.operator.go_installation import GoLeftovers
+from clusterstacks.operator.go_operator import GoLeftovers
 from clusterstacks.operator.lease_settings import build_elector
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.rbac import Feature, RightsCheck
@@ -27,15 +28,14 @@ from clusterstacks.operator.webhook_wiring import Webhooks, webhook_namespace
 from clusterstacks.render.renderer import Renderer, RenderLimits
 from clusterstacks.render.worker_processes import sizing
 from clusterstacks.runtime.clock import SystemClock
-from clusterstacks.runtime.controller import ReconcilerHost
+from clusterstacks.runtime.controller import Controller
 from clusterstacks.runtime.events import EventRecorder
-from clusterstacks.runtime.health_checks import Probes
+from clusterstacks.runtime.health import Probes
 from clusterstacks.runtime.informer import Informer
-from clusterstacks.runtime.memory_limit import memory_limit
 from clusterstacks.runtime.metrics import Metrics
-from clusterstacks.runtime.unreadable_objects import UnreadableObjects
+from clusterstacks.runtime.process import memory_limit
+from clusterstacks.runtime.unreadable_objects import UnreadableObjectReporter
 from clusterstacks.runtime.watchdog import Watchdog
-from clusterstacks.webhooks.provider_rules import ProviderRules
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from clusterstacks.kube.connection import Connection
     from clusterstacks.operator.settings import OperatorSettings
     from clusterstacks.runtime.cache import CacheChange
-    from clusterstacks.runtime.leader_election import Elector
+    from clusterstacks.runtime.leader_election import LeaderElector
 
 COMPONENT = "cluster-stack-operator"
 MANAGEMENT_BUDGET = 64
@@ -88,7 +88,7 @@ class Operator:
         # reaches their port can make them read: that must not take the reconcilers' budget.
         self._webhook_client = Client(connection, self._pool, user_agent=COMPONENT)
         self._events = EventRecorder(self._client, COMPONENT)
-        self._unreadable = UnreadableObjects(self._events, self._metrics)
+        self._unreadable = UnreadableObjectReporter(self._events, self._metrics)
         self._renderer = self._build_renderer()
         self._metrics.watch_renders(self._renderer.waiting, self._renderer.oldest_wait)
         self._probes.add_ready("render workers", self._renderer.problem)
@@ -103,12 +103,12 @@ class Operator:
             settings,
             environ,
             client=self._client,
-            stacks=self._informers[Kind.CLUSTER_STACK].store,
+            stacks=self._informers[Kind.CLUSTER_STACK].cache,
             clock=self._clock,
             changed=self._source_changed,
         )
-        self._hosts: dict[str, ReconcilerHost] = {}
-        self._source_watches: list[tuple[ReconcilerHost, Callable[[ObjectKey], Iterable[ObjectKey]]]] = []
+        self._hosts: dict[str, Controller] = {}
+        self._source_watches: list[tuple[Controller, Callable[[ObjectKey], Iterable[ObjectKey]]]] = []
         environment = self._environment()
         for registration in REGISTRATIONS:
             self._register(registration, registration.build(environment))
@@ -193,7 +193,7 @@ class Operator:
         on = {Feature.WEBHOOKS: self._webhooks is not None, Feature.ELECTION: self._elector is not None}
         return frozenset(feature for feature, switched in on.items() if switched)
 
-    def _build_elector(self, connection: Connection) -> Elector | None:
+    def _build_elector(self, connection: Connection) -> LeaderElector | None:
         settings = self._settings.election
         self._metrics.leader.set(settings is None)
         if settings is None:
@@ -208,7 +208,7 @@ class Operator:
             namespace=self._settings.namespace if cache.namespaced else "",
             indexes=cache.indexes,
             trim=cache.trim,
-            keep_remnants=cache.keep_remnants,
+            keep_unreadable=cache.keep_unreadable,
             metadata_only=cache.metadata_only,
         )
         if not cache.metadata_only:
@@ -239,7 +239,7 @@ class Operator:
 
     def _register(self, registration: Registration, reconciler: Reconciler) -> None:
         workers = self._settings.workers.get(registration.concurrency_of or registration.name, registration.concurrency)
-        host = ReconcilerHost(registration.name, reconciler.reconcile, workers=workers, metrics=self._metrics)
+        host = Controller(registration.name, reconciler.reconcile, workers=workers, metrics=self._metrics)
         self._hosts[registration.name] = host
         if reconciler.forget is not None:
             self._caches[registration.kind].subscribe(partial(_forget_deleted, reconciler.forget))
@@ -248,7 +248,7 @@ class Operator:
         if reconciler.source_keys is not None:
             self._source_watches.append((host, reconciler.source_keys))
         if registration.reports_ready:
-            store = self._caches[registration.kind].store
+            store = self._caches[registration.kind].cache
             self._metrics.watch_not_ready(registration.kind, lambda: count_unready(store.all()))
 
     def _enqueue(self, controller: str) -> Callable[[ObjectKey], None]:
@@ -304,7 +304,7 @@ class Operator:
         return run
 
     async def _collect_releases(self) -> None:
-        releases = self._informers[Kind.CLUSTER_STACK_RELEASE].store
+        releases = self._informers[Kind.CLUSTER_STACK_RELEASE].cache
         while True:
             annotations = [release["metadata"].get("annotations") or {} for release in releases.all()]
             try:
@@ -337,6 +337,6 @@ def _forget_deleted(forget: Callable[[ObjectKey], None], change: CacheChange) ->
         forget(change.key)
 
 
-def _enqueue_changed(host: ReconcilerHost, to_keys: ToKeys, change: CacheChange) -> None:
+def _enqueue_changed(host: Controller, to_keys: ToKeys, change: CacheChange) -> None:
     for key in to_keys(change):
         host.enqueue(key)

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.api.compatibility_policy import CompatibilityPolicy
-from clusterstacks.api.names import DIGEST_ANNOTATION, GROUP, Kind
-from clusterstacks.api.untyped import mapping, mappings, text
+from clusterstacks.api.names import DIGEST_ANNOTATION, GROUP, CompatibilityPolicy, Kind
 from clusterstacks.compat.release_facts import facts_text, read_facts
 from clusterstacks.compat.world import Candidate
 from clusterstacks.controllers.clusterstack.reconciler import subscription_of
+from clusterstacks.domain.documents import mapping, mappings, text
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.runtime.cache import key_of
 from clusterstacks.sources.owners import leading_stack
 from clusterstacks.sources.pinned_digests import PinnedDigests
-from clusterstacks.webhooks.known_releases import ClassOffer
+from clusterstacks.webhooks.cluster_rules import ClassOffer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from clusterstacks.controllers.clusteraddon.class_access import ClassAccess as NamespaceOffers
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.release import Release
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.sources.fetcher import ReleaseFetcher
     from clusterstacks.sources.periodic_listing import SourceListings
     from clusterstacks.sources.remote_statements import RemoteStatements
@@ -42,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseOffers:
+class ReleaseCatalog:
     """Answers admission from the status of ClusterStackReleases, then from the disk; last, a source is asked.
 
     Args:
@@ -56,8 +55,8 @@ class ReleaseOffers:
     """
 
     client: Client
-    releases: Store
-    addons: Store
+    releases: ObjectCache
+    addons: ObjectCache
     offers: NamespaceOffers
     supply: ReleaseFetcher
     listings: SourceListings

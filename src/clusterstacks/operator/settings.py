@@ -17,8 +17,8 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.kube.kubeconfig import SERVICE_ACCOUNT, pod_namespace
-from clusterstacks.operator.go_flags import RELEASE_DIR as GO_RELEASE_DIR
-from clusterstacks.operator.go_flags import add_go_flags, notices, started_as_manager, two_dashes
+from clusterstacks.operator.go_operator import RELEASE_DIR as GO_RELEASE_DIR
+from clusterstacks.operator.go_operator import add_go_flags, notices, started_as_manager, two_dashes
 from clusterstacks.operator.lease_settings import ElectionSettings, add_election_options, election_settings
 from clusterstacks.operator.source_flags import add_source_options, read_text, source_of
 from clusterstacks.sources.stack_source import NOTHING_ALLOWED

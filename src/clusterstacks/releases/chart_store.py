@@ -1,4 +1,4 @@
-"""Resolved chart dependencies in the store: directories beside those of the releases.
+"""ResolvedChart chart dependencies in the store: directories beside those of the releases.
 
 ``sha256-<digest of the release>.<fingerprint of the resolution>`` holds the charts of one resolution. A release may
 have several: resolved at different times, it is pinned to different charts.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from clusterstacks.charts.lockfile import Resolved
+    from clusterstacks.charts.lockfile import ResolvedChart
     from clusterstacks.charts.requirements import ChartRequirement
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ _DIRECTORY = re.compile(r"sha256-[0-9a-f]{64}\.[0-9a-f]{64}")
 
 
 def find_charts(
-    release: Path, lacking: Mapping[str, Iterable[ChartRequirement]], pinned: Collection[Resolved]
+    release: Path, lacking: Mapping[str, Iterable[ChartRequirement]], pinned: Collection[ResolvedChart]
 ) -> VendoredCharts | None:
     """Return stored charts that complete a release; None without a complete, undamaged set.
 
@@ -51,7 +51,7 @@ def find_charts(
     return None
 
 
-def store_charts(release: Path, resolved: Collection[Resolved], archives: Iterable[bytes]) -> VendoredCharts:
+def store_charts(release: Path, resolved: Collection[ResolvedChart], archives: Iterable[bytes]) -> VendoredCharts:
     """Store resolved charts for a release.
 
     Args:

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Sequence
     from pathlib import Path
 
-    from clusterstacks.charts.lockfile import Resolved
+    from clusterstacks.charts.lockfile import ResolvedChart
     from clusterstacks.charts.vendor import ChartDependencies
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.contents import Contents
     from clusterstacks.releases.release import Release
     from clusterstacks.releases.release_source import ReleaseSource
 
-    _Key: TypeAlias = tuple[ReleaseName, str, tuple[Resolved, ...]]
+    _Key: TypeAlias = tuple[ReleaseName, str, tuple[ResolvedChart, ...]]
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class ReleaseStore:
         *,
         digest: str = "",
         dependencies: ChartDependencies | None = None,
-        pinned: Sequence[Resolved] = (),
+        pinned: Sequence[ResolvedChart] = (),
         approve: Callable[[Release], Awaitable[None]] | None = None,
         whole: bool = True,
     ) -> Release:
@@ -127,7 +127,7 @@ class ReleaseStore:
                 raise
             return replace(release, incomplete=error)
 
-    async def open(self, name: ReleaseName, digest: str, pinned: Sequence[Resolved] = ()) -> Release | None:
+    async def open(self, name: ReleaseName, digest: str, pinned: Sequence[ResolvedChart] = ()) -> Release | None:
         """Return a release from disk, without its source; None when it is not stored, complete and unchanged.
 
         Only the first call reads and verifies the files.
@@ -189,7 +189,7 @@ class ReleaseStore:
             await asyncio.to_thread(staging.remove)
 
     async def _complete(
-        self, release: Release, dependencies: ChartDependencies | None, pins: tuple[Resolved, ...]
+        self, release: Release, dependencies: ChartDependencies | None, pins: tuple[ResolvedChart, ...]
     ) -> Release:
         held = await self.open(release.name, release.digest, pins)
         if held is not None:
@@ -202,7 +202,7 @@ class ReleaseStore:
                 dependencies.vendor_all(charts, pins), release.name, "not all dependencies of its charts"
             )
         except ChartRepositoryRefused as error:
-            raise ChartDependenciesMissing(release.name, release.lacking, error.way_out) from None
+            raise ChartDependenciesMissing(release.name, release.lacking, error.remedy) from None
         resolved = [one for vendored in found.values() for one in vendored.resolved]
         archives = [found[one.chart].files[one.path] for one in resolved]
         await self._on_disk(store_charts, self._place(release.digest), resolved, archives)
@@ -265,7 +265,7 @@ class ReleaseStore:
             return None
         return self._kept(open_release(contents, self._charts), contents)
 
-    def _load_whole(self, name: ReleaseName, digest: str, pins: tuple[Resolved, ...]) -> Release | None:
+    def _load_whole(self, name: ReleaseName, digest: str, pins: tuple[ResolvedChart, ...]) -> Release | None:
         """Open a release from disk with its added dependencies."""
         release = self._load(name, digest)
         if release is not None and release.lacking:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import orjson
 
 from clusterstacks.api.names import CHARTS_ANNOTATION, DIGEST_ANNOTATION
-from clusterstacks.api.untyped import mapping
-from clusterstacks.charts.lockfile import Resolved
-from clusterstacks.domain.documents import Node
+from clusterstacks.charts.lockfile import ResolvedChart
+from clusterstacks.domain.documents import Node, mapping
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class PinnedDigests:
     """
 
     digest: str = ""
-    charts: tuple[Resolved, ...] = ()
+    charts: tuple[ResolvedChart, ...] = ()
 
     @classmethod
     def of(cls, release: Manifest) -> PinnedDigests:
@@ -65,10 +64,10 @@ class PinnedDigests:
         return {**digest, CHARTS_ANNOTATION: orjson.dumps(documents, option=orjson.OPT_SORT_KEYS).decode()}
 
 
-def _charts(text: str) -> tuple[Resolved, ...]:
+def _charts(text: str) -> tuple[ResolvedChart, ...]:
     try:
         node = Node(orjson.loads(text), CHARTS_ANNOTATION)
-        return tuple(Resolved.parse(item) for item in node.items())
+        return tuple(ResolvedChart.parse(item) for item in node.items())
     except (orjson.JSONDecodeError, SpecError) as error:
         raise SpecError(
             "InvalidPins",

@@ -9,8 +9,8 @@ import pytest
 
 from clusterstacks.authoring.example_objects import make_example_objects, read_example_objects
 from clusterstacks.authoring.open_directory import open_as_release
-from clusterstacks.authoring.release_diff import Side, compare, diff_document, diff_lines
-from clusterstacks.authoring.render_release import render_release
+from clusterstacks.authoring.release_diff import compare, diff_document, diff_lines
+from clusterstacks.authoring.render_release import RenderedRelease, render_release
 from clusterstacks.building.create import build_release
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.domain.errors import SpecError
@@ -42,9 +42,9 @@ def built(source: Path, into: Path, version: str = "v1") -> Path:
 
 
 @asynccontextmanager
-async def side(directory: Path, renderer: Renderer) -> AsyncIterator[Side]:
+async def side(directory: Path, renderer: Renderer) -> AsyncIterator[RenderedRelease]:
     async with open_as_release(directory, newest) as release:
-        yield Side(release, await render_release(release, renderer))
+        yield await render_release(release, renderer)
 
 
 async def difference(before: Path, after: Path, renderer: Renderer) -> ReleaseDiff:
@@ -102,14 +102,14 @@ class TestOpening:
 class TestRendering:
     async def test_values_are_those_the_operator_would_make(self, tmp_path: Path, renderer: Renderer) -> None:
         async with side(write(tmp_path / "stack", tiny()), renderer) as one:
-            assert one.rendered.addons["net"].values.strip() == "cluster: sample"
-            (deployment,) = one.rendered.addons["net"].objects
+            assert one.addons["net"].values.strip() == "cluster: sample"
+            (deployment,) = one.addons["net"].objects
             assert deployment["spec"]["template"]["spec"]["containers"][0]["args"] == ["--cluster=sample"]
-            assert one.rendered.images == (IMAGE,)
+            assert one.images == (IMAGE,)
 
     async def test_the_sample_as_a_file_gives_the_sample(self, tmp_path: Path, renderer: Renderer) -> None:
         async with side(write(tmp_path / "stack", tiny()), renderer) as one:
-            sample = make_example_objects(one.release.name, one.release.metadata.kubernetes, one.rendered.class_objects)
+            sample = make_example_objects(one.release.name, one.release.metadata.kubernetes, one.class_objects)
 
         assert read_example_objects(sample.text().encode(), "sample.yaml") == sample
         assert sample.cluster["spec"]["topology"]["variables"] == [{"name": "size", "value": "small"}]
@@ -118,7 +118,7 @@ class TestRendering:
 
     async def test_an_unknown_addon_is_told_with_those_there_are(self, tmp_path: Path, renderer: Renderer) -> None:
         async with open_as_release(write(tmp_path / "stack", tiny()), newest) as release:
-            with pytest.raises(SpecError, match="has no addon dns: name one of net"):
+            with pytest.raises(SpecError, match=r"has no addon dns \(its addons: net\)"):
                 await render_release(release, renderer, only=["dns"])
 
 

@@ -72,7 +72,9 @@ class Author:
         assert "other" in err.splitlines()[-1]
 
 
-async def test_a_private_registry(tmp_path: Path, secure_registry: RegistryServer) -> None:
+async def test_create_reads_and_publishes_to_a_private_registry(
+    tmp_path: Path, secure_registry: RegistryServer
+) -> None:
     ca = tmp_path / "ca.crt"
     ca.write_text(secure_registry.ca)
     login = {"OCI_USERNAME": secure_registry.username, "OCI_PASSWORD": secure_registry.password}
@@ -125,7 +127,7 @@ async def test_drop_l9_a_repository_that_does_not_exist_yet_is_empty(tmp_path: P
     code, name, err = await author.create()
 
     assert (code, name) == (0, "local-single-1-33-v1"), err
-    assert err.startswith("remote oci, as OCI_REGISTRY is set")
+    assert err.startswith("remote oci, because OCI_REGISTRY is set")
 
 
 async def test_d42_a_registry_that_fails_ends_with_an_error_and_nothing_built(tmp_path: Path) -> None:
@@ -138,7 +140,7 @@ async def test_d42_a_registry_that_fails_ends_with_an_error_and_nothing_built(tm
     assert not (tmp_path / ".release").exists()
 
 
-async def test_github(tmp_path: Path) -> None:
+async def test_create_reads_and_publishes_to_github(tmp_path: Path) -> None:
     async with GitHubDouble.started() as github:
         author = Author(
             tmp_path,

@@ -91,7 +91,7 @@ async def test_keys_are_replaced_one_after_the_other(world: World) -> None:
         for name in (first, second):
             assert is_signed(await world.release_ready(name))
 
-        # The old key is withdrawn: what it alone signed is not for new clusters any more.
+        # The old key is record_before_removal: what it alone signed is not for new clusters any more.
         source = below_the_operators_directory(verification={"keys": keys[1:]})
         await world.patch(stack, {"spec": {"source": source}})
         await world.until(Kind.CLUSTER_STACK_RELEASE, first.release, is_unready)

@@ -18,15 +18,15 @@ spec:
 
 def test_a_file_is_read_by_the_references_of_its_cluster() -> None:
     text = f"{CLUSTER}{REFERENCES}---\nkind: Ground\n---\nkind: Pilot\n---\nkind: OtherCluster\n"
-    roots = read_example_objects(text.encode(), "a.yaml")
+    examples = read_example_objects(text.encode(), "a.yaml")
 
-    assert (roots.control_plane, roots.infrastructure) == ({"kind": "Pilot"}, {"kind": "Ground"})
+    assert (examples.control_plane, examples.infrastructure) == ({"kind": "Pilot"}, {"kind": "Ground"})
 
 
 def test_without_references_the_kinds_say_what_is_what() -> None:
-    roots = read_example_objects(f"{CLUSTER}---\nkind: XControlPlane\n---\nkind: XCluster\n".encode(), "a.yaml")
+    examples = read_example_objects(f"{CLUSTER}---\nkind: XControlPlane\n---\nkind: XCluster\n".encode(), "a.yaml")
 
-    assert (roots.control_plane, roots.infrastructure) == ({"kind": "XControlPlane"}, {"kind": "XCluster"})
+    assert (examples.control_plane, examples.infrastructure) == ({"kind": "XControlPlane"}, {"kind": "XCluster"})
 
 
 @pytest.mark.parametrize("text", ["", "[]", "a: 1", f"{CLUSTER}---\n{CLUSTER}", "{"])
@@ -36,10 +36,10 @@ def test_a_file_without_the_one_cluster_is_refused(text: str) -> None:
 
 
 def test_a_class_that_says_nothing_still_gives_a_sample() -> None:
-    roots = make_example_objects(NAME, VERSION, [])
+    examples = make_example_objects(NAME, VERSION, [])
 
-    assert roots.data["Cluster"]["spec"]["topology"]["class"] == "test-tiny-1-35-v1"
-    assert read_example_objects(roots.text().encode(), "a.yaml") == roots
+    assert examples.data["Cluster"]["spec"]["topology"]["class"] == "test-tiny-1-35-v1"
+    assert read_example_objects(examples.text().encode(), "a.yaml") == examples
 
 
 def test_defaults_inside_of_a_variable_are_filled_in_as_cluster_api_does() -> None:

@@ -64,7 +64,7 @@ def test_a_chart_of_ones_own_is_its_software() -> None:
     (net,) = stated.components
     assert (net.name, net.text, net.addon, net.kubernetes) == ("net", "2.3.4", "net", None)
     assert comments(text, "net")[0] == f"# evidence: appVersion of {NET}"
-    assert "Nobody states its range" in comments(text, "net")[1]
+    assert "No range is known" in comments(text, "net")[1]
     assert str(stated.kubernetes) == ">=1.35 <1.36"
     assert text.splitlines()[2].startswith("# guess: ")
 
@@ -124,7 +124,7 @@ def test_what_helm_refuses_becomes_the_range_of_unknown_software() -> None:
 
     assert str(stated.components[0].kubernetes) == ">=1.25 <1.38"
     assert stated.components[0].source == "kubeVersion of chart mine"
-    assert any("Helm refuses" in line for line in comments(text, "mine"))
+    assert any("Helm rejects" in line for line in comments(text, "mine"))
 
 
 def test_libraries_are_no_components_and_names_are_given_once() -> None:
@@ -183,7 +183,7 @@ def test_whatever_charts_say_the_result_is_read_again(name: str, version: str, w
 def test_a_file_that_is_there_stays_unless_it_may_go(tmp_path: Path) -> None:
     root = write(tmp_path / "1-35", tiny({"compatibility.yaml": "mine"}))
 
-    with pytest.raises(SpecError, match="is there already: give --force"):
+    with pytest.raises(SpecError, match="already exists: use --force"):
         infer_file(root, facts(), known_minors(), force=False)
     assert (root / "compatibility.yaml").read_text() == "mine"
     assert infer_file(root, facts(), known_minors(), force=True) == root / "compatibility.yaml"
@@ -192,7 +192,7 @@ def test_a_file_that_is_there_stays_unless_it_may_go(tmp_path: Path) -> None:
 
 
 def test_only_a_stack_gets_the_file(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="is no stack that can be read"):
+    with pytest.raises(SpecError, match="is not a valid stack"):
         infer_file(tmp_path, facts(), known_minors(), force=False)
     assert not list(tmp_path.iterdir())
 
@@ -248,7 +248,7 @@ def test_a_chart_that_cannot_be_read_is_named() -> None:
     [
         ({"compatibility.yaml": "["}, r"/1-35/compatibility\.yaml, line"),
         ({"compatibility.yaml": "a: 1"}, r"/1-35/compatibility\.yaml has the unknown field a"),
-        ({"csctl.yaml": "config: 1\n"}, r"is no stack that can be read: csctl\.yaml"),
+        ({"csctl.yaml": "config: 1\n"}, r"is not a valid stack: csctl\.yaml"),
     ],
 )
 def test_a_stack_that_cannot_be_read_is_refused(tmp_path: Path, changes: dict[str, str | None], told: str) -> None:

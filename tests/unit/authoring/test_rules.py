@@ -176,7 +176,7 @@ def test_a_tag_with_a_slip_in_it_is_found(slip: str) -> None:
     text = f"a: 1\nb: {slip}\nc: << .ClusterAddonVersion >>\n"
     problems = [one.problem for one in found(tiny({"notes": text})) if one.rule == "unknown-tag"]
 
-    assert [(problem.line, problem.message) for problem in problems] == [(2, f"{slip} is no tag")]
+    assert [(problem.line, problem.message) for problem in problems] == [(2, f"{slip} is not a tag")]
 
 
 def test_what_only_looks_like_a_tag_is_left_alone() -> None:

@@ -55,7 +55,7 @@ def test_what_makes_no_release_name_is_refused(name: str) -> None:
 
 
 def test_a_version_of_another_minor_is_refused() -> None:
-    with pytest.raises(SpecError, match=r"no version of Kubernetes 1\.35"):
+    with pytest.raises(SpecError, match=r"not a version of Kubernetes 1\.35"):
         NewStack.parse("local/mine/1-35", "v1.34.1")
 
 
@@ -64,7 +64,7 @@ def test_when_a_file_is_there_none_is_written(there: set[str]) -> None:
     with TemporaryDirectory() as scratch:
         root = Path(scratch)
         write_new_files(dict.fromkeys(there, "mine"), root)
-        with pytest.raises(SpecError, match=r"(is|are) there already"):
+        with pytest.raises(SpecError, match=r"already exists?"):
             write_new_files(begun("local"), root)
         left = {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*") if path.is_file()}
         assert left == dict.fromkeys(there, "mine")

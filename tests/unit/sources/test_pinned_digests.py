@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api.names import CHARTS_ANNOTATION, DIGEST_ANNOTATION
-from clusterstacks.charts.lockfile import Resolved
+from clusterstacks.charts.lockfile import ResolvedChart
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.sources.pinned_digests import PinnedDigests, signers_of
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
 DIGEST = f"sha256:{'0' * 64}"
-CHART = Resolved("cluster-addon/cni", "part", "1.1.0", "https://charts.example.org", DIGEST)
+CHART = ResolvedChart("cluster-addon/cni", "part", "1.1.0", "https://charts.example.org", DIGEST)
 
 
 def release(annotations: dict[str, str] | None = None) -> Manifest:

@@ -1,4 +1,4 @@
-"""compatibility.yaml (FORMATS 17), where a stack has one."""
+"""Rules for node-images.yaml and compatibility.yaml."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 PLUGIN_LIST = "node-images/config.yaml"
-"""What the OpenStack plugin copies to node-images.yaml, once it has filled in addresses of images it built."""
+"""The file that the OpenStack plugin copies to node-images.yaml after it has filled in the URLs of built images."""
 
 
 def node_images(stack: LintedStack) -> Iterator[LintProblem]:
-    """The list of node images is one its readers take."""
+    """The list of node images is valid for the provider."""
     if stack.settings is None:
         return
     for path in (PLUGIN_LIST, NODE_IMAGES):
@@ -37,44 +37,46 @@ def node_images(stack: LintedStack) -> Iterator[LintProblem]:
         except SpecError as error:
             message = error.message.replace(NODE_IMAGES, path, 1)
             if path == NODE_IMAGES or ".url is " not in message:
-                yield problem_of_error(stack, message, path, "see the format of node-images.yaml")
+                yield problem_of_error(stack, message, path, "correct it as the format of node-images.yaml requires")
 
 
 def readable(stack: LintedStack) -> Iterator[LintProblem]:
-    """The file can be read."""
+    """compatibility.yaml is valid."""
     try:
         stack_compatibility(stack)
     except SpecError as error:
-        yield problem_of_error(stack, error.message, FILE, "write it as the formats say")
+        yield problem_of_error(stack, error.message, FILE, "correct it as the format of compatibility.yaml requires")
 
 
 def complete(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every addon's versions are stated, and every addon that is stated is there."""
+    """compatibility.yaml has a component for every addon, and every addon that it names exists."""
     stated = _readable(stack)
     if stated is None:
         return
     named = set(stated.addons())
     there = {chart.addon for chart in stack.addons}
     for addon in sorted(there - named):
-        yield LintProblem(FILE, 1, f"says nothing of addon {addon}", f"add a component with addon: {addon}")
+        yield LintProblem(FILE, 1, f"has no component for addon {addon}", f"add a component with addon: {addon}")
     for addon in sorted(named - there):
-        yield LintProblem(FILE, 1, f"names addon {addon}, which has no chart", "correct the name, or drop it")
+        yield LintProblem(
+            FILE, 1, f"names addon {addon}, which has no chart", "correct the name, or remove the component"
+        )
 
 
 def own_version(stack: LintedStack) -> Iterator[LintProblem]:
-    """The stack's own Kubernetes version lies in the range it states."""
+    """The Kubernetes version of the stack is in the range of compatibility.yaml."""
     stated = _readable(stack)
     if stated is None or stack.settings is None:
         return
     kubernetes = stack.settings.kubernetes
     if not stated.kubernetes.holds((kubernetes.major, kubernetes.minor, kubernetes.patch), kubernetes.pre):
         line = line_of_field(stack.content(FILE), ("kubernetes",))
-        problem = f"states the range {stated.kubernetes}, and the stack is made for {kubernetes}"
-        yield LintProblem(FILE, line, problem, "widen the range, or correct the stack's Kubernetes version")
+        problem = f"states the range {stated.kubernetes}, but the stack is made for {kubernetes}"
+        yield LintProblem(FILE, line, problem, "widen the range, or correct the Kubernetes version of the stack")
 
 
 def known_names(stack: LintedStack) -> Iterator[LintProblem]:
-    """A component whose range is not stated is one that facts are known about; so is what others require."""
+    """Upstream facts exist for every component without a range, and for every required component."""
     stated = _readable(stack)
     if stated is None:
         return
@@ -83,34 +85,36 @@ def known_names(stack: LintedStack) -> Iterator[LintProblem]:
         if one.kubernetes is None and one.name not in known:
             line = line_of_field(stack.content(FILE), ("components", at, "name"))
             yield LintProblem(
-                FILE, line, f"nothing is known about {one.name}", "state its kubernetes, or correct the name"
+                FILE, line, f"no range is known for {one.name}", "add its kubernetes range, or correct the name"
             )
     there = {one.name for one in stated.components}
     for at, one in enumerate(stated.components):
         for other in sorted(one.requires.keys() - there - known.keys()):
             line = line_of_field(stack.content(FILE), ("components", at, "requires", other))
-            yield LintProblem(FILE, line, f"{one.name} requires {other}, which nobody knows", "correct the name")
+            yield LintProblem(
+                FILE, line, f"{one.name} requires {other}, which is not a known component", "correct the name"
+            )
 
 
 def versions(stack: LintedStack) -> Iterator[LintProblem]:
-    """The version of a component is the one its chart names."""
+    """Every component has the version that its chart names."""
     stated = _readable(stack)
     if stated is None:
         return
     try:
-        told = {(one.addon, one.name): one for one in detect_components(stack, facts()) if one.certain}
+        in_charts = {(one.addon, one.name): one for one in detect_components(stack, facts()) if one.certain}
     except SpecError:
-        return  # a chart's dependencies cannot be read, which another rule says
+        return  # the rule ``dependencies`` reports it
     for at, one in enumerate(stated.components):
-        clue = told.get((one.addon, one.name))
-        if clue is not None and SemVer.parse(clue.version) != one.version:
+        detected = in_charts.get((one.addon, one.name))
+        if detected is not None and SemVer.parse(detected.version) != one.version:
             line = line_of_field(stack.content(FILE), ("components", at, "version"))
-            problem = f"says {one.name} {one.text}, and {clue.told} says {clue.version}"
-            yield LintProblem(FILE, line, problem, f"write version: {clue.version}")
+            problem = f"says {one.name} {one.text}, but {detected.origin} says {detected.version}"
+            yield LintProblem(FILE, line, problem, f"write version: {detected.version}")
 
 
 def _readable(stack: LintedStack) -> Compatibility | None:
-    """Read the file; None where there is none, or none that can be read, which another rule says."""
+    """Read the file; None if it does not exist or is broken, which ``compatibility`` reports."""
     try:
         return stack_compatibility(stack)
     except SpecError:
@@ -118,23 +122,27 @@ def _readable(stack: LintedStack) -> Compatibility | None:
 
 
 RULES = (
+    LintRule("node-images", LintSeverity.ERROR, "The list of node images is valid for the provider.", node_images),
+    LintRule("compatibility", LintSeverity.ERROR, "compatibility.yaml is valid.", readable),
     LintRule(
-        "node-images", LintSeverity.ERROR, "The node images are listed as the provider's format wants.", node_images
-    ),
-    LintRule("compatibility", LintSeverity.ERROR, "compatibility.yaml can be read.", readable),
-    LintRule(
-        "compatibility-addons", LintSeverity.ERROR, "compatibility.yaml names every addon, and no other.", complete
+        "compatibility-addons",
+        LintSeverity.ERROR,
+        "compatibility.yaml names every addon of the stack and no other.",
+        complete,
     ),
     LintRule(
         "compatibility-kubernetes",
         LintSeverity.ERROR,
-        "compatibility.yaml's range holds the stack's version.",
+        "The range of compatibility.yaml contains the Kubernetes version of the stack.",
         own_version,
     ),
     LintRule(
-        "compatibility-name", LintSeverity.WARNING, "Every component has a range, its own or a known one.", known_names
+        "compatibility-name",
+        LintSeverity.WARNING,
+        "Every component has a range, in compatibility.yaml or in the upstream facts.",
+        known_names,
     ),
     LintRule(
-        "compatibility-version", LintSeverity.WARNING, "Components have the versions their charts name.", versions
+        "compatibility-version", LintSeverity.WARNING, "Every component has the version that its chart names.", versions
     ),
 )

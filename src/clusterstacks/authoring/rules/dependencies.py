@@ -1,4 +1,4 @@
-"""The charts that charts depend on: a build must find them, and tomorrow the same ones."""
+"""Rules for chart dependencies: a build finds them, and a later build finds the same ones."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ if TYPE_CHECKING:
 
 
 def readable(stack: LintedStack) -> Iterator[LintProblem]:
-    """Dependencies and lock file can be read and fit together."""
+    """Dependencies and lock file are valid and agree."""
     for chart in stack.charts:
         if chart.metadata is None:
-            continue  # it does not render, which says so better
+            continue  # ``chart-renders`` reports it
         try:
             locked(chart.files, chart.directory)
             lacking(chart.files, chart.directory)
         except SpecError as error:
             problem, remedy = split_message(error.message, chart.directory)
-            yield LintProblem(chart.chart_file, _line(chart), problem, remedy or "correct its dependencies")
+            yield LintProblem(
+                chart.chart_file, _line(chart), problem, remedy or "correct the dependencies of the chart"
+            )
 
 
 def unlocked(stack: LintedStack) -> Iterator[LintProblem]:
-    """A dependency that is not in the stack is one exact version."""
+    """Every dependency that is not vendored has one exact version."""
     for chart in stack.charts:
         for number, requirement in _lacking(chart):
             if not requirement.exact:
-                problem = f"dependency {requirement.name} is whatever version is the newest when a release is built"
+                problem = f"dependency {requirement.name} is not pinned: each build uses the newest matching version"
                 remedy = (
                     f"run helm dependency update {chart.directory} and commit Chart.lock, or write one exact version"
                 )
@@ -41,7 +43,7 @@ def unlocked(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def unvendored(stack: LintedStack) -> Iterator[LintProblem]:
-    """A chart whose dependencies are left out cannot be looked at."""
+    """No chart is skipped because a dependency is missing."""
     for chart in stack.charts:
         if chart.complete is not None or chart.missing:
             continue
@@ -51,17 +53,17 @@ def unvendored(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def missing(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every dependency can be had."""
+    """Every dependency can be downloaded."""
     for chart in stack.charts:
         if chart.missing and _lacking(chart):
-            remedy = f"run helm dependency build {chart.directory}, or lint with --dependencies leave"
+            remedy = f"run helm dependency build {chart.directory}, or skip the chart with --dependencies leave"
             if chart.unreachable:
-                remedy = "check the network and the address; lint with --dependencies leave to leave the chart out"
+                remedy = "check the network and the address, or skip the chart with --dependencies leave"
             yield LintProblem(chart.chart_file, _line(chart), chart.missing, remedy)
 
 
 def _lacking(chart: LintedChart) -> list[tuple[int, ChartRequirement]]:
-    """Dependencies that ``charts/`` does not hold, with their places in the list."""
+    """Return the dependencies that are not in ``charts/``, with their indexes in the list."""
     try:
         absent = lacking(chart.files, chart.directory)
         wanted = list(locked(chart.files, chart.directory))
@@ -80,16 +82,19 @@ def _line(chart: LintedChart, number: int = 0) -> int:
 
 RULES = (
     LintRule(
-        "dependencies", LintSeverity.ERROR, "Chart dependencies and their lock file can be read and agree.", readable
+        "dependencies", LintSeverity.ERROR, "Chart dependencies and their lock file are valid and agree.", readable
     ),
     LintRule(
         "dependency-unlocked",
         LintSeverity.WARNING,
-        "Every chart dependency is vendored, or one exact version.",
+        "Every chart dependency is vendored or has one exact version.",
         unlocked,
     ),
     LintRule("dependency-missing", LintSeverity.ERROR, "Every chart dependency can be downloaded.", missing),
     LintRule(
-        "dependency-unvendored", LintSeverity.WARNING, "No chart is left out for lack of a dependency.", unvendored
+        "dependency-unvendored",
+        LintSeverity.WARNING,
+        "No chart is skipped because a dependency is missing.",
+        unvendored,
     ),
 )

@@ -1,4 +1,4 @@
-"""The objects charts render to: which they are, of which API versions, with which images."""
+"""Rules for rendered objects: duplicates, namespaces, API versions and images."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_text
 from clusterstacks.authoring.render_release import images_in
-from clusterstacks.compat.removed_apis import removed_apis
+from clusterstacks.compat.kubernetes import removed_apis
 from clusterstacks.domain.objects import ObjectId, object_id
 from clusterstacks.domain.versions import KubernetesMinor
 from clusterstacks.render.renderer import ADDON_NAMESPACE
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from clusterstacks.authoring.stack import LintedChart, LintedStack
-    from clusterstacks.compat.removed_apis import RemovedApi
+    from clusterstacks.compat.kubernetes import RemovedApi
     from clusterstacks.render.protocol import RenderedDocument
 
 BUILTIN_NAMESPACES = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})
-"""What every cluster has from its beginning."""
+"""Namespaces of every new cluster."""
 
 
 def repeated(stack: LintedStack) -> Iterator[LintProblem]:
-    """No object is rendered twice, by one chart or by two addons."""
+    """No object is rendered twice, by one chart or by two charts."""
     everything = sorted(_identified(stack.addons), key=_by_identity)
     if stack.class_chart is not None:
         everything += sorted(_identified([stack.class_chart]), key=_by_identity)
@@ -32,13 +32,13 @@ def repeated(stack: LintedStack) -> Iterator[LintProblem]:
         (_, first, _), *others = group
         for _, chart, document in others:
             same = chart.addon == first.addon
-            remedy = "rename one, or drop it" if same else f"drop it here or in {first.title}: both would write to it"
+            remedy = "rename or remove one" if same else f"remove it here or in {first.title}: both would write to it"
             problem = f"{identity} is also rendered by {'another template' if same else first.title}"
             yield LintProblem(*_place(stack, chart, document), problem, remedy)
 
 
 def namespaces(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every namespace that addons' objects name is there, or one of them brings it."""
+    """Every namespace of addon objects exists in a new cluster or is rendered by an addon."""
     documents = [(chart, document) for chart in stack.addons for document in chart.documents]
     rendered = {identity.name for identity, _, _ in _identified(stack.addons) if identity.kind == "Namespace"}
     for chart, document in documents:
@@ -67,7 +67,7 @@ def leaving(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def mutable_images(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every image is named by its digest, so that it is the same tomorrow and in a mirror."""
+    """Every image has a digest, so that its content never changes and mirrors serve the same content."""
     for chart in stack.charts:
         for document in chart.documents:
             for image in images_in(document.manifest):
@@ -89,10 +89,10 @@ def _ending(stack: LintedStack) -> Iterator[tuple[LintedChart, RenderedDocument,
 def _ended(stack: LintedStack, chart: LintedChart, document: RenderedDocument, fact: RemovedApi) -> LintProblem:
     manifest = document.manifest
     what = f"{manifest['kind']} {manifest['metadata']['name']} of {manifest['apiVersion']}"
-    remedy = f"write it as {fact.replacement}" if fact.replacement else "there is no replacement: drop it"
+    remedy = f"change it to {fact.replacement}" if fact.replacement else "remove it: there is no replacement"
     return LintProblem(
         *_place(stack, chart, document),
-        f"{what}: Kubernetes {fact.removed_in} does not serve it any more ({fact.source})",
+        f"{what}: Kubernetes {fact.removed_in} no longer serves it ({fact.source})",
         remedy,
     )
 
@@ -102,7 +102,7 @@ def _identified(charts: Iterable[LintedChart]) -> list[tuple[ObjectId, LintedCha
 
 
 def _identity(chart: LintedChart, document: RenderedDocument) -> ObjectId:
-    """Name the object; without a namespace it is the addon's default one or cluster-wide, which is the same here."""
+    """Return the identity of an object; the default namespace of addons counts as no namespace."""
     found = object_id(document.manifest)
     if chart.addon and found.namespace == ADDON_NAMESPACE:
         return ObjectId(found.group, found.kind, "", found.name)
@@ -120,18 +120,23 @@ def _place(stack: LintedStack, chart: LintedChart, document: RenderedDocument) -
 
 
 RULES = (
-    LintRule("repeated-object", LintSeverity.ERROR, "No object is rendered twice, by one chart or by two.", repeated),
+    LintRule(
+        "repeated-object", LintSeverity.ERROR, "No object is rendered twice, by one chart or by two charts.", repeated
+    ),
     LintRule(
         "namespace",
         LintSeverity.WARNING,
-        "Every namespace that objects of addons name comes with an addon.",
+        "Every namespace of addon objects is rendered by an addon or exists in a new cluster.",
         namespaces,
     ),
     LintRule(
-        "removed-api", LintSeverity.ERROR, "The stack's Kubernetes version serves every API version used.", removed
+        "removed-api",
+        LintSeverity.ERROR,
+        "The Kubernetes version of the stack serves every API version in use.",
+        removed,
     ),
     LintRule(
-        "leaving-api", LintSeverity.WARNING, "The next Kubernetes minor still serves every API version used.", leaving
+        "leaving-api", LintSeverity.WARNING, "The next Kubernetes minor still serves every API version in use.", leaving
     ),
-    LintRule("image-digest", LintSeverity.WARNING, "Every container image is named by its digest.", mutable_images),
+    LintRule("image-digest", LintSeverity.WARNING, "Every container image has a digest.", mutable_images),
 )

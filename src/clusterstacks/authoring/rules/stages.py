@@ -1,4 +1,4 @@
-"""clusteraddon.yaml: the stages, the charts they name and the conditions they wait for."""
+"""Rules for clusteraddon.yaml: stages, the charts that they name, and the conditions that they wait for."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
-from clusterstacks.api.untyped import at, text
 from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_field, problem_of_error
 from clusterstacks.charts.chart import CHART_FILE
 from clusterstacks.domain.addon_config import LifecycleHook, StageAction, parse_addon_config
+from clusterstacks.domain.documents import at, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.release import ADDON_CONFIG
 
@@ -23,7 +23,7 @@ _FIRST = re.compile(r"\[0\]")
 
 
 def readable(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every stage can be run."""
+    """Every stage is valid."""
     if not stack.staged:
         return
     content = stack.content(ADDON_CONFIG)
@@ -37,7 +37,7 @@ def readable(stack: LintedStack) -> Iterator[LintProblem]:
         return
     for hook, index, stage in _stages(document):
         try:
-            # One stage at a time: an author wants to see all that are wrong.
+            # One stage at a time, so that every broken stage is reported.
             parse_addon_config({"addonStages": {hook: [stage]}})
         except SpecError as error:
             message = _FIRST.sub(f"[{index}]", error.message, count=1)
@@ -45,7 +45,7 @@ def readable(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def hooks(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every key of addonStages is a hook that runs."""
+    """Every key of addonStages is a hook that the operator runs."""
     known = [hook.value for hook in LifecycleHook]
     for key in _mapping(at(stack.document(ADDON_CONFIG), "addonStages")):
         if key not in known:
@@ -64,14 +64,14 @@ def charts_of_stages(stack: LintedStack) -> Iterator[LintProblem]:
         if stack.staged and addon and text(stage, "action") == StageAction.APPLY and addon not in there:
             line = line_of_field(stack.content(ADDON_CONFIG), ("addonStages", hook, index, "name"))
             choice = ", ".join(sorted(there)) or "none"
-            remedy = f"add cluster-addon/{addon}/{CHART_FILE}, or correct the name (there is {choice})"
+            remedy = f"add cluster-addon/{addon}/{CHART_FILE}, or correct the name (existing addons: {choice})"
             yield LintProblem(ADDON_CONFIG, line, f"stage {addon} of {hook} has no chart", remedy)
 
 
 def stages_of_charts(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every chart is applied to new clusters by some stage."""
+    """Every chart is applied to new clusters by a stage."""
     if not stack.staged or not isinstance(stack.document(ADDON_CONFIG), dict):
-        return  # what cannot be read names no stage
+        return  # ``stages`` reports it
     stages = list(_stages(stack.document(ADDON_CONFIG)))
     named = {text(stage, "name") for _, _, stage in stages}
     first = {text(stage, "name") for hook, _, stage in stages if hook == LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED}
@@ -79,14 +79,16 @@ def stages_of_charts(stack: LintedStack) -> Iterator[LintProblem]:
     lost = {text(stage, "name") for hook, _, stage in stages if hook not in known}  # unknown-hook reports these
     for chart in stack.addons:
         if chart.addon not in first | lost:
-            which = "no new cluster gets it" if chart.addon in named else "it is never delivered"
+            which = "new clusters do not get it" if chart.addon in named else "it is never delivered"
             hook = LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED
             remedy = f"add a stage with name: {chart.addon} to {hook} of {ADDON_CONFIG}"
-            yield LintProblem(chart.chart_file, 1, f"no stage applies {chart.addon} there, so {which}", remedy)
+            yield LintProblem(
+                chart.chart_file, 1, f"no stage applies {chart.addon} to new clusters, so {which}", remedy
+            )
 
 
 def conditions(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every condition is CEL that compiles with the keys of its objects."""
+    """Every condition is a CEL expression that compiles with the keys of its objects."""
     for broken in stack.conditions:
         line = line_of_field(stack.content(ADDON_CONFIG), broken.path)
         said = broken.problem.removeprefix(f"{ADDON_CONFIG}, ")
@@ -101,7 +103,7 @@ def _stages(document: object) -> Iterator[tuple[str, int, dict[str, object]]]:
 
 
 def _without_stages(document: object) -> object:
-    """Leave out what each stage says, so that only hooks and lists are looked at."""
+    """Empty the lists of stages, so that only hooks and lists are checked."""
     if not isinstance(document, dict) or not isinstance(document.get("addonStages"), dict):
         return document
     shape = {hook: [] if isinstance(listed, list) else listed for hook, listed in document["addonStages"].items()}
@@ -116,13 +118,15 @@ RULES = (
     LintRule(
         "stages",
         LintSeverity.ERROR,
-        "Every stage of clusteraddon.yaml has a name, an action and usable conditions.",
+        "Every stage of clusteraddon.yaml has a name, an action and valid conditions.",
         readable,
     ),
-    LintRule("unknown-hook", LintSeverity.ERROR, "Every key of addonStages is a hook that runs.", hooks),
+    LintRule("unknown-hook", LintSeverity.ERROR, "Every key of addonStages is a hook that the operator runs.", hooks),
     LintRule("stage-chart", LintSeverity.ERROR, "Every addon that a stage applies has a chart.", charts_of_stages),
     LintRule(
         "chart-stage", LintSeverity.WARNING, "Every chart is applied to new clusters by a stage.", stages_of_charts
     ),
-    LintRule("condition", LintSeverity.ERROR, "Every condition of a stage is CEL that compiles.", conditions),
+    LintRule(
+        "condition", LintSeverity.ERROR, "Every condition of a stage is a CEL expression that compiles.", conditions
+    ),
 )

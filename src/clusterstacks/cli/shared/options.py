@@ -146,7 +146,7 @@ def minor_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--kubernetes",
         metavar="1-35",
         default="",
-        help="For this minor of versions.yaml or stack.yaml.  [default: for the version of csctl.yaml]",
+        help="Use this minor of versions.yaml or stack.yaml.  [default: the version of csctl.yaml]",
     )
     return one(click.option("--all-minors", is_flag=True, help="For every minor.")(checked))
 
