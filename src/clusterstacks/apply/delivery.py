@@ -35,7 +35,7 @@ from clusterstacks.apply.targets import ApplyTarget, digest_of, mark_of, resolve
 from clusterstacks.apply.waiting import pauses
 from clusterstacks.apply.wave_applier import WaveApplier
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
-from clusterstacks.runtime.concurrency import in_pieces
+from clusterstacks.runtime.concurrency import run_in_steps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -185,7 +185,7 @@ class Delivery:
         if stored is None or not stored.revision:
             return None
         try:
-            return await in_pieces(unpacking_revision(stored.revision))
+            return await run_in_steps(unpacking_revision(stored.revision))
         except RecordUnreadable:
             return None
 

@@ -12,7 +12,7 @@ from clusterstacks.apply.ownership import FIELD_MANAGER
 from clusterstacks.apply.record_codec import RecordUnreadable, pack_record, unpacking_record
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.kube.resources import Resource
-from clusterstacks.runtime.concurrency import in_pieces
+from clusterstacks.runtime.concurrency import run_in_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -191,7 +191,7 @@ async def _read(secret: Manifest) -> Stored:
     values = secret.get("data")
     if not isinstance(values, dict):
         raise RecordUnreadable(f"it has no {_RECORD}")
-    record = await in_pieces(unpacking_record(_value(values, _RECORD)))
+    record = await run_in_steps(unpacking_record(_value(values, _RECORD)))
     if record_name(record.addon) != secret["metadata"]["name"]:
         raise RecordUnreadable(f"it is the record of addon {record.addon}, which has another Secret")
     revision = _value(values, _REVISION) if _REVISION in values else b""

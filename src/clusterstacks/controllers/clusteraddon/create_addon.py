@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
     from clusterstacks.kube.client import Client
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder
 
@@ -46,8 +46,8 @@ class AddonCreator:
 
     client: Client
     clock: Clock
-    releases: Store
-    addons: Store
+    releases: ObjectCache
+    addons: ObjectCache
     access: ClassAccess
     events: EventRecorder
 

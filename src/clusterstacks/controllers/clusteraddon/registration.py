@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.controllers.registration import Environment, ToKeys
-    from clusterstacks.runtime.cache import CacheChange, Store
+    from clusterstacks.runtime.cache import CacheChange, ObjectCache
 
 NAME = "clusteraddon"
 
@@ -48,7 +48,7 @@ NAME = "clusteraddon"
 class ClusterWatches:
     """Maps changes to the Clusters that they concern."""
 
-    def __init__(self, clusters: Store, releases: Store, watch_filter: str) -> None:
+    def __init__(self, clusters: ObjectCache, releases: ObjectCache, watch_filter: str) -> None:
         self._clusters = clusters
         self._releases = releases
         self._watch_filter = watch_filter
@@ -140,16 +140,16 @@ def addons_of(clusters: ToKeys) -> ToKeys:
 
 
 def _cluster_watches(env: Environment) -> ClusterWatches:
-    return ClusterWatches(env.store(CLUSTER_KIND), env.store(Kind.CLUSTER_STACK_RELEASE), env.watch_filter)
+    return ClusterWatches(env.cache(CLUSTER_KIND), env.cache(Kind.CLUSTER_STACK_RELEASE), env.watch_filter)
 
 
 def _build_creator(env: Environment) -> Reconciler:
     creator = AddonCreator(
         client=env.client,
         clock=env.clock,
-        releases=env.store(Kind.CLUSTER_STACK_RELEASE),
-        addons=env.store(Kind.CLUSTER_ADDON),
-        access=ClassAccess(env.client, env.store(Kind.CLUSTER_STACK)),
+        releases=env.cache(Kind.CLUSTER_STACK_RELEASE),
+        addons=env.cache(Kind.CLUSTER_ADDON),
+        access=ClassAccess(env.client, env.cache(Kind.CLUSTER_STACK)),
         events=env.events,
     )
     clusters = _cluster_watches(env)
@@ -172,7 +172,7 @@ def _build(env: Environment) -> Reconciler:
     reconciler = AddonReconciler(
         client=env.client,
         clock=env.clock,
-        access=ClassAccess(env.client, env.store(Kind.CLUSTER_STACK)),
+        access=ClassAccess(env.client, env.cache(Kind.CLUSTER_STACK)),
         contracts=ContractKinds(env.client),
         workloads=env.workloads,
         rollout=rollout,

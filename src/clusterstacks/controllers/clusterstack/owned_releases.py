@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.events import EventRecorder
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class OwnedReleases:
     """Reads them from the informer's store and writes them through the client."""
 
     client: Client
-    store: Store
+    store: ObjectCache
     events: EventRecorder
 
     def of(self, stack: ClusterStack) -> list[Manifest]:

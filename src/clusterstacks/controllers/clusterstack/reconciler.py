@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from clusterstacks.controllers.clusterstack.owned_releases import OwnedReleases
     from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.kube.client import Client
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.sources.periodic_listing import SourceListings
     from clusterstacks.sources.stack_source import SourcePolicy
@@ -58,8 +58,8 @@ class StackReconciler:
     client: Client
     choice: SourcePolicy
     listings: SourceListings
-    clusters: Store
-    addons: Store
+    clusters: ObjectCache
+    addons: ObjectCache
     releases: OwnedReleases
     events: EventRecorder
     provider_kinds: Collection[KindPattern]

@@ -80,13 +80,13 @@ async def clusters_using(client: Client, name: ReleaseName, namespace: str) -> l
     One that cannot be read at all, not even its class, counts as one that does.
     """
     clusters = await client.list_readable(await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND))
-    remnants = [one for one in clusters.remnants if isinstance(one.object.get("spec"), dict)]
+    partial = [one for one in clusters.unreadable if isinstance(one.object.get("spec"), dict)]
     using = [
         f"{view.namespace}/{view.name}"
-        for view in map(cluster_view, (*clusters.items, *(one.object for one in remnants)))
+        for view in map(cluster_view, (*clusters.items, *(one.object for one in partial)))
         if ObjectKey(namespace, name.release) in releases_used(view)
     ]
-    return using + [f"{one.key} (which {one.why})" for one in clusters.remnants if one not in remnants]
+    return using + [f"{one.key} (which {one.why})" for one in clusters.unreadable if one not in partial]
 
 
 async def _held_by_others(key: ObjectKey, client: Client) -> set[ObjectId]:

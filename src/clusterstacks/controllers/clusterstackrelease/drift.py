@@ -174,7 +174,7 @@ class DriftDetector:
             with suppress(TimeoutError):
                 await asyncio.wait_for(informer.synced(), SYNC_WAIT.total_seconds())
         if informer is not None and informer.is_synced:
-            return informer.store.get(ObjectKey(identity.namespace, identity.name))
+            return informer.cache.get(ObjectKey(identity.namespace, identity.name))
         return await self._read(identity)
 
     async def _read(self, identity: ObjectId) -> Manifest | None:

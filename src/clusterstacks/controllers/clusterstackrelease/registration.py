@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from clusterstacks.controllers.registration import Environment
-    from clusterstacks.runtime.cache import CacheChange, Store
+    from clusterstacks.runtime.cache import CacheChange, ObjectCache
 
 NAME = "clusterstackrelease"
 
@@ -42,7 +42,7 @@ NAME = "clusterstackrelease"
 class ReleaseWatches:
     """Maps changes to the ClusterStackReleases that they concern, if these exist."""
 
-    def __init__(self, releases: Store, clusters: Store, watch_filter: str) -> None:
+    def __init__(self, releases: ObjectCache, clusters: ObjectCache, watch_filter: str) -> None:
         self._releases = releases
         self._clusters = clusters
         self._watch_filter = watch_filter
@@ -81,7 +81,7 @@ class ReleaseWatches:
 
 def _build(env: Environment) -> Reconciler:
     enqueue = env.enqueue(NAME)
-    watches = ReleaseWatches(env.store(Kind.CLUSTER_STACK_RELEASE), env.store(CLUSTER_KIND), env.watch_filter)
+    watches = ReleaseWatches(env.cache(Kind.CLUSTER_STACK_RELEASE), env.cache(CLUSTER_KIND), env.watch_filter)
     supply = env.make_supply(enqueue)
     source_check = SourceCheck(supply=supply, clock=env.clock)
     class_kinds = [GroupKind.parse(kind) for kind in env.class_kinds]
@@ -143,7 +143,7 @@ REGISTRATION = Registration(
     caches=(
         CachedKind(kind=Kind.CLUSTER_STACK_RELEASE, indexes={STACK_INDEX: stacks_owning}),
         CLUSTERS,
-        CachedKind(kind=CLUSTER_CLASS_KIND, group=CLUSTER_API_GROUP, trim=class_metadata, keep_remnants=True),
+        CachedKind(kind=CLUSTER_CLASS_KIND, group=CLUSTER_API_GROUP, trim=class_metadata, keep_unreadable=True),
     ),
     concurrency=8,
     concurrency_help="releases handled at a time",

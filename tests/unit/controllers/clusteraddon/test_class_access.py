@@ -18,7 +18,7 @@ from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.resources import Resource
 from clusterstacks.kube.transport import Pool
-from clusterstacks.runtime.cache import Store
+from clusterstacks.runtime.cache import ObjectCache
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from clusterstacks.runtime.events import EventRecorder
 from tests.support.fake_api import FakeApi
@@ -73,7 +73,7 @@ async def frame(api: FakeApi) -> AsyncIterator[StatusReconciler]:
         reconciler = AddonReconciler(
             client=api,
             clock=SYSTEM_CLOCK,
-            access=ClassAccess(api, Store()),
+            access=ClassAccess(api, ObjectCache()),
             contracts=ContractKinds(api),
             workloads=Workloads(api, pool),
             rollout=unused,
@@ -216,4 +216,4 @@ async def test_a_release_whose_stack_is_gone_has_no_rule(api: FakeApi) -> None:
     seen = await read_snapshot(api, ObjectKey("team", "one"), ContractKinds(api))
     assert seen is not None
 
-    assert await ClassAccess(api, Store()).refusal(seen.cluster, [release()]) == ""
+    assert await ClassAccess(api, ObjectCache()).refusal(seen.cluster, [release()]) == ""

@@ -12,7 +12,7 @@ from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
 from clusterstacks.controllers.clusteraddon.create_addon import REFUSED_RECHECK, AddonCreator
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.resources import Resource
-from clusterstacks.runtime.cache import Store, key_of
+from clusterstacks.runtime.cache import ObjectCache, key_of
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
 from tests.support.fake_api import FakeApi
@@ -29,8 +29,8 @@ def ours(kind: Kind, name: str, **parts: Any) -> Manifest:
     return {"apiVersion": API_VERSION, "kind": kind.value, "metadata": metadata, **parts}
 
 
-def store(*manifests: Manifest) -> Store:
-    filled = Store()
+def store(*manifests: Manifest) -> ObjectCache:
+    filled = ObjectCache()
     for manifest in manifests:
         filled.put(key_of(manifest), manifest)
     return filled
