@@ -47,7 +47,7 @@ PATTERNS = {
     "devcluster/state_directory.py": MACHINE,
     "domain/addon_config.py": DOCUMENT,
     "http/allowlist.py": f"patterns of the operator's flags, and {URL}",
-    "apply/apply_set.py": "the name of an addon: MAX_NAME",
+    "apply/record_store.py": "the name of an addon: MAX_NAME",
     "domain/documents.py": OBJECT,
     "domain/errors.py": "a message of ours; a literal",
     "domain/names.py": "a part of an object's or file's name: 253 characters",

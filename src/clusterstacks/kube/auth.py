@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from clusterstacks.kube.errors import CredentialsFailed
-from clusterstacks.kube.exec_plugin import Issued, issue
+from clusterstacks.kube.exec_plugin import PluginCredentials, issue
 from clusterstacks.kube.tls import client_context
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Clocks(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class RequestCredentials:
     """What to send with a request. A new object stands for changed credentials."""
 
     headers: tuple[tuple[str, str], ...] = field(repr=False)
@@ -110,14 +110,14 @@ class ConnectionCredentials:
         self._token = ReloadingFile(user.token, monotonic)
         self._tls = tuple(ReloadingFile(part, monotonic) for part in (connection.ca, user.certificate, user.key))
         self._plugin_turn = asyncio.Lock()
-        self._issued: Issued | None = None
+        self._issued: PluginCredentials | None = None
         self._issued_at = float("-inf")
         self._context: TlsContext | None = None
         self._context_of: tuple[bytes, ...] | None = None
-        self._identity: Identity | None = None
+        self._identity: RequestCredentials | None = None
         self._identity_of: tuple[object, ...] | None = None
 
-    async def present(self) -> Identity:
+    async def present(self) -> RequestCredentials:
         """Return what to send now; runs the plugin when it never ran or its credentials expired.
 
         Raises:
@@ -129,11 +129,11 @@ class ConnectionCredentials:
         context = self._current_context()
         sources = (token, self._issued, context)
         if self._identity is None or sources != self._identity_of:
-            self._identity = Identity(self._headers(token), context)
+            self._identity = RequestCredentials(self._headers(token), context)
             self._identity_of = sources
         return self._identity
 
-    async def renew(self, refused: Identity) -> bool:
+    async def renew(self, refused: RequestCredentials) -> bool:
         """Look for newer credentials after a 401; True when there are some to try."""
         if refused is not self._identity:
             return True
@@ -150,7 +150,7 @@ class ConnectionCredentials:
             return True
         return self._issued.expires is not None and self._clocks.utc() >= self._issued.expires
 
-    async def _reissue(self, stale: Issued | None) -> None:
+    async def _reissue(self, stale: PluginCredentials | None) -> None:
         """Run the plugin once for all that wait for it."""
         plugin = self._connection.user.plugin
         async with self._plugin_turn:

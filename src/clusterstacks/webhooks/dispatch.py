@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from clusterstacks.domain.objects import Manifest, ObjectKey
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.webhooks.answers import AdmissionResponse
@@ -77,7 +77,7 @@ class Validator:
         own: StackValidators,
         clusters: ClusterValidator,
         events: EventRecorder,
-        live: Store,
+        live: ObjectCache,
         clock: Clock = SYSTEM_CLOCK,
         decided: Callable[[str, str], None] = lambda _kind, _decision: None,
     ) -> None:

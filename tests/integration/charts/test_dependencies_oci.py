@@ -30,7 +30,7 @@ LABEL = "cluster-addon/web"
 
 @pytest.fixture
 async def web() -> AsyncIterator[HTTPClient]:
-    async with HTTPClient(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
+    async with HTTPClient(retries=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
         yield web
 
 

@@ -43,7 +43,7 @@ async def repository() -> AsyncIterator[ChartRepository]:
 
 @pytest.fixture
 async def web() -> AsyncIterator[HTTPClient]:
-    async with HTTPClient(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
+    async with HTTPClient(retries=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
         yield web
 
 

@@ -18,7 +18,7 @@ from clusterstacks.kube.auth import LOOK_EVERY, READ_EVERY, Clocks, ConnectionCr
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection, ExecPlugin, Material, User
 from clusterstacks.kube.errors import CredentialsFailed, Unauthorized
-from clusterstacks.kube.exec_plugin import Issued, issue
+from clusterstacks.kube.exec_plugin import PluginCredentials, issue
 from clusterstacks.kube.pki import Authority
 from clusterstacks.kube.resources import Resource
 
@@ -147,11 +147,11 @@ class Plugin:
         self.lifetime = lifetime
         self.runs = 0
 
-    async def issue(self, _plugin: ExecPlugin) -> Issued:
+    async def issue(self, _plugin: ExecPlugin) -> PluginCredentials:
         await asyncio.sleep(0)
         self.runs += 1
         now = self.time.clocks().utc()
-        return Issued(f"token-{self.runs}", b"", b"", now + self.lifetime if self.lifetime else None)
+        return PluginCredentials(f"token-{self.runs}", b"", b"", now + self.lifetime if self.lifetime else None)
 
     user = User(plugin=ExecPlugin(V1, "login"))
 

@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.runtime.health import COMPLAIN_EVERY, PATIENCE, Health, Probes
+from clusterstacks.runtime.health import FAILURE_TOLERANCE, REPEAT_INTERVAL, Health, Probes
 from clusterstacks.runtime.metrics import Metrics
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
@@ -28,7 +28,7 @@ async def test_a_part_that_was_never_used_has_no_problem() -> None:
 async def test_sec_14_a_failure_counts_once_it_has_lasted() -> None:
     health = Health(clock=VirtualClock())
     health.failed("no route")
-    await asyncio.sleep(PATIENCE.total_seconds())
+    await asyncio.sleep(FAILURE_TOLERANCE.total_seconds())
     health.failed("no route")
 
     assert health.problem() == ""
@@ -42,7 +42,7 @@ async def test_sec_14_a_failure_counts_once_it_has_lasted() -> None:
 
 @in_virtual_time
 async def test_a_success_in_between_starts_the_count_again() -> None:
-    health = Health(clock=VirtualClock(), patience=timedelta(seconds=10))
+    health = Health(clock=VirtualClock(), tolerance=timedelta(seconds=10))
     for _ in range(10):
         health.failed("no route")
         await asyncio.sleep(9)
@@ -59,7 +59,7 @@ async def test_sec_14_the_same_complaint_is_due_again_after_a_while_and_another_
     due = []
     for _ in range(61):
         due.append(health.failed("no route"))
-        await asyncio.sleep(COMPLAIN_EVERY.total_seconds() / 30)
+        await asyncio.sleep(REPEAT_INTERVAL.total_seconds() / 30)
 
     assert [number for number, one in enumerate(due) if one] == [0, 30, 60]
     assert health.failed("refused")

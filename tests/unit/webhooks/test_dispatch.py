@@ -19,7 +19,7 @@ from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.versions import StackVersion
 from clusterstacks.kube.resources import Resource
-from clusterstacks.runtime.cache import CacheChange, Store, key_of
+from clusterstacks.runtime.cache import CacheChange, ObjectCache, key_of
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.webhooks.cluster_rules import ClassOffer
 from clusterstacks.webhooks.cluster_validator import ClusterValidator
@@ -479,7 +479,7 @@ def let_through(uid: str = "u7", generation: int = 1) -> Manifest:
 
 
 async def events_of(
-    suggester: Suggester, *asked: Manifest, live: Store, between: Callable[[], None] = lambda: None
+    suggester: Suggester, *asked: Manifest, live: ObjectCache, between: Callable[[], None] = lambda: None
 ) -> list[Manifest]:
     """Ask about each Cluster in turn, and give the events written within a minute."""
     api, clock = FakeApi(EVENTS), VirtualClock()
@@ -500,7 +500,7 @@ async def events_of(
 
 @in_virtual_time
 async def test_what_is_let_through_gets_an_event_once_it_is_written(suggester: Suggester) -> None:
-    live = Store()
+    live = ObjectCache()
     found = let_through()
 
     events = await events_of(suggester, found, live=live, between=lambda: put(live, found))
@@ -537,7 +537,7 @@ async def test_what_is_awaited_is_given_up_at_the_end(suggester: Suggester) -> N
     clusters = ClusterValidator(
         releases=Given(), rules=ProviderRules(Noon()).counting, upstream=NOTHING_KNOWN, suggester=suggester
     )
-    validator = Validator(await own_kinds(), clusters, EventRecorder(FakeApi(EVENTS), "operator"), Store())
+    validator = Validator(await own_kinds(), clusters, EventRecorder(FakeApi(EVENTS), "operator"), ObjectCache())
     assert (
         await validator.validate(replace(review(let_through(), cluster(), CLUSTER_KIND), group=CLUSTER_API_GROUP))
     ).excused
@@ -553,7 +553,7 @@ async def test_live_m1_decisions_are_counted_by_kind_and_only_of_kinds_that_are_
     events = EventRecorder(FakeApi(EVENTS), "operator")
     own = await own_kinds(seen=(stack(),))
     validator = Validator(
-        own, clusters, events, Store(), decided=lambda kind, decision: decided.append((kind, decision))
+        own, clusters, events, ObjectCache(), decided=lambda kind, decision: decided.append((kind, decision))
     )
     for name, manifest in (("ClusterStack", stack("twin")), ("ClusterStack", stack("x", noProvider=False))):
         await validator.validate(replace(review(manifest), group=GROUP, kind=name))
@@ -566,14 +566,14 @@ async def test_live_m1_decisions_are_counted_by_kind_and_only_of_kinds_that_are_
 # Our own kinds
 
 
-def stored(*manifests: Manifest) -> Store:
-    store = Store()
+def stored(*manifests: Manifest) -> ObjectCache:
+    store = ObjectCache()
     for manifest in manifests:
         put(store, manifest)
     return store
 
 
-def put(store: Store, manifest: Manifest) -> None:
+def put(store: ObjectCache, manifest: Manifest) -> None:
     store.put(key_of(manifest), manifest)
 
 

@@ -57,7 +57,7 @@ class _Repairs:
 
 
 @dataclass(slots=True, kw_only=True)
-class ClassObjects:
+class DriftDetector:
     """Compares the objects that the status of a release lists with those in the management cluster.
 
     The kinds are watched (metadata only), so that a settled release costs no request. What looks changed in the store
@@ -93,7 +93,7 @@ class ClassObjects:
         """Follow the classes."""
         self.classes.subscribe(lambda change: self._changed(CLASS_KIND, change))
 
-    async def look(self, draft: StatusPatch) -> list[str] | None:
+    async def find_changed(self, draft: StatusPatch) -> list[str] | None:
         """Name the objects that are not as they were applied, each with what happened to it.
 
         Returns:
@@ -174,7 +174,7 @@ class ClassObjects:
             with suppress(TimeoutError):
                 await asyncio.wait_for(informer.synced(), SYNC_WAIT.total_seconds())
         if informer is not None and informer.is_synced:
-            return informer.store.get(ObjectKey(identity.namespace, identity.name))
+            return informer.cache.get(ObjectKey(identity.namespace, identity.name))
         return await self._read(identity)
 
     async def _read(self, identity: ObjectId) -> Manifest | None:
