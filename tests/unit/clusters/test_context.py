@@ -138,7 +138,7 @@ async def test_a_source_that_gives_no_more_is_told_with_what_it_gave() -> None:
     assert [one.name.release for one in outlook.world.candidates] == ["p-s-1-35-v3"], "the newest first, one at a time"
     (notice,) = outlook.notices
     assert "github://team/stacks (spec.source of ClusterStack team/s-1-35) gave 1 of its releases and no more" in notice
-    assert "asked again in 0:05:00" in notice
+    assert "retry in 0:05:00" in notice
 
 
 async def test_who_may_not_read_stacks_secrets_or_rules_is_told() -> None:
