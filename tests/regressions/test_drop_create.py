@@ -210,7 +210,7 @@ def test_drop_m1_a_release_of_another_source_or_of_other_versions_is_refused(
     code, _, err = run(stack, *CUSTOM, *to(remote))
 
     assert code == output.MUST_CHANGE
-    assert "is published already with another content" in err
+    assert "is already published with other content" in err
 
 
 REMOTES = {

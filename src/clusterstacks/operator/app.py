@@ -51,26 +51,26 @@ if TYPE_CHECKING:
 
 COMPONENT = "cluster-stack-operator"
 MANAGEMENT_BUDGET = 64
-"""Requests to the management API server at the same time: one per worker by default."""
+"""Concurrent requests to the management API server: one per worker by default."""
 
 COLLECT_INTERVAL = timedelta(minutes=10)
-"""How often releases nobody needs are removed from the cache directory. Arbitrary."""
+"""Interval between two removals of unused releases from the cache directory. Arbitrary."""
 
 log = logging.getLogger(__name__)
 
 
 class Operator:
-    """The operator's parts. ``services`` are what has to run; ``close`` ends what remains after them.
+    """The parts of the operator. ``services`` returns what has to run; ``close`` ends what remains after them.
 
     Args:
         settings: The command line.
-        environ: The environment; where the kubeconfig is found when no flag names one.
+        environ: The environment, in which the kubeconfig is found when no flag names one.
 
     Attributes:
-        management: Address of the management API server, and where it was found.
+        management: Address of the management API server, and where the kubeconfig was found.
 
     Raises:
-        SpecError: A setting or the kubeconfig is unusable.
+        SpecError: A setting or the kubeconfig is not usable.
     """
 
     def __init__(self, settings: OperatorSettings, environ: Mapping[str, str]) -> None:
@@ -84,8 +84,8 @@ class Operator:
         self._elector = self._build_elector(connection)
         gate = self._elector.gate if self._elector else None
         self._client = Client(connection, self._pool, budget=MANAGEMENT_BUDGET, user_agent=COMPONENT, gate=gate)
-        # Webhooks serve on every replica, and keep their certificate by optimistic locking: no gate for them. Whoever
-        # reaches their port can make them read: that must not take the reconcilers' budget.
+        # Webhooks serve on every replica and rotate their certificate with optimistic locking, so they pass no gate.
+        # Every client that reaches their port can make them read, which must not use up the reconcilers' budget.
         self._webhook_client = Client(connection, self._pool, user_agent=COMPONENT)
         self._events = EventRecorder(self._client, COMPONENT)
         self._unreadable = UnreadableObjectReporter(self._events, self._metrics)
@@ -127,11 +127,11 @@ class Operator:
 
     @property
     def source(self) -> str:
-        """Where releases come from, unless a ClusterStack says where."""
+        """Address of the operator's own source of releases, for ClusterStacks without ``spec.source``."""
         return str(self._supplies.choice.default.address)
 
     def services(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Everything that runs until the operator is told to stop, by name."""
+        """Return everything that runs until the operator stops, by name."""
         services: dict[str, Callable[[], Awaitable[None]]] = {
             f"{kind.lower()} informer": informer.run for kind, informer in self._caches.items()
         }
@@ -154,14 +154,16 @@ class Operator:
                 watched=settings.namespace,
             ).run
         if elector is not None:
-            # A replica that cannot read what it needs would only keep others from working.
+            # A replica that leads without complete caches would only keep other replicas from working.
             services["leader election"] = self._after_sync(elector.run)
         services["release collection"] = self._after_sync(self._collect_releases)
         services["informers of further kinds"] = self._run_further_informers
         if self._webhooks is not None:
             services["webhooks"] = self._after_sync(self._webhooks.run)
         elif self._settings.webhook_port:
-            log.warning("Nothing is validated at admission: --webhook-service says how the API server calls")
+            log.warning(
+                "The webhooks are disabled: set --webhook-service to the Service by which the API server calls them"
+            )
         host, port = self._settings.probe_address
         if port:
             services["probes"] = ProbesServer(host, port, probes=self._probes).run
@@ -284,7 +286,7 @@ class Operator:
         )
 
     def _after_sync(self, service: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-        """Decisions on half-filled stores would delete what is in use: nothing decides before all are complete."""
+        """Run a service once all required informers are synced: with partial caches it would delete objects in use."""
 
         async def run() -> None:
             for informer in self._informers.values():
@@ -294,7 +296,7 @@ class Operator:
         return run
 
     def _after_webhooks(self, service: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-        """Until the webhooks serve, the API server would call those of an earlier process, and fail our writes."""
+        """Run a service once the webhooks serve: before, the API server calls those of an earlier process and fails."""
 
         async def run() -> None:
             if self._webhooks is not None:
@@ -312,7 +314,7 @@ class Operator:
                     {one[DIGEST_ANNOTATION] for one in annotations if DIGEST_ANNOTATION in one}
                 )
             except ClusterStacksError as error:
-                log.warning("Releases nobody needs are not removed: %s", error)
+                log.warning("Unused releases cannot be removed from the cache directory: %s", error)
             await self._clock.sleep(COLLECT_INTERVAL.total_seconds())
 
     async def _run_further_informers(self) -> None:

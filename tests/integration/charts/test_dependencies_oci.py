@@ -1,4 +1,4 @@
-"""Chart dependencies out of real registries."""
+"""Vendors chart dependencies from a real registry."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ LABEL = "cluster-addon/web"
 
 @pytest.fixture
 async def web() -> AsyncIterator[HTTPClient]:
-    async with HTTPClient(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
+    async with HTTPClient(retries=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
         yield web
 
 
 @pytest.fixture
 def place(registry: RegistryServer, request: pytest.FixtureRequest) -> str:
-    """A path of this test's own in the registry."""
+    """A path of the registry for this test only."""
     return f"{registry.host}/{request.node.originalname.replace('_', '-')}"
 
 

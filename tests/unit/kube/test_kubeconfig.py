@@ -168,7 +168,7 @@ def test_certificate_and_key_that_do_not_fit_are_refused_before_use() -> None:
 def test_dangling_names_are_refused() -> None:
     for kind in ("contexts", "clusters", "users"):
         document = {**kubeconfig(), kind: []}
-        with pytest.raises(SpecError, match="names .* that does not exist"):
+        with pytest.raises(SpecError, match=r"names .* that does not exist"):
             parse_kubeconfig(document, base=None)
     with pytest.raises(SpecError, match="has no context elsewhere"):
         parse_kubeconfig(kubeconfig(), base=None, context="elsewhere")

@@ -200,7 +200,7 @@ async def read_snapshot(client: Client, key: ObjectKey, contracts: ContractKinds
         contracts: Says which kinds a Cluster may refer to.
 
     Returns:
-        None when the Cluster is gone, has no topology, or its class is no cluster stack's.
+        None when the Cluster is gone, has no topology, or its class is not a valid cluster stack's.
 
     Raises:
         DependencyError: The management API server does not answer.
