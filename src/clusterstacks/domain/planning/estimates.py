@@ -1,50 +1,56 @@
-"""What a few addons cost at least on the way to the goal, as if there were no others and node moves were free.
+"""Lower bounds for the search: what a few addons cost at least if there were no others and node moves were free.
 
-The facts about others are left out, so no plan is cheaper; and as every addon is in one pattern, the costs of all
-patterns may be added.
+The facts about other addons are left out, so no plan is cheaper. Every addon is in one pattern (Culberson and Schaeffer
+1998), so the bounds of all patterns may be added.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.planning.model import ABSENT, ADDON_COST, Node
+from clusterstacks.domain.planning.model import ABSENT, ADDON_COST, ANY, Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from clusterstacks.domain.planning.effort import Effort
-    from clusterstacks.domain.planning.model import Choice, Model
-    from clusterstacks.domain.planning.parts import Part, Place
+    from clusterstacks.domain.planning.model import Choice, Model, Scope
 
-Spot = tuple["Place", "Choice"]
+OUT_OF_REACH = 10**6
+"""Cost of a state from which no plan leads to the goal."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """One pattern.
+    """The pattern of a few addons.
 
     Args:
         model: The numbered world.
-        part: The addons, and the facts about them alone.
-        ways: By node on ways to the goal, those one move away that are, too.
+        at: Numbers of the addons.
+        ways: By node on ways to the goal, those one move away that are on such a way too.
         effort: What may be spent.
-        starts_outside: Whether the cluster is outside its ranges: then any version may be there at first.
+        starts_outside: Whether the cluster violates facts: then any version is allowed at the start.
+        is_free: Whether steps cost nothing.
     """
 
     model: Model
-    part: Part
+    at: tuple[int, ...]
     ways: Mapping[Node, Sequence[Node]]
     effort: Effort
     starts_outside: bool
+    is_free: bool = False
+
+    def least(self, node: Node, choice: Choice) -> int:
+        """Return the least cost that remains; :data:`OUT_OF_REACH` if no way leads to the goal."""
+        found = self.remaining[self._place(node)].get(choice, OUT_OF_REACH)
+        return 0 if self.is_free and found < OUT_OF_REACH else found
 
     @cached_property
-    def remaining(self) -> dict[Spot, int]:
-        """By place and choice, the least cost of the steps that remain; none where there is no way."""
-        found: dict[Spot, int] = {}
+    def remaining(self) -> dict[Node, dict[Choice, int]]:
+        """By place, the choices from which a way leads to the goal, each with the least cost of its steps."""
+        found: dict[Node, dict[Choice, int]] = {place: {} for place in self._allowed}
         left = {place: set(choices) for place, choices in self._allowed.items()}
         level = list(self._ends())
         cost = 0
@@ -55,7 +61,7 @@ class Estimate:
                 if choice not in left[place]:
                     continue
                 left[place].remove(choice)
-                found[place, choice] = cost
+                found[place][choice] = cost
                 reached.append((place, choice))
                 level += [(before, choice) for before in self._places_before[place] if choice in left[before]]
             for place, choice in reached:
@@ -66,57 +72,78 @@ class Estimate:
             cost += ADDON_COST
         return found
 
-    def place(self, node: Node) -> Place:
-        """Return what the pattern depends on."""
-        return self.part.place(node, ())
+    @cached_property
+    def _scopes(self) -> list[tuple[Scope, tuple[int, ...]]]:
+        scopes = [scope for scope in self.model.scopes if set(self.at).issuperset(scope.at)]
+        return [(scope, tuple(self.at.index(one) for one in scope.at)) for scope in scopes]
 
-    def _ends(self) -> Iterator[Spot]:
+    @cached_property
+    def by_class(self) -> bool:
+        """Whether any of the facts depends on the class."""
+        return any(scope.by_class for scope, _ in self._scopes)
+
+    @cached_property
+    def by_version(self) -> bool:
+        """Whether any of the facts depends on the Kubernetes version."""
+        return any(scope.by_version for scope, _ in self._scopes)
+
+    def _place(self, node: Node) -> Node:
+        return Node(node.candidate if self.by_class else ANY, node.version if self.by_version else ANY)
+
+    def _ends(self) -> Iterator[tuple[Node, Choice]]:
         model = self.model
         for node, following in self.ways.items():
             if model.is_bundle(node):
                 continue
-            place = self.place(node)
+            place = self._place(node)
             into_bundle = any(model.is_bundle(one) for one in following)
             if into_bundle or model.is_goal(node):
-                ends = (one for one in self._allowed[place] if into_bundle or self.part.ends(one))
-                yield from ((place, choice) for choice in ends)
+                yield from ((place, one) for one in self._allowed[place] if into_bundle or self._is_end(one))
+
+    def _is_end(self, choice: Choice) -> bool:
+        return all(self.model.addons[at].ends(option) for at, option in zip(self.at, choice, strict=True))
 
     @cached_property
-    def _allowed(self) -> dict[Place, frozenset[Choice]]:
-        start = self.place(self.model.start)
-        allowed: dict[Place, frozenset[Choice]] = {}
+    def _allowed(self) -> dict[Node, list[Choice]]:
+        start = self._place(self.model.start)
+        allowed: dict[Node, list[Choice]] = {}
         for node in self.ways:
-            place = self.place(node)
+            place = self._place(node)
             if place not in allowed and not self.model.is_bundle(node):
-                any_will_do = self.starts_outside and place == start
-                choices = list(product(*self._options(place, any_will_do=any_will_do)))
-                self.effort.look(len(choices))
-                allowed[place] = frozenset(one for one in choices if any_will_do or self.part.allows(place, one))
+                allowed[place] = self._choices(place, any_will_do=self.starts_outside and place == start)
         return allowed
 
-    def _options(self, place: Place, *, any_will_do: bool) -> Iterator[list[int]]:
-        """Yield for each addon the options that the facts about it alone allow: there are fewer pairs of these."""
-        node = Node(place[0], place[1])
-        for at, addon in zip(self.part.at, self.part.addons, strict=True):
-            own = [] if any_will_do else [scope for scope, _ in self.part.scopes if scope.at == (at,)]
-            options = range(ABSENT, len(addon.options))
-            yield [one for one in options if not any(scope.violated(node, (one,)) for scope in own)]
+    def _choices(self, place: Node, *, any_will_do: bool) -> list[Choice]:
+        """Return the choices that violate no fact, addon by addon, so that few are built in vain."""
+        choices: list[Choice] = [()]
+        for count, at in enumerate(self.at, start=1):
+            about = [] if any_will_do else [one for one in self._scopes if max(one[1]) + 1 == count]
+            options = range(ABSENT, len(self.model.addons[at].options))
+            self.effort.look(len(choices) * len(options))
+            longer = [(*choice, option) for choice in choices for option in options]
+            choices = [
+                choice
+                for choice in longer
+                if not any(scope.violated(place, tuple([choice[one] for one in picked])) for scope, picked in about)
+            ]
+        return choices
 
     @cached_property
-    def _places_before(self) -> dict[Place, set[Place]]:
-        before: dict[Place, set[Place]] = {place: set() for place in self._allowed}
+    def _places_before(self) -> dict[Node, set[Node]]:
+        before: dict[Node, set[Node]] = {place: set() for place in self._allowed}
         for node, following in self.ways.items():
             if not self.model.is_bundle(node):
-                here = self.place(node)
+                here = self._place(node)
                 for one in following:
-                    if not self.model.is_bundle(one) and (there := self.place(one)) != here:
+                    if not self.model.is_bundle(one) and (there := self._place(one)) != here:
                         before[there].add(here)
         return before
 
     @cached_property
     def _options_before(self) -> list[dict[int, list[int]]]:
         found = []
-        for addon in self.part.addons:
+        for at in self.at:
+            addon = self.model.addons[at]
             back: dict[int, list[int]] = {}
             for option in (*range(len(addon.options)), ABSENT):
                 for there in addon.moves[option]:

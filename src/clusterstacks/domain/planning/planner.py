@@ -90,6 +90,7 @@ def find_plan(world: World, state: State, target: Target, effort: Effort | None 
         asked = survey(world, state, target, effort)
         search = Search(compile_model(asked, effort), effort)
         way = search.cheapest()
+        steps = steps_of(search, way) if way is not None else ()
     except Exhausted:
         return _undecided(before - effort.looks, search)
     start = situation_of(search.model)
@@ -97,7 +98,6 @@ def find_plan(world: World, state: State, target: Target, effort: Effort | None 
         question = Question(asked, effort, search.outside)
         facts = obstacles(question)
         return NoWay(start, facts, minimal=not question.is_cut_short)
-    steps = steps_of(search, way)
     if state.workers < state.kubernetes:
         # No write: the plan goes on when the workers have reached the control plane.
         steps = (Step(Kind.WORKERS, start, start), *steps)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
-from clusterstacks.domain.planning.model import ABSENT, ADDON_COST, Option
+from clusterstacks.domain.planning.model import ABSENT, Option
+from clusterstacks.domain.planning.subtrees import links
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from clusterstacks.domain.planning.model import Choice, Model, Node
-    from clusterstacks.domain.planning.parts import Part, Place
     from clusterstacks.domain.planning.search import Search, Way
-    from clusterstacks.domain.planning.tracks import Costs, Tracks
+    from clusterstacks.domain.planning.subtrees import Costs, Entry, Place, Subtree
     from clusterstacks.domain.planning.world import Candidate
     from clusterstacks.domain.versions import KubernetesVersion
 
@@ -64,7 +65,7 @@ class Step:
 def steps_of(search: Search, way: Way) -> tuple[Step, ...]:
     """Turn a way into steps; at equal cost an addon moves as late as it may, and in the order of the names."""
     model, ways = search.model, _ways(way)
-    moves = _moves_of_parts(search, ways)
+    moves = _addon_moves(search, ways)
     steps: list[Step] = []
     here = situation_of(model)
     for layer, one in enumerate(ways):
@@ -91,66 +92,133 @@ def _ways(way: Way) -> list[Way]:
     return ways[::-1]
 
 
-Moves = dict[int, list[tuple[int, int]]]
-"""By layer, which addon moves to which option."""
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """A stay of a subtree at one place; the moment orders it among the moves of all addons."""
 
-
-def _moves_of_parts(search: Search, ways: Sequence[Way]) -> Moves:
-    """Find what moves while the class states ranges; before a bundle is entered it does not matter where this ends."""
-    ranged = [layer for layer, one in enumerate(ways) if one.state is not None]
-    moves: Moves = {}
-    for at, track in enumerate(search.tracks if ranged else ()):
-        layers = _layers(at, track, [ways[layer] for layer in ranged])
-        last = layers[-1].costs
-        is_end = ranged[-1] == len(ways) - 1
-        ends = [(cost, choice) for choice, cost in last.items() if not is_end or track.part.ends(choice)]
-        for layer, old, new in _back(track.part, layers, min(ends)[1]):
-            changes = zip(track.part.at, old, new, strict=True)
-            (moved,) = [(addon, after) for addon, before, after in changes if before != after]
-            moves.setdefault(ranged[layer], []).append(moved)
-    return moves
+    place: Place
+    outside: bool
+    moment: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Layer:
-    place: Place
-    costs: Costs
-    outside: bool
+class _Move:
+    moment: tuple[Any, ...]
+    addon: int
+    option: int
+
+    @property
+    def layer(self) -> int:
+        return int(self.moment[0])
 
 
-def _layers(at: int, track: Tracks, ways: Sequence[Way]) -> list[_Layer]:
-    layers, paid = [], 0
-    for way in ways:
-        assert way.state is not None  # noqa: S101 - the caller looked
-        paid += way.prices[at] if way.prices else 0
-        costs = {choice: cost + paid for choice, cost in track.costs[way.tracks[at]].items()}
-        layers.append(_Layer(track.part.place(way.node, way.state), costs, way.outside))
+def _addon_moves(search: Search, ways: Sequence[Way]) -> dict[int, list[tuple[int, int]]]:
+    """Find by layer the addons of subtrees that move, and to which option.
+
+    Before a bundle is entered it does not matter where an addon ends.
+    """
+    ranged = [layer for layer, one in enumerate(ways) if one.state is not None]
+    is_end = bool(ranged) and ranged[-1] == len(ways) - 1
+    found, ranks = list[_Move](), count(0, -1)
+    for tree in search.subtrees if ranged else ():
+        visits = [
+            _Visit(tree.place(way.node, way.state), way.outside, (layer,))
+            for layer, way in enumerate(ways)
+            if way.state is not None
+        ]
+        installed = ways[ranged[0]].state
+        assert installed is not None  # noqa: S101 - ranged
+        found += _unroll(tree, visits, installed, ranks, is_end=is_end)
+    linked = links(search.model)
+    moves: dict[int, list[tuple[int, int]]] = {}
+    for layer in sorted({one.layer for one in found}):
+        here = sorted((one for one in found if one.layer == layer), key=lambda one: one.moment)
+        moves[layer] = [(one.addon, one.option) for one in _by_name(here, linked)]
+    return moves
+
+
+def _by_name(moves: list[_Move], linked: Sequence[set[int]]) -> Iterator[_Move]:
+    """Yield moves in the order of their addons, as far as those that share facts keep their order."""
+    while moves:
+        free = [
+            at for at, one in enumerate(moves) if not any(earlier.addon in linked[one.addon] for earlier in moves[:at])
+        ]
+        yield moves.pop(min(free, key=lambda at: moves[at].addon))
+
+
+def _unroll(
+    tree: Subtree, visits: Sequence[_Visit], installed: Choice, ranks: Iterator[int], *, is_end: bool
+) -> Iterator[_Move]:
+    """Yield the moves of an addon and those below it, given the places that the rest of the cluster takes it to.
+
+    Args:
+        tree: The addon.
+        visits: The places in order.
+        installed: The options before the first move.
+        ranks: Order the moves of different addons after the same moment: those below an addon move first.
+        is_end: Whether the plan ends after the last visit.
+    """
+    layers, rank = _layers(tree, visits, installed), next(ranks)
+    ends = layers[-1]
+    if is_end:
+        ends = {one: cost + tree.ends(one[1]) for one, cost in ends.items() if tree.addon.ends(one[0])}
+    moves = _moves_back(tree, visits, layers, min((cost, one) for one, cost in ends.items())[1])
+    option = installed[tree.at]
+    below: list[list[_Visit]] = [[] for _ in tree.children]
+    for visit, options in zip(visits, moves, strict=True):
+        moments = [(option, visit.moment)]
+        for number, option in enumerate(options):
+            moments.append((option, (*visit.moment, (rank, number))))
+            yield _Move(moments[-1][1], tree.at, option)
+        for one, moment in moments:
+            for visited, place in zip(below, tree.local(visit.place, one).places, strict=True):
+                visited.append(_Visit(place, visit.outside, moment))
+    for (child, _), visited in zip(tree.children, below, strict=True):
+        yield from _unroll(child, visited, installed, ranks, is_end=is_end)
+
+
+def _before(visits: Sequence[_Visit], at: int) -> Place | None:
+    return visits[at - 1].place if visits[at].outside else None
+
+
+def _layers(tree: Subtree, visits: Sequence[_Visit], installed: Choice) -> list[Costs]:
+    """Return by visit the least cost of every state."""
+    paid, layers = 0, []
+    for at, visit in enumerate(visits):
+        if at:
+            found = tree.enter(table, visit.place, _before(visits, at))
+        else:
+            found = tree.begin(visit.place, installed, outside=visit.outside)
+        assert found is not None  # noqa: S101 - the search came along here
+        price, table = found
+        paid += price
+        layers.append({one: cost + paid for one, cost in tree.tables[table].items()})
     return layers
 
 
-def _back(part: Part, layers: Sequence[_Layer], end: Choice) -> list[tuple[int, Choice, Choice]]:
-    """Walk from the end to the start, preferring the addon step: so addons move late."""
-    moves: list[tuple[int, Choice, Choice]] = []
-    here, layer = end, len(layers) - 1
-    while layer >= 0:
-        before = _step_before(part, layers[layer], here)
-        if before is None:
-            layer -= 1
-            continue
-        moves.append((layer, before, here))
-        here = before
-    return moves[::-1]
-
-
-def _step_before(part: Part, layer: _Layer, here: Choice) -> Choice | None:
-    found = [
-        choice
-        for choice, cost in layer.costs.items()
-        if cost == layer.costs[here] - ADDON_COST
-        and here in part.neighbours(choice)
-        and not (layer.outside and part.worsens((layer.place, choice), (layer.place, here)))
-    ]
-    return min(found, default=None)
+def _moves_back(tree: Subtree, visits: Sequence[_Visit], layers: Sequence[Costs], end: Entry) -> list[list[int]]:
+    """Walk from the end to the start and prefer the addon step, so that addons move late."""
+    moves: list[list[int]] = [[] for _ in visits]
+    here, at = end, len(visits) - 1
+    while True:
+        cost, visit = layers[at][here], visits[at]
+        stepped = [
+            one
+            for one, before in layers[at].items()
+            if before < cost and (here, cost - before) in tree.steps_from(one, visit.place, outside=visit.outside)
+        ]
+        if stepped:
+            moves[at].insert(0, here[0])
+            here = min(stepped)
+        elif at:
+            came = [
+                one
+                for one, before in layers[at - 1].items()
+                if one[0] == here[0] and tree.arrival(one, visit.place, _before(visits, at)) == (here, cost - before)
+            ]
+            here, at = min(came), at - 1
+        else:
+            return moves
 
 
 def _step(old: Situation, new: Situation) -> Step:
