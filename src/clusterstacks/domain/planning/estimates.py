@@ -118,13 +118,16 @@ class Estimate:
         choices: list[Choice] = [()]
         for count, at in enumerate(self.at, start=1):
             about = [] if any_will_do else [one for one in self._scopes if max(one[1]) + 1 == count]
+            alone = [scope for scope, picked in about if len(picked) == 1]
+            shared = [(scope, picked) for scope, picked in about if len(picked) > 1]
             options = range(ABSENT, len(self.model.addons[at].options))
-            self.effort.look(len(choices) * len(options))
-            longer = [(*choice, option) for choice in choices for option in options]
+            allowed = [one for one in options if not any(scope.violated(place, (one,)) for scope in alone)]
+            longer = [(*choice, option) for choice in choices for option in allowed]
+            self.effort.look(len(options) + len(longer))
             choices = [
                 choice
                 for choice in longer
-                if not any(scope.violated(place, tuple([choice[one] for one in picked])) for scope, picked in about)
+                if not any(scope.violated(place, tuple([choice[one] for one in picked])) for scope, picked in shared)
             ]
         return choices
 

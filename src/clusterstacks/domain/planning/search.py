@@ -98,11 +98,27 @@ class Search:
         self.estimates = [
             Estimate(model, at, self.ways, effort, self.outside, self.only_reach) for at in pairs_of(model)
         ]
+        if self.only_reach and self._is_estimate_exact():
+            (estimate,) = self.estimates
+            rest = estimate.least(model.start, tuple(model.installed[at] for at in estimate.at))
+            return Way(model.start, 0, model.installed, ()) if rest < OUT_OF_REACH else None
         for slack in (OUT_OF_REACH,) if self.only_reach else SLACKS:
             way = self._cheapest_within(slack)
             if way is not None:
                 return way
         return None
+
+    def _is_estimate_exact(self) -> bool:
+        """Report whether the only estimate tells if there is a way.
+
+        Of classes at the same Kubernetes version each leads to where the other does, so they need not be told apart.
+        """
+        return (
+            len(self.estimates) == 1
+            and not self.outside
+            and not self.model.is_bundle(self.model.start)
+            and not any(scope.by_class for scope in self.model.scopes)
+        )
 
     def _cheapest_within(self, slack: int) -> Way | None:
         """Return the cheapest way; None if it costs more than the estimate at the start and the slack."""
@@ -136,6 +152,7 @@ class Search:
             for following in self._following(way):
                 self.effort.look()
                 push(following)
+        self.progress.bound = max(self.progress.bound, most + 1)
         return None
 
     def _is_outside(self, node: Node, state: Choice) -> bool:

@@ -17,7 +17,7 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from clusterstacks.domain.planning.estimates import OUT_OF_REACH, Estimate
-from clusterstacks.domain.planning.model import ANY, Node
+from clusterstacks.domain.planning.model import ABSENT, ANY, Node
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -49,15 +49,10 @@ class Place(NamedTuple):
 
 
 class Local(NamedTuple):
-    """One option of an addon at a place: subjects of violated facts, least cost that remains, places of children."""
+    """One option of an addon at a place: the least cost that remains, and the places of the children."""
 
-    violated: tuple[frozenset[str], ...]
     rest: int
     places: tuple[Place, ...]
-
-    def worsens(self, before: Local) -> bool:
-        """Report whether a fact is violated that was not violated before."""
-        return any(not new <= old for old, new in zip(before.violated, self.violated, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +99,8 @@ class Subtree:
     _numbers: dict[frozenset[tuple[Entry, int]], int] = field(default_factory=dict)
     _entered: dict[tuple[int, Place, Place | None], Transition | None] = field(default_factory=dict)
     _locals: dict[tuple[Place, int], Local] = field(default_factory=dict)
+    _legal: dict[Place, frozenset[int]] = field(default_factory=dict)
+    _legal_by_scope: dict[tuple[int, int, int, Choice], frozenset[int]] = field(default_factory=dict)
     _moves: dict[tuple[Place, int], list[tuple[int, Local]]] = field(default_factory=dict)
     _surplus: dict[tuple[int, int], int | None] = field(default_factory=dict)
     _rests: dict[tuple[int, Place], int] = field(default_factory=dict)
@@ -122,21 +119,58 @@ class Subtree:
         key = place, option
         found = self._locals.get(key)
         if found is None:
-            node, options = Node(place.candidate, place.version), (option, *place.context)
+            candidate, version, context = place
+            node, options = Node(candidate, version), (option, *context)
             places = tuple(
-                Place(
-                    place.candidate if child.by_class else ANY,
-                    place.version if child.by_version else ANY,
-                    tuple(options[at] for at in picked),
-                )
-                for child, picked in self.children
+                [
+                    Place(
+                        candidate if child.by_class else ANY,
+                        version if child.by_version else ANY,
+                        tuple([options[at] for at in picked]),
+                    )
+                    for child, picked in self.children
+                ]
             )
-            found = self._locals[key] = Local(
-                tuple(scope.violated(node, tuple(options[at] for at in picked)) for scope, picked in self.scopes),
-                sum(one.least(node, tuple(options[at] for at in picked)) for one, picked in self.estimates),
-                places,
-            )
+            rest = 0
+            for one, picked in self.estimates:
+                rest += one.least(node, tuple([options[at] for at in picked]))
+            found = self._locals[key] = Local(rest, places)
         return found
+
+    def legal(self, place: Place) -> frozenset[int]:
+        """Return the options that violate no fact about the addon and its context at a place."""
+        if place not in self._legal:
+            found = frozenset(range(ABSENT, len(self.addon.options)))
+            for at in range(len(self.scopes)):
+                found &= self._legal_by(at, place)
+            self._legal[place] = found
+        return self._legal[place]
+
+    def _legal_by(self, at: int, place: Place) -> frozenset[int]:
+        scope, picked = self.scopes[at]
+        node, others = Node(place.candidate, place.version), [place.context[one - 1] for one in picked if one]
+        key = (
+            at,
+            node.candidate if scope.by_class else ANY,
+            node.version if scope.by_version else ANY,
+            tuple(others),
+        )
+        if key not in self._legal_by_scope:
+            own = picked.index(0)
+            options = range(ABSENT, len(self.addon.options))
+            self.limits.effort.look(len(options))
+            self._legal_by_scope[key] = frozenset(
+                one for one in options if not scope.violated(node, (*others[:own], one, *others[own:]))
+            )
+        return self._legal_by_scope[key]
+
+    def _worsens(self, old: tuple[Place, int], new: tuple[Place, int]) -> bool:
+        """Report whether a fact is violated that was not violated before."""
+        return any(after - before for before, after in zip(self._violated(*old), self._violated(*new), strict=True))
+
+    def _violated(self, place: Place, option: int) -> list[frozenset[str]]:
+        node, options = Node(place.candidate, place.version), (option, *place.context)
+        return [scope.violated(node, tuple(options[at] for at in picked)) for scope, picked in self.scopes]
 
     def begin(self, place: Place, installed: Choice, *, outside: bool) -> Transition | None:
         """Return the table of all states that addon steps lead to from the installed options; None without a way on.
@@ -169,13 +203,13 @@ class Subtree:
             moved: Costs = {}
             self.limits.effort.look(len(self.tables[table]))
             for (option, tables), cost in self.tables[table].items():
-                here = self.local(place, option)
-                old = None if before is None else self.local(before, option)
-                if any(here.violated) if old is None else here.worsens(old):
-                    continue
-                if (entered := self._children(tables, here, old)) is not None:
-                    price, entry = cost + entered[0], (option, entered[1])
-                    moved[entry] = min(price, moved.get(entry, price))
+                if before is None:
+                    is_allowed = option in self.legal(place)
+                else:
+                    is_allowed = not self._worsens((before, option), (place, option))
+                if is_allowed and (arrived := self.arrival((option, tables), place, before)) is not None:
+                    price = cost + arrived[1]
+                    moved[arrived[0]] = min(price, moved.get(arrived[0], price))
             self._entered[key] = self._closed(moved, place, outside=before is not None)
         return self._entered[key]
 
@@ -230,8 +264,8 @@ class Subtree:
         option, tables = entry
         if outside:
             old = self.local(place, option)
-            following = [(to, self.local(place, to)) for to in self.addon.moves[option]]
-            following = [(to, new) for to, new in following if not new.worsens(old)]
+            moves = [to for to in self.addon.moves[option] if not self._worsens((place, option), (place, to))]
+            following = [(to, self.local(place, to)) for to in moves]
         else:
             old, following = None, self._legal_moves(place, option)
         for to, new in following:
@@ -249,11 +283,10 @@ class Subtree:
         key = place, option
         found = self._moves.get(key)
         if found is None:
-            moves = [(to, self.local(place, to)) for to in self.addon.moves[option]]
+            legal = self.legal(place)
+            moves = [(to, self.local(place, to)) for to in self.addon.moves[option] if to in legal]
             self.limits.effort.look(len(moves))
-            found = self._moves[key] = [
-                (to, one) for to, one in moves if not any(one.violated) and one.rest < OUT_OF_REACH
-            ]
+            found = self._moves[key] = [(to, one) for to, one in moves if one.rest < OUT_OF_REACH]
         return found
 
     def _children(
@@ -285,7 +318,7 @@ class Subtree:
         heapq.heapify(heap)
         most = min(heap[0][0] + self.limits.slack, OUT_OF_REACH - 1) if heap else 0
         kept: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
-        looks = 0
+        best, looks = dict(costs), 0
         while heap and heap[0][0] <= most:
             _, cost, entry = heapq.heappop(heap)
             option, tables = entry
@@ -297,6 +330,9 @@ class Subtree:
             for following, price in self.steps_from(entry, place, outside=outside):
                 looks += 1
                 total = cost + price
+                if total >= best.get(following, OUT_OF_REACH):
+                    continue
+                best[following] = total
                 rest = self._rest(following[1], self.local(place, following[0]))
                 if total + rest <= most:
                     heapq.heappush(heap, (total + rest, total, following))
