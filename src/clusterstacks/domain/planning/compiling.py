@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.compatibility import leading
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
     from clusterstacks.domain.compatibility import Component, Rule
+    from clusterstacks.domain.planning.model import Evaluated
     from clusterstacks.domain.planning.world import Candidate, State, World
     from clusterstacks.domain.ranges import Range
 
@@ -63,6 +64,7 @@ class Survey:
         goal_version: The Kubernetes version to reach.
         judges: What decides besides the releases.
         facts: All there are, by id.
+        evaluated: The violations found so far.
     """
 
     state: State
@@ -75,6 +77,7 @@ class Survey:
     goal_version: KubernetesVersion
     judges: Judges
     facts: Mapping[str, Fact]
+    evaluated: Evaluated = field(default_factory=dict)
 
     def rules(self) -> Iterator[Rule]:
         """Yield the rules of releases, then those of the provider."""
@@ -158,7 +161,7 @@ class _Compiler:
             candidates=candidates,
             versions=versions,
             addons=addons,
-            scopes=scopes_of(self.facts, addons, live, (candidates, versions, self.judges)),
+            scopes=scopes_of(self.facts, addons, live, (candidates, versions, self.judges, asked.evaluated)),
             start=Node(index[asked.here.name], 0),
             installed=installed,
             goal_candidate=None if asked.goal is None else index[asked.goal.name],

@@ -67,7 +67,7 @@ class Estimate:
             for place, choice in reached:
                 waiting = left[place]
                 if waiting:
-                    level += [(place, before) for before in self._steps_before(choice) if before in waiting]
+                    level += [(place, before) for before in self._steps_before(place, choice) if before in waiting]
             self.effort.look(len(reached) + len(level))
             cost += ADDON_COST
         return found
@@ -143,19 +143,19 @@ class Estimate:
         return before
 
     @cached_property
-    def _options_before(self) -> list[dict[int, list[int]]]:
-        found = []
-        for at in self.at:
-            addon = self.model.addons[at]
-            back: dict[int, list[int]] = {}
-            for option in (*range(len(addon.options)), ABSENT):
-                for there in addon.moves[option]:
-                    back.setdefault(there, []).append(option)
-            found.append(back)
+    def _options_before(self) -> dict[Node, list[dict[int, list[int]]]]:
+        """By place and addon, the options there that move to an option."""
+        found = {}
+        for place, choices in self._allowed.items():
+            found[place] = back = [dict[int, list[int]]() for _ in self.at]
+            for number, at in enumerate(self.at):
+                for option in {choice[number] for choice in choices}:
+                    for there in self.model.addons[at].moves[option]:
+                        back[number].setdefault(there, []).append(option)
         return found
 
-    def _steps_before(self, choice: Choice) -> Iterator[Choice]:
-        for at, back in enumerate(self._options_before):
+    def _steps_before(self, place: Node, choice: Choice) -> Iterator[Choice]:
+        for at, back in enumerate(self._options_before[place]):
             for option in back.get(choice[at], ()):
                 yield (*choice[:at], option, *choice[at + 1 :])
 

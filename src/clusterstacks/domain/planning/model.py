@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.compatibility import Component
     from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.planning.facts import Violation
     from clusterstacks.domain.planning.world import Candidate
     from clusterstacks.domain.versions import KubernetesVersion
 
@@ -35,6 +36,9 @@ class Node(NamedTuple):
     candidate: int
     version: int
 
+
+Evaluated = dict[tuple["ReleaseName | None", "KubernetesVersion", tuple[int, ...]], tuple["Violation", ...]]
+"""By class, Kubernetes version and identities of options, the violations."""
 
 Choice = tuple[int, ...]
 """For each of some addons the index of its option, or :data:`ABSENT`."""
@@ -93,6 +97,7 @@ class Scope:
         candidates: All of them, to look up nodes.
         versions: The Kubernetes versions that are told apart, in order.
         judges: What decides besides the releases.
+        evaluated: Violations found before, whichever facts count: shared by all models of one question.
     """
 
     at: tuple[int, ...]
@@ -103,6 +108,7 @@ class Scope:
     candidates: Sequence[Candidate]
     versions: Sequence[KubernetesVersion]
     judges: Judges
+    evaluated: Evaluated
     _known: dict[tuple[int, int, Choice], frozenset[str]] = field(default_factory=dict)
 
     def violated(self, node: Node, choice: Choice) -> frozenset[str]:
@@ -122,15 +128,20 @@ class Scope:
         )
 
     def _violations(self, node: Node, choice: Choice) -> Iterator[str]:
-        candidate = self.candidates[node.candidate]
-        present = list(own_components(candidate))
-        if not self.by_class:
-            # A bundle states nothing: so the class is not judged each time.
-            candidate, present = replace(candidate, compatibility=None), []
-        for addon, option in zip(self.addons, choice, strict=True):
-            present += addon.components(option)
-        for one in violations(candidate, self.versions[node.version], present, self.judges):
-            if one.subject in self.subjects:
+        options = tuple([addon.options[at] for addon, at in zip(self.addons, choice, strict=True) if at != ABSENT])
+        version = self.versions[node.version]
+        name = self.candidates[node.candidate].name if self.by_class else None
+        key = name, version, tuple(map(id, options))
+        if key not in self.evaluated:
+            candidate = self.candidates[node.candidate]
+            present = list(own_components(candidate)) if self.by_class else []
+            if not self.by_class:
+                # A bundle states nothing: so the class is not judged each time.
+                candidate = replace(candidate, compatibility=None)
+            present += [component for option in options for component in option.components]
+            self.evaluated[key] = violations(candidate, version, present, replace(self.judges, enforced=None))
+        for one in self.evaluated[key]:
+            if one.subject in self.subjects and self.judges.enforces(one.fact):
                 yield one.subject
 
 

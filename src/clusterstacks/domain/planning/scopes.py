@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.compatibility import Component
     from clusterstacks.domain.planning.catalogue import Fact
     from clusterstacks.domain.planning.facts import Judges
-    from clusterstacks.domain.planning.model import Addon, Choice
+    from clusterstacks.domain.planning.model import Addon, Choice, Evaluated
     from clusterstacks.domain.planning.quotient import Traits
     from clusterstacks.domain.planning.world import Candidate
     from clusterstacks.domain.versions import KubernetesVersion
@@ -40,7 +40,7 @@ def scopes_of(
     facts: Iterable[Fact],
     addons: Sequence[Addon],
     live: Collection[str],
-    place: tuple[Sequence[Candidate], Sequence[KubernetesVersion], Judges],
+    place: tuple[Sequence[Candidate], Sequence[KubernetesVersion], Judges, Evaluated],
 ) -> tuple[Scope, ...]:
     """Put facts about the same addons into one scope each.
 
@@ -48,7 +48,7 @@ def scopes_of(
         facts: Those that count.
         addons: In the order of their names.
         live: Ids of the facts about components that some combination violates.
-        place: Candidates, versions and judges of the model.
+        place: Candidates, versions and judges of the model, and the violations found before.
     """
     number = {addon.name: at for at, addon in enumerate(addons)}
     found: dict[tuple[int, ...], list[tuple[str, list[Fact]]]] = {}

@@ -183,12 +183,11 @@ def _before(visits: Sequence[_Visit], at: int) -> Place | None:
 
 def _layers(tree: Subtree, visits: Sequence[_Visit], installed: Choice) -> list[Costs]:
     """Return by visit the least cost of every state."""
-    paid, layers = 0, []
+    found = tree.begin(visits[0].place, installed, outside=visits[0].outside)
+    paid, table, layers = 0, 0, []
     for at, visit in enumerate(visits):
         if at:
             found = tree.enter(table, visit.place, _before(visits, at))
-        else:
-            found = tree.begin(visit.place, installed, outside=visit.outside)
         assert found is not None  # noqa: S101 - the search came along here
         price, table = found
         paid += price

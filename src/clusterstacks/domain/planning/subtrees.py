@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from clusterstacks.domain.planning.effort import Effort
-
     from clusterstacks.domain.planning.model import Addon, Choice, Model, Scope
 
 MOST_CHOICES = 31**3
@@ -199,6 +198,9 @@ class Subtree:
                 be violated at the new place.
         """
         key = table, place, before
+        known = self._entered.get(key)
+        if known is not None:
+            return known
         if key not in self._entered:
             moved: Costs = {}
             self.limits.effort.look(len(self.tables[table]))
@@ -219,7 +221,7 @@ class Subtree:
             return 0
         key = one, other
         if key not in self._surplus:
-            worst: int | None = -OUT_OF_REACH
+            dearer: list[int] = []
             for (option, tables), cost in self.tables[other].items():
                 found = [
                     price - cost + more
@@ -227,10 +229,9 @@ class Subtree:
                     if same == option and (more := self._more(ours, tables)) is not None
                 ]
                 if not found:
-                    worst = None
                     break
-                worst = max(worst, min(found))
-            self._surplus[key] = worst
+                dearer.append(min(found))
+            self._surplus[key] = max(dearer) if len(dearer) == len(self.tables[other]) else None
         return self._surplus[key]
 
     def rest(self, table: int, place: Place) -> int:
@@ -295,8 +296,7 @@ class Subtree:
         """Move the children to their places for an option; return the price and their tables."""
         price, entered = 0, []
         for at, (child, _) in enumerate(self.children):
-            key = tables[at], here.places[at], None if before is None else before.places[at]
-            found = child._entered.get(key) or child.enter(*key)
+            found = child.enter(tables[at], here.places[at], None if before is None else before.places[at])
             if found is None:
                 return None
             price += found[0]
@@ -466,14 +466,15 @@ def _subtree(model: Model, tree: _Tree, estimates: Sequence[Estimate], limits: L
 
     children = [_subtree(model, child, estimates, limits) for child in tree.children]
     bounds = [one for one in estimates if is_here(one.at)]
+    dependent: list[Scope | Subtree | Estimate] = [*touching, *children, *bounds]
     return Subtree(
         tree.at,
         model.addons[tree.at],
         context,
         tuple((scope, tuple(order[one] for one in scope.at)) for scope in touching if is_here(scope.at)),
         tuple((child, tuple(order[one] for one in child.context)) for child in children),
-        any(one.by_class for one in (*touching, *children, *bounds)),
-        any(one.by_version for one in (*touching, *children, *bounds)),
+        any(one.by_class for one in dependent),
+        any(one.by_version for one in dependent),
         tuple((one, tuple(order[at] for at in one.at)) for one in bounds),
         limits,
     )
