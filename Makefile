@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.synced
 UV_VERSION := 0.13.9
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries demo demo-ranges test test-unit test-integration test-e2e test-image image image-push check format docs manifests bench fuzz clean
+.PHONY: help setup binaries demo demo-ranges test test-unit test-integration test-e2e test-image image image-push check format house docs manifests bench fuzz clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ check: setup ## Format, lint, types, imports, unit tests
 format: setup ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
+
+house: setup ## Measure how the source is cut and worded (to look at, not a gate); WHAT=classes lists one measure
+	@$(BIN)/python -m tools.house $(WHAT)
 
 docs: setup ## Write the reference pages that follow from the code
 	$(BIN)/python docs/generate.py

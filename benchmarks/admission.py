@@ -20,7 +20,7 @@ import uvloop
 
 from benchmarks.deliveries import api_server
 from benchmarks.report import Figure, show
-from clusterstacks.api.crds import all_crds
+from clusterstacks.api.crd_manifests import all_crds
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig

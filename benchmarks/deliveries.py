@@ -19,7 +19,7 @@ import uvloop
 
 from benchmarks.report import Figure, show
 from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.controllers.clusteraddon.workloads import BUDGET
+from clusterstacks.controllers.clusteraddon.workload_clients import BUDGET
 from clusterstacks.devcluster import binaries
 from clusterstacks.devcluster.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
 from clusterstacks.devcluster.etcd import Etcd

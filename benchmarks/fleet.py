@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.report import Figure, show
-from clusterstacks.devcluster import inspection, records, supervisor, teardown
+from clusterstacks.devcluster import inspection, process_records, supervisor, teardown
 from clusterstacks.devcluster.demo.scenario import build_first, build_second
 from clusterstacks.devcluster.environment import EnvironmentSettings
-from clusterstacks.devcluster.state import StateDirectory
+from clusterstacks.devcluster.state_directory import StateDirectory
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import load_kubeconfig
 from clusterstacks.kube.transport import Pool
@@ -74,7 +74,7 @@ class Bench:
         return Client(load_kubeconfig([self.state.cluster_kubeconfig(FLEET, name)]), pool)
 
     def api_server_pid(self, name: str) -> int:
-        return next(one.pid for one in records.read_all(self.state.records) if one.name == f"{FLEET}/{name}")
+        return next(one.pid for one in process_records.read_all(self.state.records) if one.name == f"{FLEET}/{name}")
 
 
 async def until(look: Callable[[], Awaitable[object]]) -> float:

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.oci.descriptors import EMPTY, Descriptor, digest_of
-from clusterstacks.releases.oci.publishing import publish
-from clusterstacks.releases.oci.reference import Reference
-from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.oci.source import OCISource
-from clusterstacks.releases.pulling import pull
-from clusterstacks.releases.web import Web
+from clusterstacks.http.client import Web
+from clusterstacks.oci.descriptor import EMPTY, Descriptor, digest_of
+from clusterstacks.oci.reference import Reference
+from clusterstacks.oci.registry import Registry
+from clusterstacks.sources.download_release import pull
+from clusterstacks.sources.oci_publish import publish
+from clusterstacks.sources.oci_repository import OCISource
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

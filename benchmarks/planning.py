@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from benchmarks.worlds import FAMILIES, Family
-from clusterstacks.domain.planning.effort import Effort
-from clusterstacks.domain.planning.planner import Answer, NoWay, Plan, find_plan
+from clusterstacks.planner.effort import Effort
+from clusterstacks.planner.planner import Answer, NoWay, Plan, find_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,9 @@ from pathlib import Path
 from benchmarks.report import Figure, show
 from clusterstacks.devcluster.demo.scenario import build_first
 from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.directory import DirectorySource
 from clusterstacks.releases.store import ReleaseStore
 from clusterstacks.render.renderer import ChartRequest, Renderer
+from clusterstacks.sources.directory import DirectorySource
 
 RUNS = 20
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.domain.planning.world import State, World
+from clusterstacks.compat.world import ClusterState, World
 from tests.support.planning import candidate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clusterstacks.domain.planning.compiling import Target
+    from clusterstacks.planner.compiling import Target
 
 OLDEST_MINOR = 28
 
@@ -51,11 +51,11 @@ class Family:
     make: Callable[[Random, Size], World]
     seconds: float | None
 
-    def questions(self, seed: int) -> list[tuple[World, State, Target]]:
+    def questions(self, seed: int) -> list[tuple[World, ClusterState, Target]]:
         """Ask for the last release and for the last version, from the first release."""
         world = self.make(Random(seed), self.size)
         first, last = world.candidates[0], world.candidates[-1]
-        state = State(first.kubernetes, first.kubernetes, first.name)
+        state = ClusterState(first.kubernetes, first.kubernetes, first.name)
         return [(world, state, last.name), (world, state, last.kubernetes)]
 
 

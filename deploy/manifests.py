@@ -10,10 +10,10 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.crds import all_crds
+from clusterstacks.api.crd_manifests import all_crds
 from clusterstacks.api.yaml import dump
-from clusterstacks.operator.rights import RIGHTS, Scope
-from clusterstacks.releases.archives import write_archive
+from clusterstacks.charts.archive import write_archive
+from clusterstacks.operator.rbac import RIGHTS, RightScope
 from clusterstacks.render.renderer import ChartRequest, Renderer
 
 if TYPE_CHECKING:
@@ -33,7 +33,12 @@ INSTALL_VALUES = {"image": {"repository": NAME}, "source": {"existingSecret": f"
 
 NOTE = "# Written by `make manifests`; do not edit.\n"
 
-SCOPES = {Scope.CLUSTER: "cluster", Scope.CLUSTERS: "secrets", Scope.STACKS: "secrets", Scope.OWN: "own"}
+SCOPES = {
+    RightScope.CLUSTER: "cluster",
+    RightScope.CLUSTERS: "secrets",
+    RightScope.STACKS: "secrets",
+    RightScope.OWN: "own",
+}
 """Names of the chart's roles."""
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.api.crds import all_crds
+from clusterstacks.api.crd_manifests import all_crds
 from clusterstacks.api.yaml import dump
-from clusterstacks.authoring.registry import BEFORE_BUILD, REFUSED, RULES
+from clusterstacks.authoring.rule_registry import BEFORE_BUILD, REFUSED, RULES
 from clusterstacks.cli.main import csctl
-from clusterstacks.cli.output import EXIT_CODES
+from clusterstacks.cli.shared.output import EXIT_CODES
 from clusterstacks.operator.go_flags import WITHOUT_MEANING
-from clusterstacks.operator.rights import RIGHTS, TAKE_OVER_RIGHTS, Right, Scope, policy_rules
+from clusterstacks.operator.rbac import RIGHTS, TAKE_OVER_RIGHTS, Right, RightScope, policy_rules
 from clusterstacks.operator.settings import option_parser
 from clusterstacks.runtime.metrics import Metrics
 
@@ -185,9 +185,9 @@ def _table(rights: Iterable[Right]) -> Iterator[str]:
 def _roles() -> Iterator[dict[str, Any]]:
     name = "cluster-stack-operator"
     for kind, suffix, scopes in (
-        ("ClusterRole", "", (Scope.CLUSTER,)),
-        ("ClusterRole", "-secrets", (Scope.CLUSTERS,)),
-        ("Role", "-webhook", (Scope.OWN,)),
+        ("ClusterRole", "", (RightScope.CLUSTER,)),
+        ("ClusterRole", "-secrets", (RightScope.CLUSTERS,)),
+        ("Role", "-webhook", (RightScope.OWN,)),
     ):
         yield {
             "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -12,7 +12,7 @@ import pytest
 
 from clusterstacks.devcluster import supervisor, teardown
 from clusterstacks.devcluster.environment import EnvironmentSettings
-from clusterstacks.devcluster.state import StateDirectory
+from clusterstacks.devcluster.state_directory import StateDirectory
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import load_kubeconfig
 

@@ -20,11 +20,11 @@ import aiohttp
 import pytest
 
 from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.apply.recordstore import RECORD_LABEL, SECRET_TYPE, SECRETS
+from clusterstacks.apply.record_store import RECORD_LABEL, SECRET_TYPE, SECRETS
 from clusterstacks.devcluster import teardown
 from clusterstacks.devcluster.binaries import silent
 from clusterstacks.devcluster.demo.scenario import build_first
-from clusterstacks.devcluster.state import StateDirectory
+from clusterstacks.devcluster.state_directory import StateDirectory
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import Forbidden, Invalid
 from clusterstacks.kube.kubeconfig import load_kubeconfig

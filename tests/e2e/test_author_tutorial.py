@@ -11,7 +11,7 @@ import pytest
 
 from clusterstacks.devcluster import teardown
 from clusterstacks.devcluster.binaries import cache_directory, silent
-from clusterstacks.devcluster.state import StateDirectory
+from clusterstacks.devcluster.state_directory import StateDirectory
 from tests.support.pages import Page
 
 if TYPE_CHECKING:

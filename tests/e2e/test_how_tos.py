@@ -12,7 +12,7 @@ import pytest
 
 from clusterstacks.devcluster import teardown
 from clusterstacks.devcluster.binaries import cache_directory, resolve, silent
-from clusterstacks.devcluster.state import StateDirectory
+from clusterstacks.devcluster.state_directory import StateDirectory
 from tests.support.pages import CHECKOUT, Page
 
 if TYPE_CHECKING:

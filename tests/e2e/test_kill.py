@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.demo.observing import read_back
+from clusterstacks.devcluster.demo.await_state import read_back
 from clusterstacks.devcluster.demo.scenario import build_first, build_second
 from clusterstacks.kube.transport import Pool
 from tests.support.stories import addon_of, cluster, create, delivered, namespace, set_topology, stack

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.api.yaml import dump
-from clusterstacks.devcluster import binaries, clusterapi, teardown
-from clusterstacks.devcluster.state import StateDirectory
+from clusterstacks.devcluster import binaries, capi_managers, teardown
+from clusterstacks.devcluster.state_directory import StateDirectory
 from tests.support.csctl import Csctl
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def definition(kind: str) -> dict[str, Any]:
 @pytest.fixture
 def csctl(tmp_path: Path) -> Iterator[Csctl]:
     # Cold, the two managers are compiled here: half a minute after the core manager, minutes without its build cache.
-    binaries.resolve(clusterapi.programs_of(clusterapi.chosen(["kubeadm"])))
+    binaries.resolve(capi_managers.programs_of(capi_managers.chosen(["kubeadm"])))
     yield Csctl(tmp_path)
     teardown.down(StateDirectory(tmp_path / "cluster-stacks" / "default"), binaries.silent)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.devcluster import records, teardown
+from clusterstacks.devcluster import process_records, teardown
 from clusterstacks.devcluster.binaries import silent
-from clusterstacks.devcluster.state import StateDirectory
+from clusterstacks.devcluster.state_directory import StateDirectory
 from tests.support.csctl import Csctl
 
 if TYPE_CHECKING:
@@ -96,5 +96,5 @@ def test_two_environments_run_side_by_side_and_leave_nothing(csctl: Csctl, tmp_p
     csctl("down")
     assert set(csctl.components(*second)) >= {"etcd", "management"}
     csctl("down", *second)
-    assert [pid for pid in pids if records.identity_of(pid)] == []
+    assert [pid for pid in pids if process_records.identity_of(pid)] == []
     assert [path.name for path in tmp_path.iterdir()] == ["clusters.yaml"]

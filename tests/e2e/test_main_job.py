@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.reading import mappings, text
-from clusterstacks.devcluster.demo.observing import read_back
+from clusterstacks.api.untyped import mappings, text
+from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.devcluster.demo.await_state import read_back
 from clusterstacks.devcluster.demo.scenario import build_first, build_second, examples
 from clusterstacks.kube.transport import Pool
-from clusterstacks.releases.building.fixed import build_release
 from tests.support.kubectl import Kubectl
 from tests.support.stories import (
     addon_of,

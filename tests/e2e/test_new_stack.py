@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.beginning import Beginning, write
+from clusterstacks.authoring.scaffold import Beginning, write
+from clusterstacks.building.fixed_versions import build_release
 from clusterstacks.kube.transport import Pool
-from clusterstacks.releases.building.fixed import build_release
 from tests.support.kubectl import Kubectl
 from tests.support.stories import cluster, create, delivered, namespace, stack
 from tests.support.waiting import eventually

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clusterstacks.devcluster import binaries, teardown
-from clusterstacks.devcluster.state import StateDirectory
+from clusterstacks.devcluster.state_directory import StateDirectory
 
 DEADLINE_SECONDS = 150
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.domain.errors import DependencyError
-from clusterstacks.releases.oci.publishing import publish
-from clusterstacks.releases.oci.reference import Reference
-from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.web import Patience, Web
+from clusterstacks.http.client import RetryPolicy, Web
+from clusterstacks.oci.reference import Reference
+from clusterstacks.oci.registry import Registry
+from clusterstacks.sources.oci_publish import publish
 from tests.support.releases import STAGED, staged_release, write_release
 from tests.support.scripted_server import ScriptedServer, hangs_up, says
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.support.scripted_server import Answer
 
-QUICK = Patience(attempts=2, pause=timedelta(milliseconds=1))
+QUICK = RetryPolicy(attempts=2, pause=timedelta(milliseconds=1))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.allowing import AllowedHosts
+from clusterstacks.http.allowlist import AllowedHosts
 from tests.support.github_double import OWNER, REPOSITORY, GitHubDouble
 from tests.support.operating import attempts
 from tests.support.stacks import TinyStack

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from clusterstacks.releases.github.source import GitHubSource
-from clusterstacks.releases.web import Web
+from clusterstacks.http.client import Web
+from clusterstacks.sources.github.assets import GitHubSource
 from tests.support.github_double import OWNER, REPOSITORY, TOKEN, GitHubDouble
 
 if TYPE_CHECKING:

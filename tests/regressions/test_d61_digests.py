@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.http.client import Web
+from clusterstacks.oci.errors import ContentCorrupt
+from clusterstacks.oci.manifests import OCI_MANIFEST
+from clusterstacks.oci.registry import Registry
 from clusterstacks.releases.errors import DigestMismatch
-from clusterstacks.releases.oci.errors import ContentCorrupt
-from clusterstacks.releases.oci.manifests import OCI_MANIFEST
-from clusterstacks.releases.oci.publishing import publish
-from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.oci.source import OCISource
 from clusterstacks.releases.store import ReleaseStore
-from clusterstacks.releases.web import Web
+from clusterstacks.sources.oci_publish import publish
+from clusterstacks.sources.oci_repository import OCISource
 from tests.support.registry_double import RegistryDouble, digest
 from tests.support.releases import STAGED, staged_release, write_release
 

@@ -9,10 +9,10 @@ import pytest
 
 from clusterstacks.domain.names import parse_release
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.directory import DirectorySource
-from clusterstacks.releases.signing.errors import SignatureRequired
-from clusterstacks.releases.signing.storing import sign_beside, signature_file
-from clusterstacks.releases.signing.verifying import require, verify
+from clusterstacks.signing.errors import SignatureRequired
+from clusterstacks.signing.verifier import require, verify
+from clusterstacks.sources.directory import DirectorySource
+from clusterstacks.sources.signature_store import sign_beside, signature_file
 from tests.support.releases import STAGED, staged_release, write_release
 from tests.support.signing import ecdsa_key
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.releases.errors import UnsafeArchive
+from clusterstacks.charts.errors import UnsafeArchive
 from clusterstacks.releases.store import ReleaseStore
 from tests.support.releases import STAGED, FakeSource, gzipped, staged_release, tar_of
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.domain.allowing import AllowedHosts
-from clusterstacks.releases.archives import write_archive
-from clusterstacks.releases.dependencies.errors import ChartDependenciesMissing, ChartDigestMismatch
-from clusterstacks.releases.dependencies.vendoring import ChartDependencies
-from clusterstacks.releases.requirements import lock_digest
+from clusterstacks.charts.archive import write_archive
+from clusterstacks.charts.errors import ChartDigestMismatch
+from clusterstacks.charts.requirements import ChartDependenciesMissing, lock_digest
+from clusterstacks.charts.vendor import ChartDependencies
+from clusterstacks.http.allowlist import AllowedHosts
+from clusterstacks.http.client import Web
 from clusterstacks.releases.store import ReleaseStore
-from clusterstacks.releases.web import Web
+from clusterstacks.render.release_charts import addon_request, class_request
 from clusterstacks.render.renderer import Renderer
-from clusterstacks.render.requests import addon_request, class_request
 from tests.support.chart_repository import chart_files, chart_repository, packaged
 from tests.support.releases import STAGED, FakeSource, below, chart, staged_release
 

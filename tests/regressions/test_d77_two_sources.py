@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import Kind
-from clusterstacks.domain.allowing import AllowedHosts
+from clusterstacks.http.allowlist import AllowedHosts
 from tests.support.github_double import OWNER, REPOSITORY, GitHubDouble
 from tests.support.operating import is_ready
 from tests.support.remote import repository

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.api.names import Kind
-from clusterstacks.domain.allowing import AllowedHosts
+from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.kube.pki import Authority
-from clusterstacks.releases.webindex import write_index
+from clusterstacks.sources.http_index import write_index
 from tests.support.remote import repository
 from tests.support.static_server import StaticServer
 

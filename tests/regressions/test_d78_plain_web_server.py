@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.http.client import RetryPolicy, Web
+from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.kube.pki import Authority
-from clusterstacks.releases.errors import SourceUnavailable
 from clusterstacks.releases.store import ReleaseStore
-from clusterstacks.releases.web import Patience, Web
-from clusterstacks.releases.webindex import HttpSource, write_index
+from clusterstacks.sources.http_index import HttpSource, write_index
 from tests.support.releases import STAGED, staged_release, write_release
 from tests.support.static_server import StaticServer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ONCE = Patience(attempts=1)
+ONCE = RetryPolicy(attempts=1)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.releases.errors import SourceUnavailable
+from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.releases.store import ReleaseStore
 from tests.support.releases import SINGLE, STAGED, FakeSource, single_release, staged_release
 

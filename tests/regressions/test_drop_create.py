@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.authoring.linting import findings
-from clusterstacks.authoring.loading import load
-from clusterstacks.cli import output
+from clusterstacks.authoring.linter import findings
+from clusterstacks.authoring.load_stack import load
+from clusterstacks.building.source_tree import read_tree
+from clusterstacks.charts.archive import read_archive
 from clusterstacks.cli.create import UNCHANGED, create, default_remote
 from clusterstacks.cli.hash import hash as hash_command
+from clusterstacks.cli.shared import output
 from clusterstacks.cli.template import template
-from clusterstacks.releases.archives import read_archive
-from clusterstacks.releases.building.sourcetree import read_tree
 from tests.support.sources import copied
 
 if TYPE_CHECKING:

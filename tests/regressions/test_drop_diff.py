@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.cli import output
+from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.charts.archive import read_archive, write_archive
 from clusterstacks.cli.diff import diff
+from clusterstacks.cli.shared import output
 from clusterstacks.cli.template import template
-from clusterstacks.releases.archives import read_archive, write_archive
-from clusterstacks.releases.building.fixed import build_release
 from tests.support.tiny_stack import tiny, write
 
 if TYPE_CHECKING:

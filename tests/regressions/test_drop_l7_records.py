@@ -12,9 +12,9 @@ import pytest
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import ADOPT_ANNOTATION, CLUSTER_KIND, Kind
+from clusterstacks.apply.apply_set import record_name
 from clusterstacks.apply.delivery import Delivery, Recipient, RecordOfAnotherCluster, Revision
-from clusterstacks.apply.recordstore import SECRETS
-from clusterstacks.domain.applyset import record_name
+from clusterstacks.apply.record_store import SECRETS
 from clusterstacks.domain.objects import ObjectKey
 from tests.support.requests import Recorder
 from tests.support.stacks import TinyStack, config_map, templates

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from clusterstacks.api.names import Kind
-from clusterstacks.devcluster.ports import free_port
+from clusterstacks.devcluster.loopback import free_port
 from clusterstacks.operator.go_installation import EXTENSIONS, WEBHOOKS, GoLeftovers
-from clusterstacks.operator.rights import TAKE_OVER_RIGHTS, Scope
+from clusterstacks.operator.rbac import TAKE_OVER_RIGHTS, RightScope
 from tests.support.manifests import crd, named
 from tests.support.operating import install, is_ready
 from tests.support.waiting import eventually
@@ -129,7 +129,7 @@ async def go_account(world: World, directory: Path) -> Path:
     """Write the kubeconfig of an account with the Go operator's rights and those to find its Service."""
     name = f"go-{world.namespace}"
     subjects = [{"apiGroup": RBAC, "kind": "User", "name": name}]
-    own: Sequence[Any] = [right.rule() for right in TAKE_OVER_RIGHTS if right.scope is Scope.OWN]
+    own: Sequence[Any] = [right.rule() for right in TAKE_OVER_RIGHTS if right.scope is RightScope.OWN]
     for prefix, namespace, rules in (("Cluster", "", GO_RULES), ("", world.namespace, own)):
         reference = {"apiGroup": RBAC, "kind": f"{prefix}Role", "name": name}
         await world.create(named(f"{RBAC}/v1", f"{prefix}Role", name, namespace, rules=rules))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from clusterstacks.api.addon_annotations import ADDON_ANNOTATION
 from clusterstacks.api.names import Kind
-from clusterstacks.domain.decoupling import ADDON_ANNOTATION
 from tests.support.guarding import of_minor, ranged
 from tests.support.operating import is_ready
 

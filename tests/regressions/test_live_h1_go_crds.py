@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.api.crds import all_crds
+from clusterstacks.api.crd_manifests import all_crds
 from clusterstacks.api.names import CLUSTER_KIND, GROUP, Kind
-from clusterstacks.controllers.base import StatusReconciler
+from clusterstacks.controllers.status_reconciler import StatusReconciler
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool

@@ -6,17 +6,17 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from clusterstacks.admission.certificates import Times, made
-from clusterstacks.admission.configuration import Endpoint, Scope, configuration
-from clusterstacks.admission.keeping import CertificateKeeper
-from clusterstacks.devcluster.ports import free_port
-from clusterstacks.runtime.host import ReconcilerHost
+from clusterstacks.devcluster.loopback import free_port
+from clusterstacks.runtime.controller import ReconcilerHost
+from clusterstacks.webhooks.certificate_rotation import CertificateKeeper
+from clusterstacks.webhooks.certificates import Times, made
+from clusterstacks.webhooks.configuration import Endpoint, WebhookScope, configuration
 from tests.support.guarding import guarded
 
 if TYPE_CHECKING:
     import pytest
 
-    from clusterstacks.admission.certificates import Serving
+    from clusterstacks.webhooks.certificates import Serving
     from tests.support.operating import World
 
 
@@ -25,7 +25,7 @@ async def dead_webhooks(world: World) -> None:
     url = f"https://127.0.0.1:{free_port()}"
     endpoint = Endpoint(url=url)
     serving = made(endpoint.names, Times().lifetime, datetime.now(UTC), None)
-    manifest = configuration(endpoint, Scope(world.namespace), serving.authorities)
+    manifest = configuration(endpoint, WebhookScope(world.namespace), serving.authorities)
     resource = await world.client.resource("admissionregistration.k8s.io", manifest["kind"], "v1")
     await world.client.apply(resource, manifest, manager="cluster-stack-operator", force=True)
 

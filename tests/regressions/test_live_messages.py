@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.apply.explain import explain
-from clusterstacks.apply.targets import Target
+from clusterstacks.apply.messages import explain
+from clusterstacks.apply.targets import ApplyTarget
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectId
-from clusterstacks.domain.sources import SourceAddress, SourceKind
 from clusterstacks.kube.errors import NotFound
-from clusterstacks.kube.status import failure
-from clusterstacks.releases.directory import DirectorySource
+from clusterstacks.kube.failure_status import failure
+from clusterstacks.sources import kinds
+from clusterstacks.sources.directory import DirectorySource
+from clusterstacks.sources.spec import SourceAddress
 from tests.support.releases import write_release
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ OBJECT: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name"
 
 
 def test_live_l5_a_missing_namespace_is_to_be_put_into_the_chart() -> None:
-    target = Target(ObjectId("", "ConfigMap", "shop", "a"), "v1", OBJECT, "", None)
+    target = ApplyTarget(ObjectId("", "ConfigMap", "shop", "a"), "v1", OBJECT, "", None)
     body = {
         "message": 'namespaces "shop" not found',
         "reason": "NotFound",
@@ -61,5 +62,5 @@ async def test_live_l6_a_full_disk_names_the_directory(tmp_path: Path, monkeypat
 
 
 def test_live_l6_the_start_line_says_where_releases_come_from() -> None:
-    assert str(SourceAddress(SourceKind.DIRECTORY, "")) == "the release directory"
-    assert str(SourceAddress(SourceKind.DIRECTORY, "team")) == "directory team below the release directory"
+    assert str(SourceAddress(kinds.DIRECTORY, "")) == "the release directory"
+    assert str(SourceAddress(kinds.DIRECTORY, "team")) == "directory team below the release directory"

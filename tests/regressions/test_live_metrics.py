@@ -12,7 +12,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from clusterstacks.api.names import API_VERSION, Kind
-from clusterstacks.devcluster.ports import free_port
+from clusterstacks.devcluster.loopback import free_port
 from tests.support.guarding import guarded
 from tests.support.stacks import config_map, templates
 from tests.support.waiting import eventually

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import Kind
-from clusterstacks.apply.recordstore import SECRETS
+from clusterstacks.apply.record_store import SECRETS
 from tests.support.stacks import config_map, templates
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import pytest
 
 from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_KIND, Kind
 from clusterstacks.apply.delivery import Delivery, Revision
+from clusterstacks.apply.delivery_plan import DeliveryState
+from clusterstacks.apply.failing_webhooks import CONFIGURATIONS
 from clusterstacks.apply.results import Deadlines
-from clusterstacks.apply.webhooks import CONFIGURATIONS
-from clusterstacks.domain.delivery import DeliveryState
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import WebhookFailed
 from clusterstacks.kube.kubeconfig import parse_kubeconfig

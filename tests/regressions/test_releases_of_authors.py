@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.building.build_release import Creator
+from clusterstacks.building.previous_release import Remote
+from clusterstacks.building.release_changes import Predecessor, StackSource
+from clusterstacks.building.version_bump import Mode, NothingChanged, beta_release, stable_release
+from clusterstacks.building.version_choice import Chooser
+from clusterstacks.charts.archive import read_archive, write_archive
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.hashes import Hashes
-from clusterstacks.domain.listings import Listing
 from clusterstacks.domain.names import parse_release
-from clusterstacks.domain.predecessors import Predecessor, Source
-from clusterstacks.domain.releasing import Mode, NothingChanged, beta_release, stable_release
 from clusterstacks.domain.versions import StackVersion
-from clusterstacks.releases.archives import read_archive, write_archive
-from clusterstacks.releases.building.choosing import Chooser
-from clusterstacks.releases.building.creating import Creator
-from clusterstacks.releases.building.previous import Remote
-from clusterstacks.releases.directory import DirectorySource
+from clusterstacks.releases.published_releases import PublishedReleases
+from clusterstacks.sources.directory import DirectorySource
 from tests.support.sources import copied, directory_of, first_stack, versions
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ async def test_d48_a_wrong_name_of_the_class_chart_fails_and_the_right_one_is_pr
 
 
 def test_d49_a_beta_is_never_bumped_to_another_number() -> None:
-    source = Source(versions().kubernetes, Hashes("new"))
-    listing = Listing((StackVersion(0), StackVersion(1, "beta", "3")), 0)
+    source = StackSource(versions().kubernetes, Hashes("new"))
+    listing = PublishedReleases((StackVersion(0), StackVersion(1, "beta", "3")), 0)
     before = Predecessor(
         parse_release("local-tiny-1-34-v1"), versions("v1", "v1-beta.3", "v1-beta.3"), Hashes("old", "x")
     )

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from clusterstacks.admission.keeping import SECRET_NAME
 from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.kube.errors import NotFound
 from clusterstacks.operator.go_installation import EXTENSIONS
-from clusterstacks.operator.rights import ANY, READ, RIGHTS, Scope, policy_rules
+from clusterstacks.operator.rbac import ANY, READ, RIGHTS, RightScope, policy_rules
+from clusterstacks.webhooks.certificate_rotation import SECRET_NAME
 from tests.support.guarding import guarded
 from tests.support.manifests import crd
 from tests.support.operating import PROVIDER_GROUP, install, is_ready
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.operator.rights import Right
+    from clusterstacks.operator.rbac import Right
     from tests.support.operating import World
     from tests.support.recording import Request
 
@@ -49,9 +49,9 @@ async def allow(world: World, directory: Path, *namespaces: str) -> Path:
     """Write the kubeconfig of a user with the documented rights: Secrets in these namespaces only."""
     name = f"documented-{world.namespace}"
     subjects = [{"apiGroup": RBAC, "kind": "User", "name": name}]
-    bound: list[tuple[str, str, list[dict[str, Any]]]] = [("", "all", policy_rules(Scope.CLUSTER))]
-    bound += [(namespace, "secrets", policy_rules(Scope.CLUSTERS, Scope.STACKS)) for namespace in namespaces]
-    bound += [(HOME, "webhook", policy_rules(Scope.OWN))]
+    bound: list[tuple[str, str, list[dict[str, Any]]]] = [("", "all", policy_rules(RightScope.CLUSTER))]
+    bound += [(namespace, "secrets", policy_rules(RightScope.CLUSTERS, RightScope.STACKS)) for namespace in namespaces]
+    bound += [(HOME, "webhook", policy_rules(RightScope.OWN))]
     for namespace, part, rules in bound:
         prefix = "" if namespace else "Cluster"
         metadata = {"name": f"{name}-{part}", **({"namespace": namespace} if namespace else {})}
@@ -194,7 +194,7 @@ async def test_sec_15_the_documented_rights_are_enough_and_all_are_used(world: W
         await world.gone(Kind.CLUSTER_STACK_RELEASE, first.release)
         noted = set(world.requests)
 
-    places = {Scope.CLUSTERS: team, Scope.STACKS: world.namespace, Scope.OWN: HOME}
+    places = {RightScope.CLUSTERS: team, RightScope.STACKS: world.namespace, RightScope.OWN: HOME}
     unused = {
         (right.group, resource, verb)
         for right in RIGHTS

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.charts.archive import read_archive
+from clusterstacks.charts.errors import UnsafeArchive
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
-from clusterstacks.domain.sources import SourceAddress, SourceKind
-from clusterstacks.fleet.sources.opening import Access, SourceOpener
-from clusterstacks.fleet.sources.secrets import SecretReader
-from clusterstacks.releases.archives import read_archive
-from clusterstacks.releases.directory import DirectorySource
-from clusterstacks.releases.errors import UnsafeArchive
-from clusterstacks.releases.evidence import Evidence
-from clusterstacks.releases.opening import open_directory
+from clusterstacks.releases.open import open_directory
 from clusterstacks.releases.release import class_chart_file
+from clusterstacks.releases.signature_files import Evidence
+from clusterstacks.render.release_charts import class_request
 from clusterstacks.render.renderer import Renderer
-from clusterstacks.render.requests import class_request
+from clusterstacks.sources import kinds
+from clusterstacks.sources.directory import DirectorySource
+from clusterstacks.sources.open_source import SourceAccess, SourceOpener
+from clusterstacks.sources.source_secrets import SecretReader
+from clusterstacks.sources.spec import SourceAddress
 from tests.support import charts
 from tests.support.fake_api import FakeApi
 from tests.support.releases import STAGED, gzipped, read_release, staged_release, tar_of, write_release
@@ -165,9 +166,9 @@ async def test_sec_16_nothing_behind_a_link_is_listed_or_read(tmp_path: Path, in
 async def test_sec_16_a_directory_that_becomes_a_link_later_is_not_read(tmp_path: Path, into: Path) -> None:
     root = tmp_path / "releases"
     (root / "team/stacks").mkdir(parents=True)
-    address = SourceAddress(SourceKind.DIRECTORY, "team/stacks")
+    address = SourceAddress(kinds.DIRECTORY, "team/stacks")
     opener = SourceOpener(secrets=SecretReader(FakeApi()), release_dir=root, environ={})
-    source, _ = await opener.open(address, Access())
+    source, _ = await opener.open(address, SourceAccess())
     assert isinstance(source, DirectorySource)
     assert await source.list() == ()
 
@@ -187,7 +188,7 @@ async def test_sec_16_links_of_the_administrator_work(tmp_path: Path, into: Path
     (volume / "current").symlink_to("2026" if place.endswith("stacks") else "2026/stacks")
     (tmp_path / "releases").symlink_to(volume if place else release.parent)
     opener = SourceOpener(secrets=SecretReader(FakeApi()), release_dir=tmp_path / "releases", environ={})
-    source, _ = await opener.open(SourceAddress(SourceKind.DIRECTORY, place), Access())
+    source, _ = await opener.open(SourceAddress(kinds.DIRECTORY, place), SourceAccess())
 
     assert await source.list() == (STAGED.release,)
     await source.fetch(STAGED, into)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.api.names import CLUSTER_CLASS_KIND, RELEASE_FINALIZER, Kind
-from clusterstacks.domain.ownership import FIELD_MANAGER
+from clusterstacks.apply.ownership import FIELD_MANAGER
 from clusterstacks.kube.errors import NotFound
 from tests.support.garbage_collector import garbage_collector
 from tests.support.guarding import guarded, refusal

@@ -13,9 +13,9 @@ import pytest
 from clusterstacks.domain.errors import DependencyError, outcome_of
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Waiting
-from clusterstacks.render import processes
+from clusterstacks.render import worker_processes
 from clusterstacks.render.errors import NotStarted, RenderTimeout, WorkerDied, WorkersBusy
-from clusterstacks.render.renderer import DEADLINE, FIRST_TRY, Limits, Renderer
+from clusterstacks.render.renderer import DEADLINE, FIRST_TRY, Renderer, RenderLimits
 from clusterstacks.runtime.metrics import Metrics
 from tests.support.charts import CONFIG_MAP, template
 from tests.support.virtual_time import in_virtual_time
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FINE = chart_request(template(CONFIG_MAP % "a"))
 ENDLESS = "{{ range $i := until 100000 }}{{ range $j := until 100000 }}{{ end }}{{ end }}"
 MINUTE = timedelta(minutes=1)
-LIMITS = Limits()
+LIMITS = RenderLimits()
 
 
 class FakeWorker:
@@ -62,7 +62,9 @@ class FakePool:
         yield FakeWorker(self.asked)
 
 
-def pooled(limits: Limits = LIMITS, on_failure: Callable[[str], None] = lambda _: None) -> tuple[Renderer, FakePool]:
+def pooled(
+    limits: RenderLimits = LIMITS, on_failure: Callable[[str], None] = lambda _: None
+) -> tuple[Renderer, FakePool]:
     renderer, pool = Renderer(limits=limits, on_failure=on_failure), FakePool()
     renderer._pool = pool  # type: ignore[assignment]
     return renderer, pool
@@ -182,7 +184,7 @@ async def test_sec_12_one_input_that_fails_in_forty_clusters_takes_a_worker_once
 
 @in_virtual_time
 async def test_sec_12_the_time_in_line_is_bounded_and_ends_as_a_condition() -> None:
-    renderer, _ = pooled(Limits(longest_wait=MINUTE))
+    renderer, _ = pooled(RenderLimits(longest_wait=MINUTE))
     hostile = [start(renderer, f"a/{number}", f"hangs {number}") for number in range(40)]
     results = await asyncio.gather(*hostile, return_exceptions=True)
 
@@ -207,7 +209,7 @@ async def test_sec_12_workers_that_do_not_start_are_held_against_no_input() -> N
 
 
 async def test_sec_12_real_workers_that_hang_let_an_innocent_cluster_through() -> None:
-    limits = Limits(deadline=timedelta(seconds=2), first_try=timedelta(seconds=0.5))
+    limits = RenderLimits(deadline=timedelta(seconds=2), first_try=timedelta(seconds=0.5))
     metrics = Metrics()
     renderer = Renderer(limits=limits, on_failure=metrics.count_render_failure)
     metrics.watch_renders(renderer.waiting, renderer.oldest_wait)
@@ -239,19 +241,19 @@ async def test_sec_12_real_workers_that_hang_let_an_innocent_cluster_through() -
 
 async def test_sec_12_workers_that_fail_to_start_for_minutes_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     renderer = Renderer()
-    monkeypatch.setattr(processes, "_MODULE", "clusterstacks.render.missing_module")
+    monkeypatch.setattr(worker_processes, "_MODULE", "clusterstacks.render.missing_module")
     try:
         with pytest.raises(NotStarted, match=r"no render worker can be started: .* ended with exit code 1"):
             await renderer.chart(FINE)
         assert renderer.problem() == ""
-        monkeypatch.setattr(processes, "LASTING_SECONDS", 0.0)
+        monkeypatch.setattr(worker_processes, "LASTING_SECONDS", 0.0)
         assert "no render worker can be started" in renderer.problem()
-        monkeypatch.setattr(processes, "STALE_SECONDS", 0.0)
+        monkeypatch.setattr(worker_processes, "STALE_SECONDS", 0.0)
         assert renderer.problem() == ""
         monkeypatch.undo()
 
         await renderer.chart(FINE)
-        monkeypatch.setattr(processes, "LASTING_SECONDS", 0.0)
+        monkeypatch.setattr(worker_processes, "LASTING_SECONDS", 0.0)
         assert renderer.problem() == ""
     finally:
         await renderer.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import SOURCE_CREDENTIALS_LABEL, Kind
-from clusterstacks.domain.allowing import AllowedHosts
+from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.releases.contents import survey
 from tests.integration.controllers.test_chart_dependencies import ALLOWED, depending, resolved
 from tests.integration.controllers.test_signatures import below_the_operators_directory, trusting

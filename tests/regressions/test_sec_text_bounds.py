@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.apply.explain import explain, fixed_fields
-from clusterstacks.apply.recordcodec import RecordUnreadable, pack_record, unpacking_record, unpacking_revision
-from clusterstacks.apply.targets import Target
-from clusterstacks.controllers.clusteraddon.overlays import own_values
-from clusterstacks.domain.delivery import DeliveryRecord, DeliveryState, Known
+from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, RecordedObject
+from clusterstacks.apply.messages import explain, fixed_fields
+from clusterstacks.apply.record_codec import RecordUnreadable, pack_record, unpacking_record, unpacking_revision
+from clusterstacks.apply.targets import ApplyTarget
+from clusterstacks.controllers.clusteraddon.cluster_values import own_values
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectId
 from clusterstacks.kube.errors import FieldCause, Forbidden, Invalid
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TARGET = Target(
+TARGET = ApplyTarget(
     ObjectId("", "ConfigMap", "default", "one"),
     "v1",
     config_map("one"),
@@ -194,7 +194,7 @@ def test_sec_3_a_bomb_takes_no_memory() -> None:
 
 
 def test_sec_3_the_largest_record_is_checked_in_pieces() -> None:
-    known = [Known(ObjectId("", "ConfigMap", "n", f"cm-{number}"), "v1", "u", "d") for number in range(10_000)]
+    known = [RecordedObject(ObjectId("", "ConfigMap", "n", f"cm-{number}"), "v1", "u", "d") for number in range(10_000)]
     content = pack_record(DeliveryRecord("a", "", "", DeliveryState.PRUNED, tuple(known)))
     assert content is not None
 

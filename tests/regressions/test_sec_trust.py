@@ -19,17 +19,17 @@ import orjson
 import pytest
 
 from clusterstacks.api.names import Kind
+from clusterstacks.http.client import RetryPolicy, Web
+from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, Descriptor, describe, digest_of, digest_tag
+from clusterstacks.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
+from clusterstacks.oci.referrers import MAX_CANDIDATES
+from clusterstacks.oci.registry import Registry
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.evidence import MAX_CANDIDATES
-from clusterstacks.releases.oci.descriptors import EMPTY, EMPTY_TYPE, Descriptor, describe, digest_of, digest_tag
-from clusterstacks.releases.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
-from clusterstacks.releases.oci.publishing import publish
-from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.oci.signatures import ENVELOPE_TYPE, attach, cosign_tag
-from clusterstacks.releases.oci.source import OCISource
-from clusterstacks.releases.signing.errors import SignatureRequired, SignaturesUnclear
-from clusterstacks.releases.signing.verifying import Verification, require, verify
-from clusterstacks.releases.web import Patience, Web
+from clusterstacks.signing.errors import SignatureRequired, SignaturesUnclear
+from clusterstacks.signing.verifier import Verification, require, verify
+from clusterstacks.sources.oci_publish import publish
+from clusterstacks.sources.oci_repository import OCISource
+from clusterstacks.sources.oci_signatures import ENVELOPE_TYPE, attach, cosign_tag
 from tests.integration.controllers.test_signatures import trusting
 from tests.integration.controllers.test_sources import following
 from tests.support.operating import condition_of, is_ready, is_unready
@@ -113,7 +113,7 @@ class Stand:
 @asynccontextmanager
 async def stand(tmp_path: Path, *, listed: bool) -> AsyncIterator[Stand]:
     directory = write_release(tmp_path / "published" / STAGED.release, staged_release())
-    async with RegistryDouble.started() as double, Web(patience=Patience(attempts=1), environ={}) as web:
+    async with RegistryDouble.started() as double, Web(patience=RetryPolicy(attempts=1), environ={}) as web:
         double.referrers = listed
         registry = Registry(web, double.reference)
         await publish(directory, registry, EPOCH)

@@ -13,7 +13,7 @@ from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, Kind
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.transport import Call
-from clusterstacks.operator.enqueuing import CLASS_INDEX
+from clusterstacks.operator.event_handlers import CLASS_INDEX
 from tests.support.operating import SECONDS, condition_of, finished_status
 from tests.support.stacks import KUBERNETES, config_map, templates
 from tests.support.stalls import measured
@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.operator.wiring import Operator
+    from clusterstacks.operator.app import Operator
     from tests.support.operating import World
 
 DEEP = "[" * 1100 + "]" * 1100

@@ -19,18 +19,18 @@ import aiohttp
 import pytest
 import uvloop
 
-from clusterstacks.admission.certificates import made
-from clusterstacks.admission.keeping import SECRET_NAME
-from clusterstacks.admission.server import PATH, WebhookServer
 from clusterstacks.api.names import CLUSTER_KIND
-from clusterstacks.domain.admission.answers import ALLOWED
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.kube.tls import serve_with, server_context
+from clusterstacks.operator.app import Operator
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.settings import parse_settings
-from clusterstacks.operator.webhooks import webhook_namespace
-from clusterstacks.operator.wiring import Operator
+from clusterstacks.operator.webhook_wiring import webhook_namespace
 from clusterstacks.runtime.metrics import Metrics
+from clusterstacks.webhooks.answers import ALLOWED
+from clusterstacks.webhooks.certificate_rotation import SECRET_NAME
+from clusterstacks.webhooks.certificates import made
+from clusterstacks.webhooks.server import PATH, WebhookServer
 from tests.support.flooding import BODIES, flood
 from tests.support.guarding import guarded, ranged
 from tests.support.kubectl import Kubectl
@@ -40,8 +40,8 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.admission.reviews import Review
-    from clusterstacks.domain.admission.answers import Answer
+    from clusterstacks.webhooks.answers import AdmissionResponse
+    from clusterstacks.webhooks.reviews import Review
     from tests.support.operating import World
 
 MIB = 1024 * 1024
@@ -57,7 +57,7 @@ REVIEW = {
 class Allows:
     """Allows everything."""
 
-    async def judge(self, review: Review) -> Answer:
+    async def judge(self, review: Review) -> AdmissionResponse:
         assert review.uid == "u1"
         return ALLOWED
 

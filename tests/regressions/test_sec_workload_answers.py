@@ -12,14 +12,14 @@ import orjson
 import pytest
 from aiohttp import web
 
-from clusterstacks.apply.establishing import await_established
-from clusterstacks.controllers.clusteraddon.workloads import WORKLOAD_BOUNDS
+from clusterstacks.apply.established import await_established
+from clusterstacks.controllers.clusteraddon.workload_clients import WORKLOAD_BOUNDS
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
 from clusterstacks.kube.errors import TooMany, Unreachable
 from clusterstacks.kube.resources import Resource
-from clusterstacks.kube.transport import Patience, Pool
+from clusterstacks.kube.transport import Pool, RequestTimeouts
 from tests.support.scripted_server import ScriptedServer, refuses, says
 from tests.support.stalls import measured
 
@@ -46,7 +46,9 @@ async def client(server: ScriptedServer) -> AsyncIterator[Client]:
         """Nobody really waits."""
 
     async with Pool() as pool:
-        yield Client(Connection(server.url), pool, budget=8, bounds=WORKLOAD_BOUNDS, patience=Patience(sleep=sleep))
+        yield Client(
+            Connection(server.url), pool, budget=8, bounds=WORKLOAD_BOUNDS, patience=RequestTimeouts(sleep=sleep)
+        )
 
 
 def sends(body: bytes, **headers: str) -> Answer:

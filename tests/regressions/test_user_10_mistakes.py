@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.cli import output
 from clusterstacks.cli.main import csctl
+from clusterstacks.cli.shared import output
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.signing.keys import parse_private_key
+from clusterstacks.signing.keys import parse_private_key
 from tests.support.releases import STAGED, staged_release, write_release
 from tests.support.tiny_stack import tiny, write
 

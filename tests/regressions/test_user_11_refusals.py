@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.admission.advice import Adviser
-from clusterstacks.admission.offers import Offer
+from clusterstacks.webhooks.known_releases import ClassOffer
+from clusterstacks.webhooks.suggester import Adviser
 from tests.support.planning import candidate
-from tests.unit.admission.test_judging import Given, cluster, judged
+from tests.unit.webhooks.test_dispatch import Given, cluster, judged
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.domain.planning.world import Candidate
 
 COMMAND = re.compile(r"  (csctl (plan|why|compat)|kubectl (annotate|patch|wait|get)) \S+.*")
 FAR = "v1.37.2"
@@ -47,9 +47,9 @@ NOW = {"version": "v1.35.4"}
 class Strangers(Given):
     """A namespace with a stack of its own, and a release that is not known yet."""
 
-    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> Offer | None:
+    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> ClassOffer | None:
         found = await super().offer(namespace, release, wanted)
-        return found or Offer("", lacking={release: "it is being fetched for the first time"})
+        return found or ClassOffer("", lacking={release: "it is being fetched for the first time"})
 
 
 @pytest.fixture

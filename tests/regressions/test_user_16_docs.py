@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.api.crds import all_crds
-from clusterstacks.cli.output import EXIT_CODES
+from clusterstacks.api.crd_manifests import all_crds
+from clusterstacks.cli.shared.output import EXIT_CODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

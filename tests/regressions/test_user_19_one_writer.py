@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from clusterstacks.api.crds import all_crds
+from clusterstacks.api.crd_manifests import all_crds
 from clusterstacks.api.names import GROUP, Kind
 from clusterstacks.devcluster import binaries
 from clusterstacks.devcluster.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
@@ -28,8 +28,8 @@ from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import AlreadyExists
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
-from clusterstacks.operator.election import LEASE_NAME, ElectionSettings
-from clusterstacks.runtime.elector import LEASES
+from clusterstacks.operator.lease_settings import LEASE_NAME, ElectionSettings
+from clusterstacks.runtime.leader_election import LEASES
 from clusterstacks.runtime.leases import Terms
 from tests.support.audit import AuditLog, Write, audit_flags, outside, tenures
 from tests.support.guarding import guarded

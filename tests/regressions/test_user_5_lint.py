@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from clusterstacks.authoring.beginning import INFRASTRUCTURE, Beginning, write
-from clusterstacks.authoring.linting import findings
-from clusterstacks.authoring.loading import load
-from clusterstacks.releases.building.sourcetree import read_tree
+from clusterstacks.authoring.linter import findings
+from clusterstacks.authoring.load_stack import load
+from clusterstacks.authoring.scaffold import INFRASTRUCTURE, Beginning, write
+from clusterstacks.building.source_tree import read_tree
 from tests.support.tiny_stack import SETTINGS, STAGES, tiny
 from tests.support.tiny_stack import write as write_tree
 
 if TYPE_CHECKING:
-    from clusterstacks.authoring.findings import Finding
+    from clusterstacks.authoring.findings import LintFinding
 
 CSCTL = Path(sys.executable).with_name("csctl")
 REPOSITORY = Path(__file__).parents[2]
@@ -86,7 +86,7 @@ CASES = (
 )
 
 
-def found(changes: dict[str, bytes]) -> tuple[Finding, ...]:
+def found(changes: dict[str, bytes]) -> tuple[LintFinding, ...]:
     return findings(load({**tiny(), **changes}, "1-35"))
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.cli import output
-from clusterstacks.cli.examples import EXAMPLES
 from clusterstacks.cli.main import VERBS, csctl
-from clusterstacks.cli.suggestions import MEANT
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.help_examples import EXAMPLES
+from clusterstacks.cli.shared.verb_suggestions import MEANT
 from clusterstacks.cli.version import commit_of
-from clusterstacks.releases.web import Web
+from clusterstacks.http.client import Web
 from tests.support.static_server import StaticServer
 from tests.support.tiny_stack import STAGES, tiny, write
 

@@ -14,16 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.kube.gate import GuardedBody
-from clusterstacks.operator import election, wiring
+from clusterstacks.kube.write_gate import GuardedBody
+from clusterstacks.operator import app, lease_settings
 from clusterstacks.operator.main import main
 from clusterstacks.runtime.leases import Terms
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
 
-    from clusterstacks.operator.election import ElectionSettings
-    from clusterstacks.runtime.elector import Elector
+    from clusterstacks.operator.lease_settings import ElectionSettings
+    from clusterstacks.runtime.leader_election import Elector
 
 
 def run(terms: Terms, file: Path) -> None:
@@ -37,12 +37,12 @@ def run(terms: Terms, file: Path) -> None:
         await write(self, writer, content_length)
 
     GuardedBody.write_with_length = stopping  # type: ignore[method-assign]  # the point of this program
-    build = election.build_elector
+    build = lease_settings.build_elector
 
     def build_brief(settings: ElectionSettings, *rest: Any) -> Elector:
         return build(replace(settings, terms=terms), *rest)
 
-    wiring.build_elector = build_brief  # type: ignore[attr-defined, assignment]  # the point of this program
+    app.build_elector = build_brief  # type: ignore[attr-defined, assignment]  # the point of this program
     main()
 
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from clusterstacks.api import yaml
-from clusterstacks.releases.archives import write_archive
-from clusterstacks.releases.oci.descriptors import EMPTY, Descriptor
-from clusterstacks.releases.oci.manifests import OCI_MANIFEST, write_manifest
+from clusterstacks.charts.archive import write_archive
+from clusterstacks.oci.descriptor import EMPTY, Descriptor
+from clusterstacks.oci.manifests import OCI_MANIFEST, write_manifest
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator, Mapping
 
-    from clusterstacks.releases.oci.registry import Registry
+    from clusterstacks.oci.registry import Registry
 
 CHART_CONFIG = "application/vnd.cncf.helm.config.v1+json"
 CHART_LAYER = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import Unreachable
-from clusterstacks.runtime.elector import LEASES, Elector, LeaseLostError
+from clusterstacks.runtime.leader_election import LEASES, Elector, LeaseLostError
 from tests.support.virtual_time import VirtualClock
 
 if TYPE_CHECKING:

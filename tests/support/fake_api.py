@@ -20,8 +20,8 @@ from clusterstacks.kube.errors import (
     TooMany,
     Unreachable,
 )
-from clusterstacks.kube.resources import Listing, Remnant, Resource, WatchEvent
-from clusterstacks.runtime.store import key_of
+from clusterstacks.kube.resources import ObjectList, Remnant, Resource, WatchEvent
+from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -145,25 +145,25 @@ class FakeApi(Client):
         except NotFound:
             return None
 
-    async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
+    async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> ObjectList:
         await self._meet("list", resource=resource, namespace=namespace, labels=labels, fields=fields)
         return self._listing(resource, namespace)
 
-    async def list_metadata(self, resource: Resource, namespace: str = "", *, labels: str = "") -> Listing:
+    async def list_metadata(self, resource: Resource, namespace: str = "", *, labels: str = "") -> ObjectList:
         await self._meet("list_metadata", resource=resource, namespace=namespace, labels=labels)
         listing = self._listing(resource, namespace)
-        return Listing([_bare(item) for item in listing.items], listing.resource_version)
+        return ObjectList([_bare(item) for item in listing.items], listing.resource_version)
 
     async def list_readable(
         self, resource: Resource, namespace: str = "", *, labels: str = "", metadata_only: bool = False
-    ) -> Listing:
+    ) -> ObjectList:
         if metadata_only:
             return await self.list_metadata(resource, namespace, labels=labels)
         listing = await self.list(resource, namespace, labels=labels)
         lost = {key_of(item): why for item in listing.items if (why := _unreadable(item))}
         items = [item for item in listing.items if key_of(item) not in lost]
         remnants = tuple(Remnant(_remnant(item), lost[key_of(item)]) for item in listing.items if key_of(item) in lost)
-        return Listing(items, listing.resource_version, remnants)
+        return ObjectList(items, listing.resource_version, remnants)
 
     async def create(self, resource: Resource, manifest: Manifest, namespace: str = "") -> Manifest:
         await self._meet("create", resource=resource, manifest=manifest, namespace=namespace)
@@ -317,11 +317,11 @@ class FakeApi(Client):
             stream.wake.set()
         return copy.deepcopy(manifest)
 
-    def _listing(self, resource: Resource, namespace: str) -> Listing:
+    def _listing(self, resource: Resource, namespace: str) -> ObjectList:
         if (resource.group, resource.kind) not in self._served:
             raise NotFound(f"list {resource}: the server could not find it", status=404, reason="NotFound")
         items = [item for key, item in self._objects[resource].items() if namespace in {"", key.namespace}]
-        return Listing(copy.deepcopy(items), str(self._version))
+        return ObjectList(copy.deepcopy(items), str(self._version))
 
 
 def _operated(manifest: Manifest, operations: Sequence[Mapping[str, Any]]) -> Manifest:

@@ -7,9 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster import binaries
-from clusterstacks.devcluster.files import key_files
-from clusterstacks.devcluster.ports import LOOPBACK
-from clusterstacks.devcluster.probes import answers_ok, client_context
+from clusterstacks.devcluster.loopback import LOOPBACK, answers_ok, client_context
+from clusterstacks.devcluster.private_files import key_files
 from clusterstacks.devcluster.processes import Command, Process, start_on_free_port
 from clusterstacks.kube.pki import Authority
 

@@ -8,29 +8,29 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.admission.configuration import Endpoint, Scope
-from clusterstacks.admission.keeping import SECRET_NAME, CertificateKeeper
-from clusterstacks.admission.server import WebhookServer
-from clusterstacks.devcluster.ports import free_port
-from clusterstacks.domain.admission.answers import ALLOWED
+from clusterstacks.devcluster.loopback import free_port
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.errors import NotFound
 from clusterstacks.kube.tls import server_context
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
+from clusterstacks.webhooks.answers import ALLOWED
+from clusterstacks.webhooks.certificate_rotation import SECRET_NAME, CertificateKeeper
+from clusterstacks.webhooks.configuration import Endpoint, WebhookScope
+from clusterstacks.webhooks.server import WebhookServer
 from tests.support.stacks import TinyStack, config_map, templates
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.admission.certificates import Times
-    from clusterstacks.admission.reviews import Review
-    from clusterstacks.admission.server import Judging
-    from clusterstacks.domain.admission.answers import Answer
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.operator.wiring import Operator
+    from clusterstacks.operator.app import Operator
+    from clusterstacks.webhooks.answers import AdmissionResponse
+    from clusterstacks.webhooks.certificates import Times
+    from clusterstacks.webhooks.reviews import Review
+    from clusterstacks.webhooks.server import Judging
     from tests.support.operating import World
 
 
@@ -55,7 +55,7 @@ async def guarded(world: World, **settings: Any) -> AsyncIterator[Operator]:
 async def forget(world: World, namespace: str | None = None) -> None:
     """Have the API server ask nobody any more; another test would wait for answers."""
     resource = await world.client.resource("admissionregistration.k8s.io", "ValidatingWebhookConfiguration")
-    scope = Scope(world.namespace if namespace is None else namespace)
+    scope = WebhookScope(world.namespace if namespace is None else namespace)
     try:
         await world.client.delete(resource, scope.name)
     except NotFound:
@@ -78,11 +78,11 @@ async def _asks(world: World) -> bool:
 class Recorder:
     """Answers as it is told, and notes what it was asked."""
 
-    def __init__(self, answer: Answer = ALLOWED) -> None:
+    def __init__(self, answer: AdmissionResponse = ALLOWED) -> None:
         self.answer = answer
         self.asked: list[Review] = []
 
-    async def judge(self, review: Review) -> Answer:
+    async def judge(self, review: Review) -> AdmissionResponse:
         self.asked.append(review)
         return self.answer
 
@@ -100,7 +100,7 @@ async def replica(
         client=world.client,
         secret=ObjectKey(world.namespace, SECRET_NAME),
         endpoint=Endpoint(url=url),
-        scope=Scope(world.namespace),
+        scope=WebhookScope(world.namespace),
         context=context,
         listening=server.started,
         clock=SYSTEM_CLOCK,

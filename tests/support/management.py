@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from clusterstacks.api.compatibility.library import facts
 from clusterstacks.api.names import GROUP
+from clusterstacks.clusters.context import Surroundings, read_outlook
+from clusterstacks.compat.library import facts
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
-from clusterstacks.fleet.sources.opening import Access, SourceOpener
-from clusterstacks.fleet.sources.secrets import SecretReader
-from clusterstacks.fleet.world import Surroundings, read_outlook
 from clusterstacks.kube.errors import Forbidden
-from clusterstacks.kube.resources import Listing, Resource
+from clusterstacks.kube.resources import ObjectList, Resource
+from clusterstacks.sources.open_source import SourceAccess, SourceOpener
+from clusterstacks.sources.source_secrets import SecretReader
 from tests.support.fake_api import FakeApi
 from tests.support.releases import FakeSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from clusterstacks.clusters.context import Outlook
+    from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.planning.world import Candidate
-    from clusterstacks.domain.sources import SourceAddress
-    from clusterstacks.fleet.world import Outlook
-    from clusterstacks.releases.sources import ReleaseSource
-    from clusterstacks.releases.web import Web
+    from clusterstacks.http.client import Web
+    from clusterstacks.releases.release_source import ReleaseSource
+    from clusterstacks.sources.spec import SourceAddress
 
 KEY = ObjectKey("team", "prod")
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -69,7 +69,7 @@ class Guarded(FakeApi):
         self._guard(f"get {resource} {namespace}/{name}", resource)
         return await super().get(resource, name, namespace)
 
-    async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
+    async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> ObjectList:
         self._guard(f"list {resource}", resource)
         return await super().list(resource, namespace, labels=labels, fields=fields)
 
@@ -85,7 +85,7 @@ class Opener(SourceOpener):
     sources: Mapping[str, ReleaseSource | Exception]
     opened: list[str] = field(default_factory=list)
 
-    async def open(self, address: SourceAddress, access: Access) -> tuple[ReleaseSource, Web | None]:  # noqa: ARG002
+    async def open(self, address: SourceAddress, access: SourceAccess) -> tuple[ReleaseSource, Web | None]:  # noqa: ARG002
         self.opened.append(address.place)
         source = self.sources[address.place]
         if isinstance(source, Exception):

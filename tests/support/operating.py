@@ -13,25 +13,18 @@ import pytest
 import yaml
 
 from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.crds import all_crds
-from clusterstacks.api.names import (
-    CLUSTER_API_GROUP,
-    CLUSTER_CLASS_KIND,
-    CLUSTER_KIND,
-    CLUSTER_NAME_LABEL,
-    GROUP,
-    Kind,
-)
+from clusterstacks.api.crd_manifests import all_crds
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, CLUSTER_NAME_LABEL, GROUP, Kind
 from clusterstacks.api.source import DirectoryPlace, SourceSpec
 from clusterstacks.apply.delivery import RECORD_NAMESPACE
-from clusterstacks.apply.recordstore import RECORD_LABEL, SECRETS
+from clusterstacks.apply.record_store import RECORD_LABEL, SECRETS
 from clusterstacks.domain.objects import split_api_version
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import ApiError, NotFound
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
-from clusterstacks.operator.settings import Settings
-from clusterstacks.operator.wiring import Operator
+from clusterstacks.operator.app import Operator
+from clusterstacks.operator.settings import OperatorSettings
 from clusterstacks.runtime.informer import Informer
 from tests.support.manifests import crd
 from tests.support.recording import record, uncovered
@@ -297,7 +290,7 @@ class World:
             ended = [task.get_name() for task in tasks if task.done()]
             assert not ended, f"{ended} ended"
             assert not bugs(operator), "a reconcile failed unexpectedly, see the log"
-            assert not uncovered(self.requests), "no right is documented for these, see clusterstacks.operator.rights"
+            assert not uncovered(self.requests), "no right is documented for these, see clusterstacks.operator.rbac"
         finally:
             self.running = None
             for task in tasks:
@@ -305,7 +298,7 @@ class World:
             await asyncio.gather(*tasks, return_exceptions=True)
             await operator.close()
 
-    def settings(self, **settings: Any) -> Settings:
+    def settings(self, **settings: Any) -> OperatorSettings:
         workers = {"clusterstack": 8, "clusterstackrelease": 8, "clusteraddon": 8}
         plain = {
             "kubeconfig": str(self.management_kubeconfig),
@@ -316,7 +309,7 @@ class World:
             "probe_address": ("", 0),
             "workers": workers,
         }
-        return Settings(**{**plain, **settings})
+        return OperatorSettings(**{**plain, **settings})
 
 
 async def _serve(run: Callable[[], Awaitable[None]]) -> None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.domain.compatibility import Component, Severity, parse_compatibility
+from clusterstacks.compat.world import Candidate, ClusterState, World
+from clusterstacks.domain.compatibility import Component, RuleSeverity, parse_compatibility
 from clusterstacks.domain.names import ReleaseName, parse_release
-from clusterstacks.domain.planning.steps import Kind, Step
-from clusterstacks.domain.planning.world import Candidate, State, World
 from clusterstacks.domain.versions import KubernetesVersion
+from clusterstacks.planner.steps import Kind, Step
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -55,7 +55,7 @@ class Oracle:
     def __init__(
         self,
         world: World,
-        state: State,
+        state: ClusterState,
         target: ReleaseName | KubernetesVersion,
         enforced: Collection[str] | None = None,
     ) -> None:
@@ -210,8 +210,8 @@ class Oracle:
             and rule.when.provider in ("", place.release.provider)
             and all(self.state.labels.get(key) == value for key, value in rule.when.labels.items())
         ]
-        found += [(f"rule:{rule.id}", f"rule:{rule.id}") for rule in matching if rule.severity is Severity.DENY]
-        excused = {fact for rule in matching if rule.severity is Severity.ALLOW for fact in rule.overrides}
+        found += [(f"rule:{rule.id}", f"rule:{rule.id}") for rule in matching if rule.severity is RuleSeverity.DENY]
+        excused = {fact for rule in matching if rule.severity is RuleSeverity.ALLOW for fact in rule.overrides}
         return [one for one in found if self._counts(one[0]) and one[0] not in excused]
 
     @staticmethod
@@ -261,7 +261,7 @@ class _Kind:
     repeated: float
 
 
-def random_question(r: Random) -> tuple[World, State, ReleaseName | KubernetesVersion] | None:
+def random_question(r: Random) -> tuple[World, ClusterState, ReleaseName | KubernetesVersion] | None:
     """Make up a small world and a question; None where chance gave no release."""
     kind = _Kind(
         patches=r.choice([2, 2, 5]),
@@ -295,7 +295,7 @@ def random_question(r: Random) -> tuple[World, State, ReleaseName | KubernetesVe
         now = KubernetesVersion(1, max(8, now.minor + r.randint(-1, 1)), r.randint(0, kind.patches))
     by_version = KubernetesVersion(1, r.randint(8, 12), r.randint(0, kind.patches))
     target = r.choice(candidates).name if r.random() < 0.6 else by_version
-    return World(tuple(candidates)), State(now, now, start.name), target
+    return World(tuple(candidates)), ClusterState(now, now, start.name), target
 
 
 def _random_statement(

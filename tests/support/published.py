@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.compatibility.library import facts
-from clusterstacks.domain.planning.world import World
+from clusterstacks.compat.library import facts
+from clusterstacks.compat.verdicts import Verdict
+from clusterstacks.compat.world import World
 from clusterstacks.domain.semver import SemVer
-from clusterstacks.domain.verdicts import Verdict
 from clusterstacks.domain.versions import KubernetesVersion
 from tests.support.planning import candidate
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.planning.world import Candidate
+    from clusterstacks.compat.world import Candidate
 
 MINORS = range(28, 37)
 COMPONENTS = (

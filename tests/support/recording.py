@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
-from clusterstacks.operator.rights import RIGHTS
+from clusterstacks.operator.rbac import RIGHTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.kube.client import Client
     from clusterstacks.kube.transport import Call
-    from clusterstacks.operator.wiring import Operator
+    from clusterstacks.operator.app import Operator
 
 
 @dataclass(frozen=True, slots=True, order=True)

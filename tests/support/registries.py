@@ -20,8 +20,8 @@ import orjson
 import pytest
 
 from clusterstacks.devcluster.binaries import cache_directory
-from clusterstacks.devcluster.files import write_private
-from clusterstacks.devcluster.ports import LOOPBACK
+from clusterstacks.devcluster.loopback import LOOPBACK
+from clusterstacks.devcluster.private_files import write_private
 from clusterstacks.devcluster.processes import Command, Process, start_on_free_port
 from clusterstacks.kube.pki import Authority
 from tests.support import debian

@@ -9,11 +9,11 @@ import zlib
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from clusterstacks.charts.archive import write_archive
+from clusterstacks.domain.digests import content_digest
 from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.archives import write_archive
-from clusterstacks.releases.contents import content_digest
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
-from clusterstacks.releases.evidence import Evidence
+from clusterstacks.releases.signature_files import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.domain.allowing import AllowedHosts
+from clusterstacks.http.allowlist import AllowedHosts
+from clusterstacks.http.client import Web
+from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
+from clusterstacks.oci.manifests import OCI_MANIFEST
+from clusterstacks.oci.reference import Reference
+from clusterstacks.oci.registry import Registry
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.oci.artifact import compose
-from clusterstacks.releases.oci.dockerconfig import ANONYMOUS, Credentials
-from clusterstacks.releases.oci.manifests import OCI_MANIFEST
-from clusterstacks.releases.oci.publishing import publish
-from clusterstacks.releases.oci.reference import Reference
-from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.oci.signatures import attach
-from clusterstacks.releases.opening import open_directory
-from clusterstacks.releases.signing.making import release_envelope
-from clusterstacks.releases.web import Web
+from clusterstacks.releases.open import open_directory
+from clusterstacks.signing.unsigned import release_envelope
+from clusterstacks.sources.oci_artifact import compose
+from clusterstacks.sources.oci_publish import publish
+from clusterstacks.sources.oci_signatures import attach
 from tests.support.stacks import publish as write
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.releases.signing.keys import PrivateKey
+    from clusterstacks.signing.keys import PrivateKey
     from tests.support.operating import World
     from tests.support.registries import RegistryServer
 
@@ -76,7 +76,7 @@ class Repository:
 @asynccontextmanager
 async def repository(world: World, server: RegistryServer) -> AsyncIterator[Repository]:
     """A repository of the test's own."""
-    credentials = Credentials(server.username, server.password) if server.secure else ANONYMOUS
+    credentials = RegistryCredentials(server.username, server.password) if server.secure else ANONYMOUS
     async with Web(ca=server.ca, plain_http=not server.secure, environ={}) as web:
         reference = Reference(server.host, f"operator/{world.namespace}")
         registry = Registry(web, reference, credentials, plain_http=not server.secure)

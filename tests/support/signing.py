@@ -10,15 +10,15 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.evidence import CosignSignature
-from clusterstacks.releases.signing.keys import PrivateKey, new_key_pair, parse_private_key, parse_public_keys
-from clusterstacks.releases.signing.making import release_envelope
+from clusterstacks.releases.signature_files import CosignSignature
+from clusterstacks.signing.keys import PrivateKey, new_key_pair, parse_private_key, parse_public_keys
+from clusterstacks.signing.unsigned import release_envelope
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.releases.signing.keys import PublicKey
+    from clusterstacks.signing.keys import PublicKey
 
 NAME = parse_release("local-tiny-1-35-v2")
 FILES = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from clusterstacks.building.source_tree import read_tree
+from clusterstacks.building.stack_directories import StackDirectory, stacks_of
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.versions import KubernetesVersion, StackVersion
-from clusterstacks.releases.building.sourcetree import read_tree
-from clusterstacks.releases.building.stacks import Stack, stacks_of
 
 REPOSITORY = Path(__file__).parents[1] / "stacks"
 LAYOUTS = {
@@ -30,7 +30,7 @@ def copied(layout: str, into: Path) -> Path:
     return shutil.copytree(directory_of(layout), into / layout)
 
 
-def first_stack(root: Path) -> Stack:
+def first_stack(root: Path) -> StackDirectory:
     return stacks_of(root, read_tree(root))[0]
 
 

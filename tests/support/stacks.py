@@ -7,9 +7,9 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from clusterstacks.charts.archive import write_archive
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.versions import KubernetesMinor, StackVersion
-from clusterstacks.releases.archives import write_archive
 from tests.support.releases import below
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import click
 
-from clusterstacks.cli.connecting import Trust, opened_registry, trust_options
+from clusterstacks.cli.shared.registry_options import ServerTrust, opened_registry, trust_options
+from clusterstacks.cli.shared.release_ref import KEY_FILE
 from clusterstacks.cli.sign import PASSWORD_VARIABLE
-from clusterstacks.cli.signable import KEY_FILE
 from clusterstacks.domain.errors import ClusterStacksError
-from clusterstacks.releases.oci.reference import Reference
-from clusterstacks.releases.signing.keys import PrivateKey, parse_private_key
-from clusterstacks.releases.signing.storing import read_key_file
+from clusterstacks.oci.reference import Reference
+from clusterstacks.signing.keys import PrivateKey, parse_private_key
+from clusterstacks.sources.signature_store import read_key_file
 from tools.image.building import ARCHITECTURES, build
 from tools.image.pushing import Stored, open_layout, push
 from tools.image.signatures import sign
@@ -58,11 +58,11 @@ def push_command(reference: str, layout: Path, key: Path | None, ca: Path | None
     stored, target = open_layout(layout), Reference.parse(reference)
     if target.digest:
         raise click.UsageError(f"{reference}: the digest follows from the image: write a tag, or none")
-    pushed = asyncio.run(_push(stored, target, _private_key(key), Trust(ca, plain_http=plain_http)))
+    pushed = asyncio.run(_push(stored, target, _private_key(key), ServerTrust(ca, plain_http=plain_http)))
     click.echo(str(pushed))
 
 
-async def _push(stored: Stored, target: Reference, key: PrivateKey | None, trust: Trust) -> Reference:
+async def _push(stored: Stored, target: Reference, key: PrivateKey | None, trust: ServerTrust) -> Reference:
     async with opened_registry(target, trust) as registry:
         pushed = await push(stored, registry, target.tag or stored.tag)
         if key is not None:

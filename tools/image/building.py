@@ -22,7 +22,7 @@ from tools.image.wheels import PLATFORMS, PROJECT, locked_layer, own_layer
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from clusterstacks.releases.oci.descriptors import Descriptor
+    from clusterstacks.oci.descriptor import Descriptor
     from tools.image.debian import Package
     from tools.image.layers import Layer
 

@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.oci.manifests import OCI_INDEX, read_manifest
-from clusterstacks.releases.oci.transfers import side_by_side
+from clusterstacks.oci.manifests import OCI_INDEX, read_manifest
+from clusterstacks.oci.transfers import side_by_side
 from tools.image.layout import REF_NAME
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.releases.oci.descriptors import Descriptor
-    from clusterstacks.releases.oci.manifests import Manifest
-    from clusterstacks.releases.oci.reference import Reference
-    from clusterstacks.releases.oci.registry import Registry
+    from clusterstacks.oci.descriptor import Descriptor
+    from clusterstacks.oci.manifests import Manifest
+    from clusterstacks.oci.reference import Reference
+    from clusterstacks.oci.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)

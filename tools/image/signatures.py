@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.oci.descriptors import describe
-from clusterstacks.releases.oci.manifests import OCI_MANIFEST
-from clusterstacks.releases.oci.signatures import cosign_tag, find_evidence
-from clusterstacks.releases.signing.cosign import SIGNATURE_TYPE, require_manifest, signers
+from clusterstacks.oci.descriptor import describe
+from clusterstacks.oci.manifests import OCI_MANIFEST
+from clusterstacks.signing.cosign import SIGNATURE_TYPE, require_manifest, signers
+from clusterstacks.sources.oci_signatures import cosign_tag, find_evidence
 from tools.image.layout import CONFIG_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clusterstacks.releases.evidence import CosignSignature
-    from clusterstacks.releases.oci.descriptors import Descriptor
-    from clusterstacks.releases.oci.manifests import Manifest
-    from clusterstacks.releases.oci.reference import Reference
-    from clusterstacks.releases.oci.registry import Registry
-    from clusterstacks.releases.signing.keys import PrivateKey, PublicKey
+    from clusterstacks.oci.descriptor import Descriptor
+    from clusterstacks.oci.manifests import Manifest
+    from clusterstacks.oci.reference import Reference
+    from clusterstacks.oci.registry import Registry
+    from clusterstacks.releases.signature_files import CosignSignature
+    from clusterstacks.signing.keys import PrivateKey, PublicKey
 
 PAYLOAD_TYPE = "application/vnd.dev.cosign.simplesigning.v1+json"
 SIGNATURE = "dev.cosignproject.cosign/signature"

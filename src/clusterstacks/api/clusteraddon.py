@@ -6,15 +6,7 @@ from typing import Final, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StrictBool, StrictInt
 
-from clusterstacks.api.meta import (
-    LIST_LENGTH,
-    Condition,
-    KubernetesObject,
-    Model,
-    Name,
-    ObjectReference,
-    Resource,
-)
+from clusterstacks.api.meta import LIST_LENGTH, Condition, KubernetesObject, Model, Name, ObjectReference, ResourceEntry
 
 # As the Go operator's webhook: the kind is checked at creation, kind and name never change.
 _SAME: Final = "has(self.{0}) == has(oldSelf.{0}) && (!has(self.{0}) || self.{0} == oldSelf.{0})"
@@ -130,7 +122,7 @@ class ClusterAddonStatus(Model):
     stages: tuple[StageStatus, ...] = Field(
         default=(), max_length=LIST_LENGTH, description="State of the stages under way."
     )
-    resources: tuple[Resource, ...] = Field(
+    resources: tuple[ResourceEntry, ...] = Field(
         default=(), max_length=LIST_LENGTH, description="State of the addons' objects."
     )
     conditions: tuple[Condition, ...] = Field(

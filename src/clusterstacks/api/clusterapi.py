@@ -8,13 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.clusterconditions import ConditionView, condition_view
-from clusterstacks.api.names import (
-    DELETE_FOR_MOVE_ANNOTATION,
-    PAUSED_ANNOTATION,
-    WATCH_FILTER_LABEL,
-)
-from clusterstacks.api.reading import at, mapping, mappings, text
+from clusterstacks.api.cluster_conditions import ConditionView, condition_view
+from clusterstacks.api.names import DELETE_FOR_MOVE_ANNOTATION, PAUSED_ANNOTATION, WATCH_FILTER_LABEL
+from clusterstacks.api.untyped import at, mapping, mappings, text
 from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey, split_api_version
 
 if TYPE_CHECKING:

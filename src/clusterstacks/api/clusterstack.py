@@ -7,18 +7,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, StrictBool
 
-from clusterstacks.api.meta import (
-    LIST_LENGTH,
-    Condition,
-    KubernetesObject,
-    Model,
-    Name,
-    ObjectReference,
-    Text,
-)
+from clusterstacks.api.compatibility_policy import CompatibilityPolicy
+from clusterstacks.api.meta import LIST_LENGTH, Condition, KubernetesObject, Model, Name, ObjectReference, Text
 from clusterstacks.api.selectors import ClusterNamespaces
 from clusterstacks.api.source import SourceSpec
-from clusterstacks.domain.admission.policy import Policy
 
 # The rules below refuse what the Go operator's webhook refuses, and nothing else. What it checks only when an object is
 # created must not stop the update of an older object, hence oldSelf.hasValue().
@@ -101,8 +93,8 @@ class ClusterStackSpec(Model):
     cluster_namespaces: ClusterNamespaces | None = Field(
         default=None, description="Namespaces whose Clusters may use the classes of the stack; all when absent."
     )
-    compatibility: Policy = Field(
-        default=Policy.RANGE,
+    compatibility: CompatibilityPolicy = Field(
+        default=CompatibilityPolicy.RANGE,
         description="What is refused of Clusters whose class states ranges. Range: what is incompatible. Strict: also "
         "what is untested or unknown, and every version but the class's own. Permissive: nothing, it warns.",
     )

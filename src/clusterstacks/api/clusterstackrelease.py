@@ -6,16 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool
 
-from clusterstacks.api import releasefacts
-from clusterstacks.api.meta import (
-    LIST_LENGTH,
-    Condition,
-    KubernetesObject,
-    Model,
-    Name,
-    ObjectReference,
-    Resource,
-)
+from clusterstacks.api.meta import LIST_LENGTH, Condition, KubernetesObject, Model, Name, ObjectReference, ResourceEntry
+
+MAX_FACTS_BYTES = 128 * 1024
+"""Longest facts, in UTF-8. Arbitrary: a release with twelve components has 3 KB, and an object of the API server may
+have 1.5 MiB (etcd's limit of a request)."""
 
 MAX_SIGNERS = 64
 """Most keys noted; arbitrary, more than a rotation of all keys of one verification needs."""
@@ -39,7 +34,7 @@ class ClusterStackReleaseStatus(Model):
         default="", description="Kubernetes version the release is made for, for example v1.35.4."
     )
     digest: Name = Field(default="", description="Digest of the release's files, sha256:<hex>.")
-    facts: Annotated[str, Field(max_length=releasefacts.MAX_BYTES)] = Field(
+    facts: Annotated[str, Field(max_length=MAX_FACTS_BYTES)] = Field(
         default="",
         description="Versions in the release's metadata.yaml and compatibility.yaml, as one line of JSON: Clusters are "
         "judged by them, and 'csctl plan' reads them.",
@@ -49,7 +44,7 @@ class ClusterStackReleaseStatus(Model):
         max_length=MAX_SIGNERS,
         description="Fingerprints of the trusted keys that were found to have signed these files.",
     )
-    resources: tuple[Resource, ...] = Field(
+    resources: tuple[ResourceEntry, ...] = Field(
         default=(),
         max_length=LIST_LENGTH,
         description="State of the cluster class and every other object of the release.",

@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue, WithJsonSchema
 
 from clusterstacks.api.meta import LIST_LENGTH, KubernetesObject, Model, Name, Text
 from clusterstacks.api.selectors import LabelSelector
-from clusterstacks.domain.compatibility import Rule, Severity, parse_rule
+from clusterstacks.domain.compatibility import Rule, RuleSeverity, parse_rule
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class CompatibilityRuleSpec(Model):
     """A statement about combinations, and whom it is for."""
 
     when: RuleWhen = Field(default=RuleWhen(), description="The combination; every one when absent.")
-    severity: Severity = Field(
+    severity: RuleSeverity = Field(
         description="Deny refuses the combination, Warn tells, Allow takes the force of the facts in overrides."
     )
     message: Text = Field(min_length=1, description="Why, for the people who meet the rule.")

@@ -1,7 +1,7 @@
 """The names users, scripts and other tools rely on: groups, labels, annotations, finalizers, conditions and reasons.
 
 All of them except those marked "ours" are the Go operator's or Cluster API's and never change (INCUMBENT 1.1-1.4). The
-labels of delivered objects are in :mod:`clusterstacks.domain.ownership`, because the domain decides by them.
+labels of delivered objects are in :mod:`clusterstacks.apply.ownership`, because the domain decides by them.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from clusterstacks.api.meta import LIST_LENGTH, Model, Name
 
 
-class Operator(StrEnum):
+class SelectorOperator(StrEnum):
     """How a requirement compares."""
 
     IN = "In"
@@ -19,23 +19,23 @@ class Operator(StrEnum):
     DOES_NOT_EXIST = "DoesNotExist"
 
 
-class Requirement(Model):
+class SelectorRequirement(Model):
     """One comparison of a label."""
 
     key: Name = Field(min_length=1, description="Name of the label.")
-    operator: Operator = Field(description="In and NotIn compare with values, the others need none.")
+    operator: SelectorOperator = Field(description="In and NotIn compare with values, the others need none.")
     values: tuple[Name, ...] = Field(default=(), max_length=LIST_LENGTH, description="Values for In and NotIn.")
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Compare; as in Kubernetes, a missing label satisfies NotIn."""
         match self.operator:
-            case Operator.IN:
+            case SelectorOperator.IN:
                 return labels.get(self.key) in self.values
-            case Operator.NOT_IN:
+            case SelectorOperator.NOT_IN:
                 return labels.get(self.key) not in self.values
-            case Operator.EXISTS:
+            case SelectorOperator.EXISTS:
                 return self.key in labels
-            case Operator.DOES_NOT_EXIST:
+            case SelectorOperator.DOES_NOT_EXIST:
                 return self.key not in labels
 
 
@@ -45,7 +45,7 @@ class LabelSelector(Model):
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
     match_labels: dict[str, Name] = Field(default_factory=dict, description="Labels and the values they must have.")
-    match_expressions: tuple[Requirement, ...] = Field(
+    match_expressions: tuple[SelectorRequirement, ...] = Field(
         default=(), max_length=LIST_LENGTH, description="Further comparisons."
     )
 

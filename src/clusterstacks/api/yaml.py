@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import yaml
 
-from clusterstacks.api import yamlscalars
+from clusterstacks.api import yaml_scalars
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _INDENTATION: Final = " -?:\ufeff"
 MAX_VALUES: Final = 1_000_000
 """Values before and after aliases are expanded (arbitrary: a 2 MB CRD bundle has about 100,000)."""
 
-Resolver: TypeAlias = Callable[[str], yamlscalars.Scalar]
+Resolver: TypeAlias = Callable[[str], yaml_scalars.Scalar]
 
 _TAG: Final = "tag:yaml.org,2002:"
 _PLAIN: Final = "plain"
@@ -140,7 +140,7 @@ def load_all(
     max_bytes: int = MAX_BYTES,
     max_values: int = MAX_VALUES,
     unique_keys: bool = True,
-    resolve: Resolver = yamlscalars.resolve,
+    resolve: Resolver = yaml_scalars.resolve,
 ) -> list[Any]:
     """Read every document of ``text``; an empty document is None.
 
@@ -169,7 +169,7 @@ def load(
     max_bytes: int = MAX_BYTES,
     max_values: int = MAX_VALUES,
     unique_keys: bool = True,
-    resolve: Resolver = yamlscalars.resolve,
+    resolve: Resolver = yaml_scalars.resolve,
 ) -> Any:  # noqa: ANN401 - any JSON value
     """Read the one document of ``text``; None when there is none. Takes and raises what ``load_all`` does."""
     documents = load_all(
@@ -335,17 +335,17 @@ def _key(node: yaml.Node, resolve: Resolver) -> str:
     if not isinstance(node, yaml.ScalarNode):
         raise _NotKubernetesError(node, "a key is a list or mapping; quote it to make it a string")
     try:
-        return yamlscalars.key_text(_scalar(node, resolve), node.value)
+        return yaml_scalars.key_text(_scalar(node, resolve), node.value)
     except ValueError as error:
         raise _NotKubernetesError(node, str(error)) from None
 
 
-def _scalar(node: yaml.ScalarNode, resolve: Resolver) -> yamlscalars.Scalar:
+def _scalar(node: yaml.ScalarNode, resolve: Resolver) -> yaml_scalars.Scalar:
     text: str = node.value
     if node.tag == f"{_TAG}str":
         return text
     try:
-        value = resolve(text) if node.tag == _PLAIN else yamlscalars.resolve(text)
+        value = resolve(text) if node.tag == _PLAIN else yaml_scalars.resolve(text)
     except ValueError as error:
         raise _NotKubernetesError(node, str(error)) from None
     if node.tag == _PLAIN:
@@ -371,10 +371,10 @@ def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _represent_text)
 # PyYAML asks these before it leaves quotes away; its own table (dates, 22:22, =) stays for other readers of the file.
 for _tag, _pattern in (
-    ("bool", re.compile("|".join(f"^{word}$" for word in yamlscalars.BOOLS))),
-    ("int", re.compile(f"^(?:{yamlscalars.INT.pattern})$")),
-    ("float", re.compile(f"^(?:{yamlscalars.FLOAT.pattern})$")),
-    ("float", re.compile(f"^(?:{yamlscalars.NOT_FINITE.pattern})$")),
+    ("bool", re.compile("|".join(f"^{word}$" for word in yaml_scalars.BOOLS))),
+    ("int", re.compile(f"^(?:{yaml_scalars.INT.pattern})$")),
+    ("float", re.compile(f"^(?:{yaml_scalars.FLOAT.pattern})$")),
+    ("float", re.compile(f"^(?:{yaml_scalars.NOT_FINITE.pattern})$")),
 ):
     _Dumper.add_implicit_resolver(f"{_TAG}{_tag}", _pattern, None)
 

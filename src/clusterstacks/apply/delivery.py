@@ -9,39 +9,39 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import ADOPT_ANNOTATION, CLUSTER_API_GROUP, Reason
-from clusterstacks.apply.concurrently import in_pieces
-from clusterstacks.apply.fingerprints import digest_of, mark_of
-from clusterstacks.apply.pruner import Pruner
-from clusterstacks.apply.recordcodec import RecordUnreadable, pack_revision, unpacking_revision
-from clusterstacks.apply.recordstore import RecordStore, Stored
-from clusterstacks.apply.results import Deadlines, DeliveryReport, ObjectResult, PruneReport
-from clusterstacks.apply.rollout import Rollout
-from clusterstacks.apply.single import Step
-from clusterstacks.apply.surveying import survey
-from clusterstacks.apply.targets import Target, resolve
-from clusterstacks.apply.waiting import pauses
-from clusterstacks.apply.webhooks import CONFIGURATIONS, FailingWebhooks
-from clusterstacks.domain.applyset import record_name
-from clusterstacks.domain.delivery import (
+from clusterstacks.apply.apply_set import record_name
+from clusterstacks.apply.concurrency import in_pieces
+from clusterstacks.apply.delivery_plan import (
     DeliveryRecord,
     DeliveryState,
-    Known,
-    Seen,
+    LiveMember,
+    RecordedObject,
     begin,
     finish,
     foreign_owners,
     is_taken,
     worth_a_look,
 )
+from clusterstacks.apply.failing_webhooks import CONFIGURATIONS, FailingWebhooks
+from clusterstacks.apply.live_members import survey
+from clusterstacks.apply.object_applier import ObjectStep
+from clusterstacks.apply.object_digest import digest_of, mark_of
+from clusterstacks.apply.ownership import PART_OF_LABEL
+from clusterstacks.apply.prune import Pruner
+from clusterstacks.apply.prune_plan import Fate, plan_pruning, shared_objects
+from clusterstacks.apply.record_codec import RecordUnreadable, pack_revision, unpacking_revision
+from clusterstacks.apply.record_store import RecordStore, Stored
+from clusterstacks.apply.results import Deadlines, DeliveryReport, ObjectResult, PruneReport
+from clusterstacks.apply.targets import ApplyTarget, resolve
+from clusterstacks.apply.waiting import pauses
+from clusterstacks.apply.wave_applier import WaveApplier
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
-from clusterstacks.domain.ownership import PART_OF_LABEL
-from clusterstacks.domain.pruning import Fate, plan_pruning, shared_objects
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
+    from clusterstacks.apply.prune_plan import PrunePlan
     from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
-    from clusterstacks.domain.pruning import PrunePlan
     from clusterstacks.kube.client import Client
 
 SHOWN_ADDONS = 3
@@ -288,7 +288,7 @@ class Delivery:
         packed = await asyncio.to_thread(pack_revision, revision.manifests)
         known = {one.id: one for one in plan.record.objects}
         steps = [
-            Step(target, known[target.id], ours=target.id in seen)
+            ObjectStep(target, known[target.id], ours=target.id in seen)
             for target in targets
             if target.id not in plan.unchanged
         ]
@@ -306,9 +306,11 @@ class Delivery:
         stored = await webhooks.past(partial(self._write, stored, finish(plan, _delivered(applied)), packed))
         return _report(stored.record, [applied.get(one.id) or _in_place(one) for one in stored.record.objects])
 
-    async def _apply(self, name: str, steps: Sequence[Step], webhooks: FailingWebhooks) -> dict[ObjectId, ObjectResult]:
+    async def _apply(
+        self, name: str, steps: Sequence[ObjectStep], webhooks: FailingWebhooks
+    ) -> dict[ObjectId, ObjectResult]:
         """Apply objects; those that a webhook refuses whose configuration is to leave, once more without it."""
-        rollout = Rollout(self._client, sets=self._sets(name), deadlines=self._deadlines)
+        rollout = WaveApplier(self._client, sets=self._sets(name), deadlines=self._deadlines)
         results = {result.id: result for result in await rollout.run(steps)}
         for pause in pauses(self._deadlines.served):
             blocked = [step for step in steps if results[step.target.id].webhook]
@@ -326,7 +328,7 @@ class Delivery:
         addons = {self._store.set_id(addon): addon for addon in {planned.addon, *records}}
         return FailingWebhooks(self._client, leaving, addons, self._deadlines.served)
 
-    async def _check_shared(self, name: str, targets: Sequence[Target], siblings: Siblings | None) -> None:
+    async def _check_shared(self, name: str, targets: Sequence[ApplyTarget], siblings: Siblings | None) -> None:
         """Refuse objects that another addon of the release has delivered.
 
         A record of an earlier revision does not count: the object may move from one addon to the other.
@@ -340,8 +342,8 @@ class Delivery:
                 raise ObjectInTwoAddons(shared, name, addon)
 
     async def _seen(
-        self, record: DeliveryRecord | None, targets: Sequence[Target], set_id: str
-    ) -> Mapping[ObjectId, Seen]:
+        self, record: DeliveryRecord | None, targets: Sequence[ApplyTarget], set_id: str
+    ) -> Mapping[ObjectId, LiveMember]:
         """Look at live members, only as far as they decide something: never at a first installation."""
         if record is None:
             return {}
@@ -350,7 +352,7 @@ class Delivery:
         found = await survey(self._client, looked, labels=f"{PART_OF_LABEL}={set_id}", places=places)
         sent = {target.id: target.manifest for target in targets}
         return {
-            identity: Seen(live["metadata"]["uid"], mark_of(live, sent[identity]) if identity in sent else None)
+            identity: LiveMember(live["metadata"]["uid"], mark_of(live, sent[identity]) if identity in sent else None)
             for identity, live in found.live.items()
         }
 
@@ -368,7 +370,7 @@ def _records(stored: Mapping[str, Stored]) -> dict[str, DeliveryRecord]:
     return {addon: one.record for addon, one in stored.items()}
 
 
-def _delivered(applied: Mapping[ObjectId, ObjectResult]) -> dict[ObjectId, Known]:
+def _delivered(applied: Mapping[ObjectId, ObjectResult]) -> dict[ObjectId, RecordedObject]:
     return {identity: _known(result) for identity, result in applied.items() if result.synced}
 
 
@@ -376,11 +378,11 @@ def _is_webhook_configuration(identity: ObjectId) -> bool:
     return (identity.group, identity.kind) in {(one.group, one.kind) for one in CONFIGURATIONS}
 
 
-def _known(result: ObjectResult) -> Known:
-    return Known(result.id, result.version, result.uid, result.digest, result.mark)
+def _known(result: ObjectResult) -> RecordedObject:
+    return RecordedObject(result.id, result.version, result.uid, result.digest, result.mark)
 
 
-def _in_place(known: Known) -> ObjectResult:
+def _in_place(known: RecordedObject) -> ObjectResult:
     return ObjectResult(known.id, known.version, synced=True, uid=known.uid, digest=known.digest, mark=known.mark)
 
 

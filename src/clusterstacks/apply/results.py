@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.delivery import DeliveryState, Mark
+    from clusterstacks.apply.delivery_plan import DeliveryState, Mark
+    from clusterstacks.apply.prune_plan import Departure
     from clusterstacks.domain.objects import ObjectId
-    from clusterstacks.domain.pruning import Departure
     from clusterstacks.kube.errors import FieldConflict
 
 

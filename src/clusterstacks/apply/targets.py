@@ -11,13 +11,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.apply.fingerprints import digest_of
-from clusterstacks.apply.recordcodec import MAX_OBJECTS
-from clusterstacks.domain.delivery import Wanted
+from clusterstacks.apply.delivery_plan import WantedObject
+from clusterstacks.apply.object_digest import digest_of
+from clusterstacks.apply.record_codec import MAX_OBJECTS
+from clusterstacks.apply.stamp import documents, stamped
+from clusterstacks.apply.waves import CRD_KIND
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectId, split_api_version
-from clusterstacks.domain.stamping import documents, stamped
-from clusterstacks.domain.waves import CRD_KIND
 from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.kube.resources import Resource
 
@@ -33,7 +33,7 @@ _PATH_WORD = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ApplyTarget:
     """One object as it will be sent.
 
     Args:
@@ -62,14 +62,14 @@ class Target:
         return self.resource
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> WantedObject:
         """The object as the record knows it."""
-        return Wanted(self.id, self.version, self.digest)
+        return WantedObject(self.id, self.version, self.digest)
 
 
 async def resolve(
     client: Client, manifests: Iterable[Manifest], *, default_namespace: str, part_of: str = ""
-) -> list[Target]:
+) -> list[ApplyTarget]:
     """Prepare manifests for a cluster.
 
     Of two documents for one object the later wins, as it would when they were applied one after the other.
@@ -88,7 +88,7 @@ async def resolve(
     if len(objects) > MAX_OBJECTS:
         raise SpecError("TooManyObjects", f"{len(objects)} objects at once, {MAX_OBJECTS} are allowed: split the chart")
     kinds = _Kinds(client, defined_kinds(objects))
-    found: dict[ObjectId, Target] = {}
+    found: dict[ObjectId, ApplyTarget] = {}
     for number, manifest in enumerate(objects):
         if number % SLICE == 0:
             await asyncio.sleep(0)
@@ -105,7 +105,7 @@ async def resolve(
             digest, resource, refusal = "", None, f"{identity} cannot be written as JSON: {error}; correct its template"
         # The later document takes the place of the later one.
         found.pop(identity, None)
-        found[identity] = Target(identity, version, sent, digest, resource, refusal, young)
+        found[identity] = ApplyTarget(identity, version, sent, digest, resource, refusal, young)
     return list(found.values())
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.stack import LintedStack
 
 
-class Severity(StrEnum):
+class LintSeverity(StrEnum):
     """How bad a finding is."""
 
     ERROR = "error"
@@ -39,16 +39,16 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Finding:
+class LintFinding:
     """A fault that a rule found."""
 
     fault: Fault
     rule: str
-    severity: Severity
+    severity: LintSeverity
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class LintRule:
     """One thing lint looks at.
 
     Args:
@@ -59,10 +59,10 @@ class Rule:
     """
 
     id: str
-    severity: Severity
+    severity: LintSeverity
     summary: str
-    check: Callable[[Stack], Iterable[Fault]]
+    check: Callable[[LintedStack], Iterable[Fault]]
 
-    def findings(self, stack: Stack) -> list[Finding]:
+    def findings(self, stack: LintedStack) -> list[LintFinding]:
         """Apply the rule."""
-        return [Finding(fault, self.id, self.severity) for fault in self.check(stack)]
+        return [LintFinding(fault, self.id, self.severity) for fault in self.check(stack)]

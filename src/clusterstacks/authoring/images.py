@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.reading import mapping, mappings, text
+from clusterstacks.api.untyped import mapping, mappings, text
 from clusterstacks.domain.objects import split_api_version
 
 if TYPE_CHECKING:

@@ -10,21 +10,21 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from clusterstacks.authoring.findings import Severity
-from clusterstacks.authoring.registry import RULES
+from clusterstacks.authoring.findings import LintSeverity
+from clusterstacks.authoring.rule_registry import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clusterstacks.authoring.findings import Finding
-    from clusterstacks.authoring.linting import Report
+    from clusterstacks.authoring.findings import LintFinding
+    from clusterstacks.authoring.linter import Report
     from clusterstacks.domain.objects import Manifest
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _DISTRIBUTION = "cluster-stacks"
 
 
-def place(report: Report, finding: Finding) -> str:
+def place(report: Report, finding: LintFinding) -> str:
     """Path of a finding's file as the author can open it from where lint was called."""
     return str(PurePath(report.directory, finding.fault.path))
 
@@ -44,8 +44,8 @@ def as_json(reports: Sequence[Report]) -> Manifest:
             for report in reports
             for finding in report.findings
         ],
-        "errors": sum(report.count(Severity.ERROR) for report in reports),
-        "warnings": sum(report.count(Severity.WARNING) for report in reports),
+        "errors": sum(report.count(LintSeverity.ERROR) for report in reports),
+        "warnings": sum(report.count(LintSeverity.WARNING) for report in reports),
     }
 
 
@@ -69,7 +69,7 @@ def as_sarif(reports: Sequence[Report]) -> Manifest:
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _result(report: Report, finding: Finding, numbers: dict[str, int]) -> Manifest:
+def _result(report: Report, finding: LintFinding, numbers: dict[str, int]) -> Manifest:
     path = quote(PurePath(place(report, finding)).as_posix(), errors="surrogateescape")
     return {
         "ruleId": finding.rule,

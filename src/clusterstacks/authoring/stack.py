@@ -12,10 +12,10 @@ from clusterstacks.releases.release import ADDON_CONFIG
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.authoring.chart import Chart
+    from clusterstacks.authoring.stack_chart import Chart
+    from clusterstacks.building.settings import StackSettings
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.versions import KubernetesVersion
-    from clusterstacks.releases.building.settings import Settings
 
 VERSION: Final = StackVersion(0, "lint", "1")
 """The version a stack has while it is looked at; like a hash version it is spelled in two ways."""
@@ -37,7 +37,7 @@ class BrokenCondition:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ServerRefusal:
     """An object of the class that a management cluster does not take.
 
     Args:
@@ -56,7 +56,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class LintedStack:
     """One stack for one Kubernetes version.
 
     Args:
@@ -74,13 +74,13 @@ class Stack:
 
     directory: str
     tree: Mapping[str, bytes] = field(repr=False)
-    settings: Settings | None
+    settings: StackSettings | None
     settings_problem: str = ""
     name: ReleaseName | None = None
     charts: tuple[Chart, ...] = ()
     conditions: tuple[BrokenCondition, ...] = ()
     pinning_problem: str = ""
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[ServerRefusal, ...] = ()
     others: tuple[KubernetesVersion, ...] = ()
 
     @property

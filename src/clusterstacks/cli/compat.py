@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.formats import form_option
-from clusterstacks.cli.management import Management, management_options
-from clusterstacks.cli.subjects import Subjects, subjects_argument
-from clusterstacks.cli.upstream import facts_in_force, installed_facts
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.cluster_options import Management, management_options
+from clusterstacks.cli.shared.compat_subjects import Subjects, subjects_argument
+from clusterstacks.cli.shared.output_option import form_option
+from clusterstacks.cli.shared.paths import DIRECTORY, FILE
+from clusterstacks.cli.shared.upstream_facts import facts_in_force, installed_facts
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import ObjectKey
+    from pathlib import Path
 
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+    from clusterstacks.domain.objects import ObjectKey
 
 
 @click.group(short_help="Say which versions work together.")
@@ -36,13 +35,13 @@ def compat() -> None:
 @form_option()
 def show(component: str | None, form: str) -> None:
     """List the components facts are known about, or show what is known about one."""
-    from clusterstacks.cli import factsheets
+    from clusterstacks.cli.shared import upstream_tables
 
     known = facts_in_force().components
     if component is None:
-        factsheets.print_list([known[name] for name in known], form)
+        upstream_tables.print_list([known[name] for name in known], form)
     elif component in known:
-        factsheets.print_sheet(known[component], form)
+        upstream_tables.print_sheet(known[component], form)
     else:
         raise click.UsageError(f"nothing is known about {component}: 'csctl compat show' lists the components")
 
@@ -67,8 +66,8 @@ def check(
 
     Exits with 3 when something is incompatible, otherwise with 0: what is untested or unknown is not an error.
     """
-    from clusterstacks.cli.verdicts import Checked, print_checked
-    from clusterstacks.domain.combinations import contradictions, parts
+    from clusterstacks.cli.shared.compat_tables import Checked, print_checked
+    from clusterstacks.compat.combinations import contradictions, parts
     from clusterstacks.domain.versions import KubernetesVersion
 
     asked = KubernetesVersion.parse(kubernetes) if kubernetes else None
@@ -93,9 +92,9 @@ def matrix(subjects: tuple[Path | ObjectKey, ...], management: Management, relea
     shown. The first rows are releases with their own addons. The rows below are the versions of every component, as
     addons can be taken from another release.
     """
-    from clusterstacks.api.compatibility.kubernetes import known_minors
-    from clusterstacks.cli.verdicts import print_matrix
-    from clusterstacks.domain.matrices import matrix as tabulate
+    from clusterstacks.cli.shared.compat_tables import print_matrix
+    from clusterstacks.compat.kubernetes import known_minors
+    from clusterstacks.compat.matrices import matrix as tabulate
 
     found = Subjects.read(subjects, management, releases)
     print_matrix(tabulate(found.releases(), known_minors(), found.judges()), form)
@@ -111,8 +110,8 @@ def update(file: Path) -> None:
     """
     from datetime import UTC, datetime
 
-    from clusterstacks.api.compatibility.installing import install
-    from clusterstacks.api.compatibility.library import facts
+    from clusterstacks.compat.install import install
+    from clusterstacks.compat.library import facts
 
     found, built_in = install(file, installed_facts(), datetime.now(UTC).date()), facts().components
     output.say(f"{found.name}: facts of {found.read}, {found.origin}")
@@ -125,8 +124,8 @@ def update(file: Path) -> None:
 @click.option("--force", is_flag=True, help="Write over a compatibility.yaml that is there.")
 def infer(directory: Path, *, force: bool) -> None:
     """Write the compatibility.yaml of a stack from its charts and the facts; comments tell evidence from guesses."""
-    from clusterstacks.api.compatibility.kubernetes import known_minors
-    from clusterstacks.authoring.inferring import infer_file
+    from clusterstacks.authoring.infer_compat import infer_file
+    from clusterstacks.compat.kubernetes import known_minors
 
     place = infer_file(directory, facts_in_force(), known_minors(), force=force)
     output.say(str(place))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from clusterstacks.cli import output
+from clusterstacks.cli.shared import output
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_CSCTL_COMPLETE"

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.connecting import CA_FILE, Trust, opened_registry, trust_options
-from clusterstacks.cli.formats import JSON, form_option
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.output_option import JSON, form_option
+from clusterstacks.cli.shared.registry_options import CA_FILE, ServerTrust, opened_registry, trust_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.releases.oci.copying import Copied
-    from clusterstacks.releases.oci.reference import Reference
-    from clusterstacks.releases.oci.registry import Registry
+    from clusterstacks.oci.reference import Reference
+    from clusterstacks.oci.registry import Registry
+    from clusterstacks.sources.oci_copy import Copied
 
 LIST_FILE = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
 STANDARD_OUTPUT = Path("-")
@@ -52,7 +52,7 @@ def copy(
     import asyncio
 
     from clusterstacks.domain.names import parse_release
-    from clusterstacks.releases.oci.reference import Reference
+    from clusterstacks.oci.reference import Reference
 
     source, sink = Reference.parse(origin), Reference.parse(target)
     if not source.tag or source.digest or sink.digest:
@@ -89,18 +89,18 @@ def _print_json(name: ReleaseName, place: Reference, copied: Copied, images: Seq
     output.print_json(document if images is None else {**document, "images": images})
 
 
-def _trust(side: str, ca: Path | None, sides: dict[str, Path | bool | None], *, plain_http: bool) -> Trust:
+def _trust(side: str, ca: Path | None, sides: dict[str, Path | bool | None], *, plain_http: bool) -> ServerTrust:
     own = sides[f"{side}_ca"]
-    return Trust(own if isinstance(own, Path) else ca, plain_http=plain_http or bool(sides[f"{side}_plain_http"]))
+    return ServerTrust(own if isinstance(own, Path) else ca, plain_http=plain_http or bool(sides[f"{side}_plain_http"]))
 
 
 async def _copy(
-    source: Reference, target: Reference, trusts: Sequence[Trust], name: ReleaseName | None
+    source: Reference, target: Reference, trusts: Sequence[ServerTrust], name: ReleaseName | None
 ) -> tuple[Copied, Sequence[str]]:
-    from clusterstacks.releases.oci import copying
+    from clusterstacks.sources import oci_copy
 
     async with opened_registry(source, trusts[0]) as here, opened_registry(target, trusts[1]) as there:
-        copied = await copying.copy(here, source.tag, there, target.tag)
+        copied = await oci_copy.copy(here, source.tag, there, target.tag)
         return copied, await _images(there, name) if name else ()
 
 
@@ -109,10 +109,10 @@ async def _images(registry: Registry, name: ReleaseName) -> Sequence[str]:
     from tempfile import TemporaryDirectory
 
     from clusterstacks.authoring.images import images_of
-    from clusterstacks.authoring.rendering import render_release
-    from clusterstacks.releases.oci.source import OCISource
-    from clusterstacks.releases.pulling import pull
+    from clusterstacks.authoring.render_release import render_release
     from clusterstacks.render.renderer import Renderer
+    from clusterstacks.sources.download_release import pull
+    from clusterstacks.sources.oci_repository import OCISource
 
     renderer = Renderer()
     try:

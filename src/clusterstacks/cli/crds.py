@@ -13,6 +13,6 @@ def crds() -> None:
     older version, or of the Go operator, drop fields that the operator writes.
     """
     from clusterstacks.api import yaml
-    from clusterstacks.api.crds import all_crds
+    from clusterstacks.api.crd_manifests import all_crds
 
     click.echo("---\n".join(yaml.dump(crd) for crd in all_crds()), nl=False)

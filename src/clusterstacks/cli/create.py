@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.charts import dependency_options
-from clusterstacks.cli.connecting import trust_options
-from clusterstacks.cli.formats import JSON, form_and_directory, form_or_directory_options
-from clusterstacks.cli.minors import minor_options
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.chart_options import dependency_options
+from clusterstacks.cli.shared.minor_options import minor_options
+from clusterstacks.cli.shared.output_option import JSON, form_and_directory, form_or_directory_options
+from clusterstacks.cli.shared.registry_options import trust_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from clusterstacks.cli.creation import Options
+    from clusterstacks.cli.shared.creation import CreateOptions
 
 MODES = ["stable", "hash", "custom", "beta"]
 REMOTES = ["github", "oci", "directory", "none"]
@@ -97,11 +97,11 @@ def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes what the opt
     An earlier build of the same name is replaced. When nothing changed since the newest release, in no stack of a
     repository, nothing is built and the exit code is 3.
     """
-    from clusterstacks.cli.creation import Options, run
-    from clusterstacks.domain.releasing import NothingChanged
+    from clusterstacks.building.version_bump import NothingChanged
+    from clusterstacks.cli.shared.creation import CreateOptions, run
 
     form, into = form_and_directory(arguments.pop("wanted"), arguments.pop("directory_given"), INTO)
-    options = Options(**arguments, form=form, into=into)
+    options = CreateOptions(**arguments, form=form, into=into)
     _check_versions(options)
     if options.asks_remote:
         options = _with_remote(options, os.environ)
@@ -128,7 +128,7 @@ def default_remote(environ: Mapping[str, str]) -> tuple[str, str]:
     return "none", "neither GIT_* nor OCI_* is set: metadata.yaml of the stack says what was released"
 
 
-def _with_remote(options: Options, environ: Mapping[str, str]) -> Options:
+def _with_remote(options: CreateOptions, environ: Mapping[str, str]) -> CreateOptions:
     remote, reason = (options.remote, "") if options.remote else default_remote(environ)
     if remote not in REMOTES:
         raise click.UsageError(f"there is no remote {remote!r}: --remote takes one of {', '.join(REMOTES)}")
@@ -144,7 +144,7 @@ def _with_remote(options: Options, environ: Mapping[str, str]) -> Options:
     return replace(options, remote=remote)
 
 
-def _check_versions(options: Options) -> None:
+def _check_versions(options: CreateOptions) -> None:
     given = {
         "--cluster-stack-version": options.cluster_stack_version,
         "--cluster-addon-version": options.cluster_addon_version,

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterstacks.cli import output
+from clusterstacks.cli.shared import output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from clusterstacks.cli.picture import LivePicture
-    from clusterstacks.devcluster.demo.ranges import RangesStory
-    from clusterstacks.devcluster.demo.scenario import Changes, Story
-    from clusterstacks.devcluster.state import StateDirectory
+    from clusterstacks.cli.shared.live_view import LivePicture
+    from clusterstacks.devcluster.demo.ranges_scenario import RangesStory
+    from clusterstacks.devcluster.demo.scenario import Changes, DemoResult
+    from clusterstacks.devcluster.state_directory import StateDirectory
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
@@ -35,10 +35,10 @@ def demo(*, keep: bool, ranges: bool) -> None:
     Everything is real: etcd, API servers, Cluster API's core manager, the operator. Only nodes are missing, so no pod
     runs.
     """
-    from clusterstacks.cli.picture import LivePicture
+    from clusterstacks.cli.shared.live_view import LivePicture
     from clusterstacks.devcluster import supervisor, teardown
     from clusterstacks.devcluster.environment import EnvironmentSettings
-    from clusterstacks.devcluster.state import state_directory
+    from clusterstacks.devcluster.state_directory import state_directory
 
     state = state_directory(ENVIRONMENT)
     report = output.progress()
@@ -60,8 +60,8 @@ def demo(*, keep: bool, ranges: bool) -> None:
 def _play(state: StateDirectory, picture: LivePicture) -> Summary:
     import asyncio
 
+    from clusterstacks.devcluster.demo.await_state import Scene
     from clusterstacks.devcluster.demo.scenario import CLUSTER, Scenario
-    from clusterstacks.devcluster.demo.scene import Scene
 
     scene = Scene(state, CLUSTER, picture.say, picture.show)
     return partial(_summarise, asyncio.run(Scenario(scene, state.releases).play()))
@@ -70,9 +70,8 @@ def _play(state: StateDirectory, picture: LivePicture) -> Summary:
 def _play_ranges(state: StateDirectory, picture: LivePicture) -> Summary:
     import asyncio
 
-    from clusterstacks.devcluster.demo.kubectl import Kubectl
-    from clusterstacks.devcluster.demo.ranges import CLUSTER, RangesScenario
-    from clusterstacks.devcluster.demo.scene import Scene
+    from clusterstacks.devcluster.demo.await_state import Scene
+    from clusterstacks.devcluster.demo.ranges_scenario import CLUSTER, Kubectl, RangesScenario
 
     scene = Scene(state, CLUSTER, picture.say, picture.show)
     plan = partial(_planned, state, picture)
@@ -84,9 +83,9 @@ async def _planned(
     state: StateDirectory, picture: LivePicture, client: Client, goal: ReleaseName
 ) -> Sequence[Manifest]:
     """Print the plan as ``csctl plan`` does, and give its steps."""
-    from clusterstacks.cli.management import Management, outlook_of
-    from clusterstacks.cli.plans import answered_live, live_commands, print_steps, print_warnings
-    from clusterstacks.devcluster.demo.ranges import CLUSTER
+    from clusterstacks.cli.shared.cluster_options import Management, outlook_of
+    from clusterstacks.cli.shared.plan_tables import answered_live, live_commands, print_steps, print_warnings
+    from clusterstacks.devcluster.demo.ranges_scenario import CLUSTER
     from clusterstacks.domain.errors import DependencyError
 
     found = answered_live(await outlook_of(client, CLUSTER, state.releases, goal), goal)
@@ -100,7 +99,7 @@ async def _planned(
     return steps
 
 
-def _summarise(story: Story) -> None:
+def _summarise(story: DemoResult) -> None:
     output.say(f"\nAll {story.objects} addon objects were read back from the workload API server.")
     output.say(f"The upgrade from {story.first} to {story.second}:")
     _list_changes(story.changes)

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.formats import form_option
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.output_option import form_option
+from clusterstacks.cli.shared.paths import DIRECTORY, FILE
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from clusterstacks.devcluster.inspection import ComponentState
-    from clusterstacks.devcluster.state import StateDirectory
-
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+    from clusterstacks.devcluster.state_directory import StateDirectory
 
 
 @click.group(short_help="Run Cluster API and the operator on this machine.")
@@ -38,7 +36,7 @@ def environment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--state-dir", type=click.Path(path_type=Path), help="Keep its state there, whatever the name.")
     @functools.wraps(command)
     def with_state(name: str, state_dir: Path | None, **arguments: object) -> object:
-        from clusterstacks.devcluster.state import StateDirectory, state_directory
+        from clusterstacks.devcluster.state_directory import StateDirectory, state_directory
 
         state = StateDirectory(state_dir.absolute()) if state_dir else state_directory(name)
         return command(state, **arguments)
@@ -133,11 +131,11 @@ def status(state: StateDirectory, form: str) -> int:
 @click.option("--fresh-cache", is_flag=True, help="Empty the operator's cache directory, as a new pod finds it.")
 def restart(state: StateDirectory, component: str, *, fresh_cache: bool) -> None:
     """Restart a component, whether it runs or not, and return once it is ready; the default is the operator."""
-    from clusterstacks.devcluster import restarting
+    from clusterstacks.devcluster import restart as restarting
 
     if state.read() is None:
         raise _no_environment(state)
-    restarting.ask(state, restarting.Request(component, fresh_cache))
+    restarting.ask(state, restarting.RestartRequest(component, fresh_cache))
     output.say(f"{component} was restarted{' with an empty cache' if fresh_cache else ''}")
 
 
@@ -155,9 +153,9 @@ def kubeconfig(state: StateDirectory, cluster: str | None) -> None:
 @click.option("--follow", "-f", is_flag=True, help="Stay and print what is added, until Ctrl-C.")
 def logs(state: StateDirectory, component: str, *, follow: bool) -> None:
     """Print the log of a component as 'csctl dev status' names it, e.g. operator or default/prod."""
-    from clusterstacks.devcluster import following
+    from clusterstacks.devcluster.state_directory import read_log
 
-    for text in following.read_log(state, component, follow=follow):
+    for text in read_log(state, component, follow=follow):
         click.echo(text, nl=False)
 
 
@@ -188,13 +186,13 @@ def kubectl(state: StateDirectory, cluster: str | None, arguments: tuple[str, ..
 @with_option
 def list_binaries(providers: tuple[str, ...]) -> None:
     """Find, fetch or build the programs the environment is made of, and show where they are."""
-    from clusterstacks.devcluster import binaries, clusterapi
+    from clusterstacks.devcluster import binaries, capi_managers
 
     report = output.progress()
-    managers = clusterapi.chosen(providers)
-    found = binaries.resolve(clusterapi.programs_of(managers), report=report)
+    managers = capi_managers.chosen(providers)
+    found = binaries.resolve(capi_managers.programs_of(managers), report=report)
     for manager in managers:
-        clusterapi.manifests(manager, report=report)
+        capi_managers.manifests(manager, report=report)
     rows = [(binary.name, binary.version, binary.origin, binary.path) for binary in found.values()]
     output.print_table(("NAME", "VERSION", "ORIGIN", "PATH"), rows)
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.charts import chart_dependencies, dependency_options
-from clusterstacks.cli.connecting import Trust
-from clusterstacks.cli.formats import form_option
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.chart_options import chart_dependencies, dependency_options
+from clusterstacks.cli.shared.output_option import form_option
+from clusterstacks.cli.shared.paths import DIRECTORY, FILE
+from clusterstacks.cli.shared.registry_options import ServerTrust
 from clusterstacks.domain.errors import told_of
 
 if TYPE_CHECKING:
-    from clusterstacks.authoring.comparing import Difference
+    from pathlib import Path
+
+    from clusterstacks.authoring.release_diff import Difference
     from clusterstacks.releases.release import Release
 
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -59,15 +59,15 @@ async def _difference(
     from contextlib import AsyncExitStack
     from functools import partial
 
-    from clusterstacks.authoring.differing import difference
-    from clusterstacks.authoring.opening import opened
-    from clusterstacks.authoring.sample import read_roots
-    from clusterstacks.releases.building.kubernetes import newest_patch
+    from clusterstacks.authoring.example_objects import read_roots
+    from clusterstacks.authoring.open_directory import opened
+    from clusterstacks.authoring.rendered_diff import difference
+    from clusterstacks.building.kubernetes_patch import newest_patch
     from clusterstacks.render.renderer import Renderer
 
     async with AsyncExitStack() as resources:
         roots = read_roots(await asyncio.to_thread(cluster.read_bytes), str(cluster)) if cluster else None
-        web = await resources.enter_async_context(Trust().web())
+        web = await resources.enter_async_context(ServerTrust().web())
         newest = partial(newest_patch, web)
         charts = chart_dependencies(web, dependencies, offline=offline)
         renderer = Renderer()
@@ -82,10 +82,10 @@ async def _difference(
 
 
 def _print(difference: Difference, form: str) -> None:
-    from clusterstacks.authoring import unified
+    from clusterstacks.authoring import unified_diff
 
     if form == "json":
-        output.print_json(unified.document(difference))
+        output.print_json(unified_diff.document(difference))
         return
-    for line in unified.lines(difference):
+    for line in unified_diff.lines(difference):
         output.say(line, colour=COLOURS.get(line[:1]), bold=line.startswith("#"))

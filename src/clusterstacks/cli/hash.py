@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.formats import form_option
-from clusterstacks.cli.minors import minor_options
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.minor_options import minor_options
+from clusterstacks.cli.shared.output_option import form_option
 from clusterstacks.domain.errors import told_of
 
 if TYPE_CHECKING:
+    from clusterstacks.building.stack_directories import StackDirectory
     from clusterstacks.domain.hashes import Hashes
-    from clusterstacks.releases.building.stacks import Stack
 
 
 @click.command(short_help="Print the hashes of a stack directory.")
@@ -41,13 +41,13 @@ def hash(directory: Path, form: str, kubernetes: str, *, all_minors: bool) -> No
 
 
 def _hashes(directory: Path, kubernetes: str, *, listed: bool) -> dict[str, Hashes]:
+    from clusterstacks.building.discover_stacks import find_stacks
+    from clusterstacks.building.settings import open_minor
+    from clusterstacks.building.source_tree import read_tree
+    from clusterstacks.building.stack_directories import selected, stacks_of
     from clusterstacks.domain.versions import KubernetesVersion
-    from clusterstacks.releases.building.discovery import find_stacks
-    from clusterstacks.releases.building.settings import open_minor
-    from clusterstacks.releases.building.sourcetree import read_tree
-    from clusterstacks.releases.building.stacks import selected, stacks_of
 
-    found: list[Stack] = []
+    found: list[StackDirectory] = []
     for root in find_stacks(directory):
         with told_of(root):
             tree = read_tree(root)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.formats import JSON, form_option
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.output_option import JSON, form_option
 
 
 @click.command(short_help="Write the index of a directory of releases.")
@@ -18,7 +18,7 @@ def index(directory: Path, form: str) -> None:
 
     With it any web server that serves DIR is a source of releases. Write it again after each new release.
     """
-    from clusterstacks.releases.webindex import INDEX, write_index
+    from clusterstacks.sources.http_index import INDEX, write_index
 
     write_index(directory)
     if form == JSON:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.formats import JSON, form_option
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.output_option import JSON, form_option
 
 
 @click.command(short_help="Begin a stack.")
@@ -28,7 +28,7 @@ def init(name: str, directory: Path | None, kubernetes_version: str, form: str) 
     """
     from datetime import UTC, datetime
 
-    from clusterstacks.authoring.beginning import IGNORED, Beginning, write
+    from clusterstacks.authoring.scaffold import IGNORED, Beginning, write
 
     beginning = Beginning.parse(name, kubernetes_version)
     if doubt := beginning.doubt(datetime.now(UTC).date()):

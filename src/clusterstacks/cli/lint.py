@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.charts import chart_dependencies, dependency_options
-from clusterstacks.cli.connecting import Trust
-from clusterstacks.cli.formats import form_option
-from clusterstacks.cli.minors import minor_options
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.chart_options import chart_dependencies, dependency_options
+from clusterstacks.cli.shared.minor_options import minor_options
+from clusterstacks.cli.shared.output_option import form_option
+from clusterstacks.cli.shared.paths import DIRECTORY, FILE
+from clusterstacks.cli.shared.registry_options import ServerTrust
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
 
-    from clusterstacks.authoring.findings import Finding
-    from clusterstacks.authoring.linting import Report
+    from clusterstacks.authoring.findings import LintFinding
+    from clusterstacks.authoring.linter import Report
     from clusterstacks.kube.client import Client
 
 COLOURS = {"error": "red", "warning": "yellow"}
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class LintOptions:
     """The command line."""
 
     directories: tuple[Path, ...]
@@ -60,7 +59,7 @@ def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - 
 
     if rules:
         return _print_rules(form)
-    options = Options(**arguments)
+    options = LintOptions(**arguments)
     if not options.directories:
         raise click.UsageError("name a stack directory, e.g. csctl lint .")
     reports = asyncio.run(_reports(options))
@@ -68,16 +67,16 @@ def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - 
     return 0 if all(report.clean for report in reports) else output.MUST_CHANGE
 
 
-async def _reports(options: Options) -> list[Report]:
+async def _reports(options: LintOptions) -> list[Report]:
     import asyncio
     from contextlib import AsyncExitStack
 
-    from clusterstacks.authoring.examining import Means
-    from clusterstacks.authoring.linting import Linter
-    from clusterstacks.authoring.sample import read_roots
+    from clusterstacks.authoring.example_objects import read_roots
+    from clusterstacks.authoring.linter import Linter
+    from clusterstacks.authoring.render_check import Means
+    from clusterstacks.building.discover_stacks import find_stacks
+    from clusterstacks.building.source_tree import read_tree
     from clusterstacks.domain.versions import KubernetesMinor
-    from clusterstacks.releases.building.discovery import find_stacks
-    from clusterstacks.releases.building.sourcetree import read_tree
     from clusterstacks.render.renderer import Renderer
 
     minor = KubernetesMinor.parse(options.kubernetes.replace("-", ".")) if options.kubernetes else None
@@ -86,7 +85,7 @@ async def _reports(options: Options) -> list[Report]:
         roots = read_roots(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
         renderer = Renderer()
         resources.push_async_callback(renderer.close)
-        web = await resources.enter_async_context(Trust().web())
+        web = await resources.enter_async_context(ServerTrust().web())
         charts = chart_dependencies(web, options.dependencies, offline=options.offline)
         client = None if options.against is None else await resources.enter_async_context(_connected(options.against))
         linter = Linter(Means(renderer, roots, charts), minor, client, options.all_minors)
@@ -105,7 +104,7 @@ async def _connected(kubeconfig: Path) -> AsyncIterator[Client]:
 
 
 def _print_rules(form: str) -> int:
-    from clusterstacks.authoring.registry import RULES
+    from clusterstacks.authoring.rule_registry import RULES
 
     if form == "text":
         rows = [(rule.id, rule.severity, rule.summary) for rule in RULES]
@@ -129,7 +128,7 @@ def _print(reports: Sequence[Report], form: str) -> None:
         _print_summary(reports)
 
 
-def _print_finding(report: Report, finding: Finding) -> None:
+def _print_finding(report: Report, finding: LintFinding) -> None:
     from clusterstacks.authoring.reports import place
 
     fault = finding.fault
@@ -140,9 +139,11 @@ def _print_finding(report: Report, finding: Finding) -> None:
 
 
 def _print_summary(reports: Sequence[Report]) -> None:
-    from clusterstacks.authoring.findings import Severity
+    from clusterstacks.authoring.findings import LintSeverity
 
-    errors, warnings = (sum(report.count(one) for report in reports) for one in (Severity.ERROR, Severity.WARNING))
+    errors, warnings = (
+        sum(report.count(one) for report in reports) for one in (LintSeverity.ERROR, LintSeverity.WARNING)
+    )
     looked = f"{len(reports)} stacks" if len(reports) > 1 else reports[0].directory
     output.say(f"{looked}: {_counted(errors, 'error')}, {_counted(warnings, 'warning')}")
 

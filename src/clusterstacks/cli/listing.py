@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.connecting import Trust, repository_or_environment, trust_options
-from clusterstacks.cli.formats import form_option
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.output_option import form_option
+from clusterstacks.cli.shared.registry_options import ServerTrust, repository_or_environment, trust_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.releases.locations import Location
+    from clusterstacks.sources.spec import SourceAddress
 
 
 @click.command(short_help="List the releases there are.")
@@ -29,20 +29,26 @@ def list(repository: str | None, ca: Path | None, form: str, *, plain_http: bool
     directory; without it, it is what OCI_REGISTRY and OCI_REPOSITORY say.
     """
     import asyncio
+    import os
 
-    from clusterstacks.releases.errors import NotThere
-    from clusterstacks.releases.locations import RegistryLocation, parse_location
+    from clusterstacks.http.errors import NotThere
+    from clusterstacks.sources.kinds import OCI, parse_location
+    from clusterstacks.sources.spec import SourceAddress
 
-    location = parse_location(repository) if repository else RegistryLocation(repository_or_environment(None))
+    if repository:
+        address = parse_location(repository, os.environ).address
+    else:
+        address = SourceAddress(OCI, repository_or_environment(None).place)
     place = repository or "the repository of OCI_REPOSITORY"
     try:
-        names = asyncio.run(_list(location, Trust(ca, plain_http=plain_http)))
+        names = asyncio.run(_list(address, ServerTrust(ca, plain_http=plain_http)))
     except NotThere:
-        if not isinstance(location, RegistryLocation):
+        if not address.kind.made_by_publishing:
             raise
         # A registry makes a repository when the first release is pushed.
         names = ()
-        output.note(f"{location.reference.registry} has no repository {location.reference.repository} yet")
+        registry, _, path = address.place.partition("/")
+        output.note(f"{registry} has no repository {path} yet")
     releases, foreign = _sorted_out(names)
     if foreign:
         what = "entries are not releases and were" if foreign > 1 else "entry is not a release and was"
@@ -56,13 +62,13 @@ def list(repository: str | None, ca: Path | None, form: str, *, plain_http: bool
         output.print_table(header, [tuple(_document(release).values()) for release in releases])
 
 
-async def _list(location: Location, trust: Trust) -> tuple[str, ...]:
+async def _list(address: SourceAddress, trust: ServerTrust) -> tuple[str, ...]:
     import os
 
-    from clusterstacks.releases.locations import open_source
+    from clusterstacks.sources.kinds import open_location
 
     async with trust.web() as web:
-        source = await open_source(location, web, os.environ, plain_http=trust.plain_http)
+        source = await open_location(address, web, os.environ, plain_http=trust.plain_http)
         return await source.list()
 
 

@@ -7,8 +7,8 @@ from importlib import import_module
 
 import click
 
-from clusterstacks.cli import everywhere, output
-from clusterstacks.cli.examples import EXAMPLES
+from clusterstacks.cli.shared import global_options, output
+from clusterstacks.cli.shared.help_examples import EXAMPLES
 
 VERBS = {
     "compat": ("clusterstacks.cli.compat", "Say which versions work together."),
@@ -54,14 +54,14 @@ class Verbs(click.Group):
             command.epilog = "\n".join(
                 ("\b", "Examples:", *(f"  csctl {cmd_name} {one}" for one in EXAMPLES[cmd_name]))
             )
-        return everywhere.accepting(command)
+        return global_options.accepting(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb; for one that does not exist, say which was meant."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            from clusterstacks.cli.suggestions import suggestion
+            from clusterstacks.cli.shared.verb_suggestions import suggestion
 
             raise click.UsageError(f"there is no verb {args[0]!r}: {suggestion(args[0], VERBS)}")
         return super().resolve_command(ctx, args)
@@ -72,7 +72,7 @@ class Verbs(click.Group):
             formatter.write_dl([(verb, VERBS[verb][1]) for verb in sorted(VERBS)])
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]}, params=everywhere.options())
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]}, params=global_options.options())
 @click.version_option(package_name="cluster-stacks", prog_name="csctl")
 def csctl() -> None:
     """Build, try and deliver cluster stacks for Cluster API."""

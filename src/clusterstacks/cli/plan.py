@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.dev import FILE
-from clusterstacks.cli.formats import form_option
-from clusterstacks.cli.management import ClusterName, Management, management_options, outlook_of
-from clusterstacks.cli.plans import (
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.cluster_options import ClusterName, Management, management_options, outlook_of
+from clusterstacks.cli.shared.output_option import form_option
+from clusterstacks.cli.shared.paths import FILE
+from clusterstacks.cli.shared.plan_tables import (
     NO_WAY,
     UNDECIDED,
     answered,
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from clusterstacks.clusters.context import Outlook
+    from clusterstacks.compat.world import ClusterState
     from clusterstacks.domain.objects import ObjectKey
-    from clusterstacks.domain.planning.compiling import Target
-    from clusterstacks.domain.planning.world import State
-    from clusterstacks.fleet.world import Outlook
+    from clusterstacks.planner.compiling import Target
 
 
 @click.command(short_help="Plan an upgrade step by step.")
@@ -67,7 +67,7 @@ def plan(  # noqa: PLR0913 - one for each option
 
     Exits with 0 when there is a plan, 3 when there is none, and 4 when the search stopped undecided.
     """
-    from clusterstacks.domain.planning.statefile import parse_target
+    from clusterstacks.planner.statefile import parse_target
 
     goal = parse_target(target)
     if cluster is not None and state is None:
@@ -88,10 +88,10 @@ async def _read_live(management: Management, cluster: ObjectKey, releases: Path 
 
 
 def _offline(file: Path, releases: Path, goal: Target, timeout: float) -> dict[str, Any] | None:
-    from clusterstacks.cli.upstream import facts_in_force
-    from clusterstacks.domain.planning.document import plan_document
-    from clusterstacks.domain.planning.world import World
-    from clusterstacks.releases.statements import read_candidates
+    from clusterstacks.cli.shared.upstream_facts import facts_in_force
+    from clusterstacks.compat.world import World
+    from clusterstacks.planner.document import plan_document
+    from clusterstacks.releases.compat_statements import read_candidates
 
     state = _read_state(file)
     world = World(read_candidates(releases), upstream=facts_in_force())
@@ -103,9 +103,9 @@ def _offline_commands(step: dict[str, Any]) -> list[str]:
     return step_commands(step, "NAME", lambda *arguments: shlex.join(["kubectl", *arguments]))
 
 
-def _read_state(path: Path) -> State:
+def _read_state(path: Path) -> ClusterState:
     from clusterstacks.api import yaml
-    from clusterstacks.domain.planning.statefile import parse_state
+    from clusterstacks.planner.statefile import parse_state
 
     return parse_state(yaml.load(path.read_bytes(), name=path.name), file=path.name)
 

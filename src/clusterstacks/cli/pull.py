@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.connecting import Meter, Trust, trust_options
-from clusterstacks.cli.formats import JSON, form_and_directory, form_or_directory_options
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.output_option import JSON, form_and_directory, form_or_directory_options
+from clusterstacks.cli.shared.registry_options import ProgressPrinter, ServerTrust, trust_options
 
 if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.releases.locations import Location
-    from clusterstacks.releases.pulling import Pulled
+    from clusterstacks.sources.download_release import Pulled
+    from clusterstacks.sources.spec import Location
 
 
 @click.command(short_help="Fetch a release.")
@@ -29,14 +29,15 @@ def pull(reference: str, wanted: str, directory_given: Path | None, ca: Path | N
     with an index, or directory:release. Signatures are not checked; use 'csctl verify'.
     """
     import asyncio
+    import os
 
-    from clusterstacks.releases.locations import parse_location
+    from clusterstacks.sources.kinds import parse_location
 
     form, directory = form_and_directory(wanted, directory_given, Path())
-    location = parse_location(reference)
+    location = parse_location(reference, os.environ)
     if location.release is None:
         raise click.UsageError("name a release: REF:<release name>; 'csctl list' shows what there is")
-    pulled = asyncio.run(_pull(location, location.release, directory, Trust(ca, plain_http=plain_http)))
+    pulled = asyncio.run(_pull(location, location.release, directory, ServerTrust(ca, plain_http=plain_http)))
     output.note_some("signature not read", pulled.problems)
     if form == JSON:
         output.print_json(_document(pulled))
@@ -60,12 +61,14 @@ def _document(pulled: Pulled) -> dict[str, object]:
     }
 
 
-async def _pull(location: Location, name: ReleaseName, directory: Path, trust: Trust) -> Pulled:
+async def _pull(location: Location, name: ReleaseName, directory: Path, trust: ServerTrust) -> Pulled:
     import os
 
-    from clusterstacks.releases import pulling
-    from clusterstacks.releases.locations import open_source
+    from clusterstacks.sources import download_release
+    from clusterstacks.sources.kinds import open_location
 
     async with trust.web() as web:
-        source = await open_source(location, web, os.environ, plain_http=trust.plain_http, progress=Meter())
-        return await pulling.pull(source, name, directory)
+        source = await open_location(
+            location.address, web, os.environ, plain_http=trust.plain_http, progress=ProgressPrinter()
+        )
+        return await download_release.pull(source, name, directory)

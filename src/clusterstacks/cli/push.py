@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.connecting import Trust, opened_registry, repository_or_environment, trust_options
-from clusterstacks.cli.formats import JSON, form_option
-from clusterstacks.cli.signable import release_of
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.output_option import JSON, form_option
+from clusterstacks.cli.shared.registry_options import (
+    ServerTrust,
+    opened_registry,
+    repository_or_environment,
+    trust_options,
+)
+from clusterstacks.cli.shared.release_ref import release_of
 
 if TYPE_CHECKING:
-    from clusterstacks.releases.oci.publishing import Publication
-    from clusterstacks.releases.oci.reference import Reference
+    from clusterstacks.oci.reference import Reference
+    from clusterstacks.sources.oci_publish import Publication
 
 
 @click.command(short_help="Publish a release in a registry.")
@@ -36,7 +41,7 @@ def push(directory: Path, reference: str | None, ca: Path | None, form: str, *, 
     import asyncio
 
     published, signatures = asyncio.run(
-        _push(directory, repository_or_environment(reference), Trust(ca, plain_http=plain_http))
+        _push(directory, repository_or_environment(reference), ServerTrust(ca, plain_http=plain_http))
     )
     if form == JSON:
         place = published.reference
@@ -65,7 +70,7 @@ def _refuse_leftovers(directory: Path) -> None:
     Raises:
         SpecError: There is one in the release.
     """
-    from clusterstacks.authoring.rules.sources import is_leftover
+    from clusterstacks.authoring.rules.source_files import is_leftover
     from clusterstacks.domain.errors import SpecError
 
     if found := sorted(one.name for one in directory.iterdir() if is_leftover(one.name)):
@@ -73,20 +78,13 @@ def _refuse_leftovers(directory: Path) -> None:
         raise SpecError("LeftoverInRelease", f"{problem} and would be published: delete it")
 
 
-async def _push(directory: Path, reference: Reference, trust: Trust) -> tuple[Publication, int]:
+async def _push(directory: Path, reference: Reference, trust: ServerTrust) -> tuple[Publication, int]:
     import os
 
-    from clusterstacks.releases.directory import DirectorySource
-    from clusterstacks.releases.oci.artifact import created_at
-    from clusterstacks.releases.oci.publishing import check_tag, publish
-    from clusterstacks.releases.oci.signatures import attach
+    from clusterstacks.sources.oci_publish import check_tag, publish_with_signatures
 
     name = release_of(directory)
     _refuse_leftovers(directory)
     check_tag(reference, name)
-    evidence = await DirectorySource(directory.parent).evidence(name)
     async with opened_registry(reference, trust) as registry:
-        published = await publish(directory, registry, created_at(os.environ))
-        for envelope in evidence.envelopes:
-            await attach(registry, published.reference.digest, envelope)
-        return published, len(evidence.envelopes)
+        return await publish_with_signatures(directory, registry, os.environ)

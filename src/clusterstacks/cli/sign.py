@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.connecting import Trust, opened_registry, trust_options
-from clusterstacks.cli.formats import JSON, form_option
-from clusterstacks.cli.signable import KEY_FILE, fetched, located, on_disk
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.output_option import JSON, form_option
+from clusterstacks.cli.shared.registry_options import ServerTrust, opened_registry, trust_options
+from clusterstacks.cli.shared.release_ref import KEY_FILE, fetched, located, on_disk
 
 if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.contents import Contents
-    from clusterstacks.releases.locations import DirectoryLocation, RegistryLocation
-    from clusterstacks.releases.signing.keys import PrivateKey
+    from clusterstacks.signing.keys import PrivateKey
+    from clusterstacks.sources.spec import SourceAddress
 
 PASSWORD_VARIABLE = "CSCTL_KEY_PASSWORD"  # noqa: S105 - the name of a variable
 
@@ -45,13 +45,13 @@ def sign(
     if new_key and not (release or key):
         _make_key(new_key, form)
     elif release and key and not new_key:
-        _sign(release, _read_key(key), Trust(ca, plain_http=plain_http), form)
+        _sign(release, _read_key(key), ServerTrust(ca, plain_http=plain_http), form)
     else:
         raise click.UsageError("give RELEASE_DIR or REF and --key, or --new-key alone")
 
 
 def _make_key(path: Path, form: str) -> None:
-    from clusterstacks.releases.signing.storing import write_new_key
+    from clusterstacks.sources.signature_store import write_new_key
 
     public = write_new_key(path, _password())
     if form == JSON:
@@ -62,9 +62,9 @@ def _make_key(path: Path, form: str) -> None:
 
 
 def _read_key(path: Path) -> PrivateKey:
-    from clusterstacks.releases.signing.errors import KeyUnusable
-    from clusterstacks.releases.signing.keys import needs_password, parse_private_key
-    from clusterstacks.releases.signing.storing import read_key_file
+    from clusterstacks.signing.errors import KeyUnusable
+    from clusterstacks.signing.keys import needs_password, parse_private_key
+    from clusterstacks.sources.signature_store import read_key_file
 
     text, password = read_key_file(path), _password()
     if needs_password(text) and not password:
@@ -83,19 +83,17 @@ def _password() -> bytes:
     return os.environb.get(PASSWORD_VARIABLE.encode(), b"")
 
 
-def _sign(release: str, key: PrivateKey, trust: Trust, form: str) -> None:
+def _sign(release: str, key: PrivateKey, trust: ServerTrust, form: str) -> None:
     import asyncio
 
-    from clusterstacks.releases.locations import DirectoryLocation, RegistryLocation
-
     location, name = located(release)
-    match location:
-        case DirectoryLocation():
-            signing = _sign_directory(location, name, key)
-        case RegistryLocation():
-            signing = _sign_in_registry(location, name, key, trust)
-        case _:
-            raise click.UsageError(f"{release} is in no registry: sign the release's directory, then publish both")
+    address = location.address
+    if not address.kind.is_remote:
+        signing = _sign_directory(Path(address.place), name, key)
+    elif address.kind.is_registry:
+        signing = _sign_in_registry(address, name, key, trust)
+    else:
+        raise click.UsageError(f"{release} is in no registry: sign the release's directory, then publish both")
     place, added = asyncio.run(signing)
     if form == JSON:
         signer = {"name": key.public.name, "id": key.public.short}
@@ -105,25 +103,27 @@ def _sign(release: str, key: PrivateKey, trust: Trust, form: str) -> None:
     output.say(f"{name} {what} by {key.public.name} ({key.public.short}): {place}")
 
 
-async def _sign_directory(location: DirectoryLocation, name: ReleaseName, key: PrivateKey) -> tuple[str, bool]:
-    from clusterstacks.releases.signing.storing import sign_beside, signature_file
+async def _sign_directory(directory: Path, name: ReleaseName, key: PrivateKey) -> tuple[str, bool]:
+    from clusterstacks.sources.signature_store import sign_beside, signature_file
 
-    contents = (await on_disk(location, name)).contents
+    contents = (await on_disk(directory, name)).contents
     _require_usable(contents)
     return str(signature_file(contents)), await sign_beside(contents, key)
 
 
 async def _sign_in_registry(
-    location: RegistryLocation, name: ReleaseName, key: PrivateKey, trust: Trust
+    address: SourceAddress, name: ReleaseName, key: PrivateKey, trust: ServerTrust
 ) -> tuple[str, bool]:
-    from clusterstacks.releases.evidence import Evidence
-    from clusterstacks.releases.oci.descriptors import digest_of
-    from clusterstacks.releases.oci.signatures import attach
-    from clusterstacks.releases.oci.source import OCISource
-    from clusterstacks.releases.signing.making import release_envelope
-    from clusterstacks.releases.signing.verifying import verify
+    from clusterstacks.oci.descriptor import digest_of
+    from clusterstacks.oci.reference import Reference
+    from clusterstacks.releases.signature_files import Evidence
+    from clusterstacks.signing.unsigned import release_envelope
+    from clusterstacks.signing.verifier import verify
+    from clusterstacks.sources.oci_repository import OCISource
+    from clusterstacks.sources.oci_signatures import attach
 
-    async with opened_registry(location.reference, trust) as registry, fetched(OCISource(registry), name) as held:
+    reference = Reference.parse(address.place)
+    async with opened_registry(reference, trust) as registry, fetched(OCISource(registry), name) as held:
         files, evidence = held.contents.files, held.evidence
         _require_usable(held.contents)
         digest = digest_of(evidence.manifest)
@@ -131,12 +131,12 @@ async def _sign_in_registry(
         added = not verify(name, files, Evidence(evidence.envelopes), [key.public]).signed_by
         if added:
             await attach(registry, digest, release_envelope(name, files).signed(key).text())
-        return str(location.reference.at(digest)), added
+        return str(reference.at(digest)), added
 
 
 def _require_usable(contents: Contents) -> None:
     """Refuse what nobody can use: a signature under it would be a mistake."""
-    from clusterstacks.releases.charts import ChartCache
-    from clusterstacks.releases.opening import open_release
+    from clusterstacks.charts.chart import ChartCache
+    from clusterstacks.releases.open import open_release
 
     open_release(contents, ChartCache())

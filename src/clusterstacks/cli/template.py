@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.charts import chart_dependencies, dependency_options
-from clusterstacks.cli.connecting import Trust
-from clusterstacks.cli.formats import JSON, form_option
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.chart_options import chart_dependencies, dependency_options
+from clusterstacks.cli.shared.output_option import JSON, form_option
+from clusterstacks.cli.shared.paths import DIRECTORY, FILE
+from clusterstacks.cli.shared.registry_options import ServerTrust
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-    from clusterstacks.authoring.sample import Roots
+    from clusterstacks.authoring.example_objects import Roots
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
 
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
-
-def _charts(options: Options) -> tuple[str, ...] | None:
+def _charts(options: TemplateOptions) -> tuple[str, ...] | None:
     """Return the directories of the charts that are rendered; None for all."""
     if options.class_only or options.sample:
         return ("cluster-class",)
@@ -35,7 +33,7 @@ def _charts(options: Options) -> tuple[str, ...] | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class TemplateOptions:
     """The command line."""
 
     directory: Path
@@ -126,7 +124,7 @@ def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the 
     """
     import asyncio
 
-    options = Options(**arguments)
+    options = TemplateOptions(**arguments)
     if options.class_only + options.values + options.images + options.sample > 1:
         raise click.UsageError("--class, --values, --images and --sample exclude each other")
     if options.addons and (options.class_only or options.sample):
@@ -138,20 +136,20 @@ def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the 
         output.print_text(result.text())
 
 
-async def _result(options: Options) -> Objects | Values | Images:
+async def _result(options: TemplateOptions) -> Objects | Values | Images:
     import asyncio
     from contextlib import AsyncExitStack
     from functools import partial
 
-    from clusterstacks.authoring.opening import opened
-    from clusterstacks.authoring.sample import read_roots
-    from clusterstacks.releases.building.kubernetes import newest_patch
+    from clusterstacks.authoring.example_objects import read_roots
+    from clusterstacks.authoring.open_directory import opened
+    from clusterstacks.building.kubernetes_patch import newest_patch
     from clusterstacks.render.renderer import Renderer
 
     async with AsyncExitStack() as resources:
         file = options.cluster
         roots = read_roots(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
-        web = await resources.enter_async_context(Trust().web())
+        web = await resources.enter_async_context(ServerTrust().web())
         newest = partial(newest_patch, web)
         dependencies = chart_dependencies(web, options.dependencies, offline=options.offline)
         source = opened(
@@ -164,11 +162,11 @@ async def _result(options: Options) -> Objects | Values | Images:
 
 
 async def _rendered(
-    options: Options, release: Release, renderer: Renderer, roots: Roots | None
+    options: TemplateOptions, release: Release, renderer: Renderer, roots: Roots | None
 ) -> Objects | Values | Images:
     from clusterstacks.api import yaml
-    from clusterstacks.authoring.rendering import render_class, render_release
-    from clusterstacks.authoring.sample import sample_roots
+    from clusterstacks.authoring.example_objects import sample_roots
+    from clusterstacks.authoring.render_release import render_class, render_release
 
     if options.sample:
         made = sample_roots(release.name, release.metadata.kubernetes, await render_class(release, renderer))

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.connecting import Trust, trust_options
-from clusterstacks.cli.formats import JSON, TEXT, form_option
-from clusterstacks.cli.signable import KEY_FILE, found, located
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.output_option import JSON, TEXT, form_option
+from clusterstacks.cli.shared.registry_options import ServerTrust, trust_options
+from clusterstacks.cli.shared.release_ref import KEY_FILE, found, located
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.releases.contents import Contents
-    from clusterstacks.releases.signing.keys import PublicKey
-    from clusterstacks.releases.signing.verifying import Verification
+    from clusterstacks.signing.keys import PublicKey
+    from clusterstacks.signing.verifier import Verification
 
 
 @click.command(short_help="Verify who signed a release.")
@@ -33,11 +33,11 @@ def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, 
     import asyncio
 
     from clusterstacks.domain.errors import SpecError
-    from clusterstacks.releases.signing.errors import SignatureRequired
-    from clusterstacks.releases.signing.verifying import require
+    from clusterstacks.signing.errors import SignatureRequired
+    from clusterstacks.signing.verifier import require
 
     trusted = [key for path in keys for key in _public_keys(path)]
-    contents, manifest, verification = asyncio.run(_verified(release, trusted, Trust(ca, plain_http=plain_http)))
+    contents, manifest, verification = asyncio.run(_verified(release, trusted, ServerTrust(ca, plain_http=plain_http)))
     if form == JSON:
         _print_json(contents, manifest, verification)
     try:
@@ -54,18 +54,18 @@ def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, 
     return 0
 
 
-async def _verified(release: str, keys: list[PublicKey], trust: Trust) -> tuple[Contents, str, Verification]:
-    from clusterstacks.releases.signing import verifying
+async def _verified(release: str, keys: list[PublicKey], trust: ServerTrust) -> tuple[Contents, str, Verification]:
+    from clusterstacks.signing import verifier
 
     async with found(*located(release), trust) as held:
         files = held.contents.files
-        verification = verifying.verify(held.contents.release, files, held.evidence, keys)
+        verification = verifier.verify(held.contents.release, files, held.evidence, keys)
         return held.contents, held.evidence.manifest_digest, verification
 
 
 def _public_keys(path: Path) -> tuple[PublicKey, ...]:
-    from clusterstacks.releases.signing.keys import parse_public_keys
-    from clusterstacks.releases.signing.storing import read_key_file
+    from clusterstacks.signing.keys import parse_public_keys
+    from clusterstacks.sources.signature_store import read_key_file
 
     return parse_public_keys(read_key_file(path), name=str(path))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.formats import JSON, form_option
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.output_option import JSON, form_option
 
 DISTRIBUTION = "cluster-stacks"
 UNKNOWN = "unknown"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.cli import output
-from clusterstacks.cli.formats import form_option
-from clusterstacks.cli.management import ClusterName, Management, management_options, outlook_of
-from clusterstacks.cli.plans import (
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.cluster_options import ClusterName, Management, management_options, outlook_of
+from clusterstacks.cli.shared.output_option import form_option
+from clusterstacks.cli.shared.plan_tables import (
     NO_WAY,
     UNDECIDED,
     answered_live,
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from clusterstacks.admission.offers import Offer
     from clusterstacks.api.clusterapi import ClusterView
-    from clusterstacks.domain.admission.clusters import Decision
+    from clusterstacks.clusters.context import Outlook
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
-    from clusterstacks.domain.planning.compiling import Target
-    from clusterstacks.fleet.world import Outlook
+    from clusterstacks.planner.compiling import Target
+    from clusterstacks.webhooks.known_releases import ClassOffer
+    from clusterstacks.webhooks.rules.cluster_versions import Decision
 
 SHOWN_STEPS = 3
 """Steps told of a plan; ``csctl plan`` tells all."""
@@ -56,7 +56,7 @@ def why(
 
     Exits with 0 when it is allowed, or there is a way; 3 when there is none; 4 when the search stopped undecided.
     """
-    from clusterstacks.domain.planning.statefile import parse_target
+    from clusterstacks.planner.statefile import parse_target
 
     goal = parse_target(target)
     outlook, patch, decision = asyncio.run(_asked(management, cluster, releases, goal))
@@ -80,13 +80,13 @@ class _LiveOffers:
 
     outlook: Outlook
 
-    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> Offer | None:  # noqa: ARG002 - all of the stack is known
-        from clusterstacks.admission.offers import Offer
+    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> ClassOffer | None:  # noqa: ARG002 - all of the stack is known
+        from clusterstacks.webhooks.known_releases import ClassOffer
 
         known = {one.name: one for one in self.outlook.world.candidates}
         if release not in known:
             return None
-        return Offer(known[release].kubernetes.text, self.outlook.offered.policy(release), known)
+        return ClassOffer(known[release].kubernetes.text, self.outlook.offered.policy(release), known)
 
     async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:  # noqa: ARG002 - see below
         """Leave namespaces to admission: users of csctl may lack the right to read the labels that decide."""
@@ -101,11 +101,11 @@ async def _asked(
     management: Management, cluster: ObjectKey, releases: Path | None, goal: Target
 ) -> tuple[Outlook, Manifest, Decision]:
     """Ask what the webhooks would say to the one write that goes all the way; returns its patch, too."""
-    from clusterstacks.admission.reviews import Operation, Review
-    from clusterstacks.admission.weighing import Knowledge, weigh
     from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
+    from clusterstacks.clusters.target import moved_to
     from clusterstacks.domain.patches import merge_diff
-    from clusterstacks.fleet.writes import moved_to
+    from clusterstacks.webhooks.cluster_validator import Knowledge, weigh
+    from clusterstacks.webhooks.reviews import Operation, Review
 
     async with management.connected() as client:
         outlook = await outlook_of(client, cluster, releases, goal)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from clusterstacks.domain.objects import split_api_version
 
 if TYPE_CHECKING:
-    from clusterstacks.controllers.base import Draft
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.kube.client import Client
 
 
-async def hold(draft: Draft, finalizer: str, client: Client) -> None:
+async def hold(draft: StatusPatch, finalizer: str, client: Client) -> None:
     """Keep the object from disappearing before its end was dealt with.
 
     Raises:
@@ -22,7 +22,7 @@ async def hold(draft: Draft, finalizer: str, client: Client) -> None:
         await _write(draft, [*finalizers, finalizer], client)
 
 
-async def let_go(draft: Draft, finalizer: str, client: Client) -> None:
+async def let_go(draft: StatusPatch, finalizer: str, client: Client) -> None:
     """Let the object go; nothing is written to it afterwards.
 
     Raises:
@@ -34,7 +34,7 @@ async def let_go(draft: Draft, finalizer: str, client: Client) -> None:
     draft.released = True
 
 
-async def _write(draft: Draft, finalizers: list[str], client: Client) -> None:
+async def _write(draft: StatusPatch, finalizers: list[str], client: Client) -> None:
     manifest = draft.manifest
     group, version = split_api_version(manifest["apiVersion"])
     resource = await client.resource(group, manifest["kind"], version)

@@ -1,6 +1,6 @@
 """The local environment: a management cluster and its workload clusters made of processes, without containers.
 
-Part of the product (``csctl dev``) and the ground the integration tests stand on. It finds or builds the binaries,
-makes keys, starts and watches processes, prepares Cluster API and plays its infrastructure and control plane provider.
-Law: it knows our API only through its CRDs and starts our operator as a process like any other; it never imports it.
+Part of the product (``csctl dev``), also used by the integration tests. It finds or builds the binaries, creates keys,
+starts and watches processes, prepares Cluster API and runs a local infrastructure and control plane provider.
+It knows our API only through its CRDs and starts our operator as a process; it never imports it.
 """

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.devcluster.files import ServerKeys, server_keys, write_private
-from clusterstacks.devcluster.kubeconfig import kubeconfig, to_bytes
-from clusterstacks.devcluster.ports import LOOPBACK
-from clusterstacks.devcluster.probes import answers_ok, client_context
+from clusterstacks.devcluster.kubeconfig_writer import kubeconfig, to_bytes
+from clusterstacks.devcluster.loopback import LOOPBACK, answers_ok, client_context
+from clusterstacks.devcluster.private_files import ServerKeys, server_keys, write_private
 from clusterstacks.devcluster.processes import Command, Process
 
 if TYPE_CHECKING:
@@ -19,21 +18,21 @@ if TYPE_CHECKING:
     from clusterstacks.devcluster.etcd import EtcdAccess
 
 WITHOUT_SERVICE_ACCOUNTS = ("--disable-admission-plugins=ServiceAccount",)
-"""For a server without a kube-controller-manager: nobody makes the service account each pod would need."""
+"""For a server without a kube-controller-manager: nothing creates the service account that each pod needs."""
 QUICK_STOP = ("--shutdown-watch-termination-grace-period=1s",)
-"""Watches end a second after SIGTERM; otherwise a stop waits for them as long as --request-timeout (60 s)."""
+"""Watches end a second after SIGTERM; without this flag a stop waits for them until --request-timeout (60 s)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServerSettings:
-    """What one server needs.
+    """Settings of one kube-apiserver.
 
     Args:
         name: Cluster name in the kubeconfig, and of the process.
-        directory: Keys, kubeconfig and log; the keys there are used again.
-        prefix: Where its objects lie in etcd, e.g. ``/mgmt``.
-        flags: Added at the end.
-        log: Instead of ``kube-apiserver.log`` in the directory.
+        directory: For keys, kubeconfig and log; existing keys are reused.
+        prefix: Prefix of its keys in etcd, e.g. ``/mgmt``.
+        flags: Appended to the command line.
+        log: Log file; the default is ``kube-apiserver.log`` in the directory.
         environment: Added to the environment variables of this program.
     """
 
@@ -76,7 +75,7 @@ class ApiServer:
         self.process.launch()
 
     def stop(self, grace: timedelta = timedelta(seconds=5)) -> None:
-        """End it; a kill is safe, for etcd has its state."""
+        """Stop it; a kill is safe because etcd has its state."""
         self.process.stop(grace)
 
 
@@ -99,7 +98,7 @@ def flags(settings: ApiServerSettings, keys: ServerKeys) -> tuple[str, ...]:
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={keys.service_accounts.certificate}",
         f"--service-account-signing-key-file={keys.service_accounts.key}",
-        # There is no endpoint to publish: nothing runs inside the cluster.
+        # No endpoint is published because nothing runs inside the cluster.
         "--endpoint-reconciler-type=none",
         f"--requestheader-client-ca-file={keys.front_proxy.certificate}",
         "--requestheader-username-headers=X-Remote-User",

@@ -1,7 +1,7 @@
-"""Where the binaries of the environment come from.
+"""Finds, fetches or builds the binaries of the environment.
 
-In this order: the directory in ``CLUSTERSTACKS_ASSETS`` or ``KUBEBUILDER_ASSETS``; PATH; the cache; the published
-archive; a build from the Go modules. The first that fits wins, each program for itself.
+Each program is taken from the first place that has a fitting version: the directory in ``CLUSTERSTACKS_ASSETS`` or
+``KUBEBUILDER_ASSETS``; PATH; the cache; the published archive; a build from the Go modules.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster import golang, published
-from clusterstacks.devcluster.locks import exclusive
-from clusterstacks.devcluster.programs import ALWAYS, TOOLS, Tool, version_of
+from clusterstacks.devcluster import envtest_archives, go_build
+from clusterstacks.devcluster.private_files import exclusive
+from clusterstacks.devcluster.toolchain import ALWAYS, TOOLS, Tool, version_of
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ ASSET_VARIABLES = ("CLUSTERSTACKS_ASSETS", "KUBEBUILDER_ASSETS")
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """A program that was found: which, where and why there."""
+    """A program that was found, with version and origin."""
 
     name: str
     version: str
@@ -39,7 +39,7 @@ def silent(_: str) -> None:
 
 
 def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where binaries are kept: ``$XDG_CACHE_HOME/cluster-stacks/bin``."""
+    """The cache of binaries: ``$XDG_CACHE_HOME/cluster-stacks/bin``."""
     home = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or Path.home()) / ".cache"
     return Path(home) / "cluster-stacks" / "bin"
 
@@ -50,23 +50,23 @@ def resolve(
     report: Callable[[str], None] = silent,
     environ: Mapping[str, str] = os.environ,
 ) -> dict[str, Binary]:
-    """Find all of these programs; what is nowhere is fetched or built into the cache.
+    """Find these programs; fetch or build missing ones into the cache.
 
-    Two runs at once are safe: the second waits, says so, and takes what the first one made.
+    Two runs at once are safe: the second reports that it waits, and uses the result of the first.
 
     Args:
-        names: Names out of ``TOOLS``.
-        report: Called with a line for everything that takes long.
-        environ: The environment variables to look at.
+        names: Keys of ``TOOLS``.
+        report: Called with a line for every long step.
+        environ: Environment variables.
 
     Raises:
-        DependencyError: a program is nowhere and cannot be built.
+        DependencyError: A program is not found and cannot be built.
     """
     wanted = [TOOLS[name] for name in names]
     cache = cache_directory(environ)
     found = {tool.name: find(tool, environ, report) for tool in wanted}
     if None in found.values():
-        waiting = f"another run is fetching or building binaries in {cache}: waiting for it"
+        waiting = f"waiting for another run that fetches or builds binaries in {cache}"
         with exclusive(cache / ".lock", lambda: report(waiting)):
             _obtain([tool for tool in wanted if not find(tool, environ)], cache, environ, report)
         found = {tool.name: find(tool, environ) for tool in wanted}
@@ -74,14 +74,14 @@ def resolve(
 
 
 def find(tool: Tool, environ: Mapping[str, str], report: Callable[[str], None] = silent) -> Binary | None:
-    """Look for a program that fits, without fetching or building anything."""
+    """Find a program with a fitting version, without fetching or building it."""
     for origin, path in _candidates(tool, environ):
         version = version_of(tool, path)
         if tool.fits(version):
             return Binary(tool.name, version, origin, path)
-        if origin in ASSET_VARIABLES:  # somebody pointed at it; what else is on PATH is nobody's concern
-            told = version or "an unknown version"
-            report(f"{path} ({origin}) is {told}, not {tool.version} or another patch of it: not used")
+        if origin in ASSET_VARIABLES:  # the user chose it; other programs on PATH are not reported
+            shown = version or "an unknown version"
+            report(f"{path} ({origin}) is {shown}, not {tool.version} or another patch of it: not used")
     return _cached(tool, cache_directory(environ))
 
 
@@ -90,7 +90,7 @@ def _candidates(tool: Tool, environ: Mapping[str, str]) -> Iterable[tuple[str, P
         if directory := environ.get(variable):
             if not Path(directory).is_dir():
                 raise SpecError(
-                    "NoDirectory", f"{variable} names {directory}, which is no directory: correct or unset it"
+                    "NoDirectory", f"{variable} names {directory}, which is not a directory: correct or unset it"
                 )
             path = Path(directory) / tool.name
             if os.access(path, os.X_OK):
@@ -104,21 +104,21 @@ def _cached(tool: Tool, cache: Path) -> Binary | None:
     built = cache / f"{tool.name}-{tool.version}"
     if os.access(built, os.X_OK):
         return Binary(tool.name, tool.version, "cache", built)
-    for path in sorted(cache.glob(f"{tool.name}-v*{published.SUFFIX}"), reverse=True):
-        version = path.name.removeprefix(f"{tool.name}-").removesuffix(published.SUFFIX)
+    for path in sorted(cache.glob(f"{tool.name}-v*{envtest_archives.SUFFIX}"), reverse=True):
+        version = path.name.removeprefix(f"{tool.name}-").removesuffix(envtest_archives.SUFFIX)
         if tool.fits(version):
             return Binary(tool.name, version, "published archive", path)
     return None
 
 
 def _obtain(tools: list[Tool], cache: Path, environ: Mapping[str, str], report: Callable[[str], None]) -> None:
-    if any(tool.name in published.CONTAINED for tool in tools):
-        published.fetch_published(cache, report)
+    if any(tool.name in envtest_archives.CONTAINED for tool in tools):
+        envtest_archives.fetch_published(cache, report)
         tools = [tool for tool in tools if not find(tool, environ)]
     if not tools:
         return
     cache.mkdir(parents=True, exist_ok=True)
-    go = golang.find_go(cache, report)
+    go = go_build.find_go(cache, report)
     for number, tool in enumerate(tools, start=1):
         began = time.monotonic()
         report(f"building {tool.name} {tool.version} ({number} of {len(tools)}; minutes at the first time)")

@@ -1,4 +1,4 @@
-"""The processes of the management side: command lines and probes. LOCAL-CONTROL-PLANE section 3 explains the flags."""
+"""The processes of the management side: command lines and probes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.files import KeyFiles, key_files, private_directory
-from clusterstacks.devcluster.ports import LOOPBACK, free_port
-from clusterstacks.devcluster.probes import answers_ok, client_context
+from clusterstacks.devcluster.loopback import LOOPBACK, answers_ok, client_context, free_port
+from clusterstacks.devcluster.private_files import KeyFiles, key_files, private_directory
 from clusterstacks.devcluster.processes import Command, Process
 from clusterstacks.devcluster.provider.kinds import CLUSTER, CONTROL_PLANE, GROUP
-from clusterstacks.devcluster.state import MARKER_VARIABLE
+from clusterstacks.devcluster.state_directory import MARKER_VARIABLE
 from clusterstacks.kube.pki import Authority
 
 if TYPE_CHECKING:
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
     from clusterstacks.devcluster.apiserver import ApiServer
     from clusterstacks.devcluster.binaries import Binary
-    from clusterstacks.devcluster.clusterapi import Manager
-    from clusterstacks.devcluster.state import StateDirectory
+    from clusterstacks.devcluster.capi_managers import Manager
+    from clusterstacks.devcluster.state_directory import StateDirectory
 
 CONTROLLERS = (
     "garbage-collector-controller",
@@ -32,20 +31,20 @@ CONTROLLERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Workbench:
-    """What every component is made with."""
+class Components:
+    """State directory and binaries for all components."""
 
     state: StateDirectory
     binaries: Mapping[str, Binary]
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables that mark a process as ours."""
+        """The environment variables that mark a process of this environment."""
         return {MARKER_VARIABLE: str(self.state.root)}
 
 
-def controller_manager(bench: Workbench, server: ApiServer, port: int) -> Process:
-    """Make the kube-controller-manager: garbage collection, namespaces, service accounts."""
+def controller_manager(bench: Components, server: ApiServer, port: int) -> Process:
+    """Return the kube-controller-manager: garbage collection, namespaces, service accounts."""
     kubeconfig = server.kubeconfig_path
     keys = server.keys
     context = client_context(keys.authority.certificate, keys.admin.certificate, keys.admin.key)
@@ -76,16 +75,12 @@ def controller_manager(bench: Workbench, server: ApiServer, port: int) -> Proces
 
 
 def cluster_api_manager(
-    bench: Workbench, server: ApiServer, manager: Manager, webhook_port: int, *, rate_limits: bool
+    bench: Components, server: ApiServer, manager: Manager, webhook_port: int, *, rate_limits: bool
 ) -> Process:
-    """Make one of Cluster API's managers; they share their flags.
+    """Return one of Cluster API's managers; they share their flags.
 
-    Args:
-        bench: State and binaries.
-        server: The management API server.
-        manager: Which.
-        webhook_port: Must be the one its webhook configurations name; it listens on all interfaces.
-        rate_limits: Keep Cluster API's default of one reconcile a second and object.
+    It listens on all interfaces at ``webhook_port``, which its webhook configurations name. ``rate_limits`` keeps
+    Cluster API's default of one reconcile per second and object.
     """
     health = f"{LOOPBACK}:{free_port()}"
     gates = ["ClusterTopology=true", "RuntimeSDK=true"]
@@ -114,8 +109,8 @@ def cluster_api_manager(
     )
 
 
-def provider(bench: Workbench, server: ApiServer, etcd_port: int) -> Process:
-    """Make the local Cluster API provider, which starts the workload API servers."""
+def provider(bench: Components, server: ApiServer, etcd_port: int) -> Process:
+    """Return the local Cluster API provider, which starts the workload API servers."""
     state = bench.state
     binary = bench.binaries["kube-apiserver"]
     ready_file = state.root / "provider-ready"
@@ -143,8 +138,8 @@ def provider(bench: Workbench, server: ApiServer, etcd_port: int) -> Process:
     )
 
 
-def operator(bench: Workbench, server: ApiServer, port: int, releases: Path) -> Process:
-    """Make our operator, with releases from a directory."""
+def operator(bench: Components, server: ApiServer, port: int, releases: Path) -> Process:
+    """Return our operator with releases from a directory."""
     kinds = ",".join(f"{kind}Template.{GROUP}" for kind in (CLUSTER, CONTROL_PLANE))
     webhooks = free_port()
     return Process(
@@ -159,7 +154,7 @@ def operator(bench: Workbench, server: ApiServer, port: int, releases: Path) -> 
                 f"--release-dir={releases}",
                 f"--cache-dir={private_directory(bench.state.operator_cache)}",
                 f"--class-kinds={kinds}",
-                # The environment runs one operator at a time: the next one need not wait until the Lease runs out.
+                # One operator runs at a time: with a fixed identity the next one does not wait for the Lease.
                 "--leader-elect-namespace=default",
                 "--leader-elect-identity=csctl-dev",
                 f"--webhook-port={webhooks}",

@@ -1,7 +1,7 @@
-"""Start the whole local environment in its order, watch it, and stop it.
+"""Starts the local environment in order, watches it, and stops it.
 
 etcd, management API server, controller manager, definitions, Cluster API, its webhooks, provider, operator. Webhook
-configurations come after the manager that answers them: until then every write to its kinds would fail.
+configurations follow the manager that serves them: until it answers, every write to its kinds would fail.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.crds import all_crds
-from clusterstacks.devcluster import binaries, clusterapi, components, installing, records, restarting
+from clusterstacks.api.crd_manifests import all_crds
+from clusterstacks.devcluster import binaries, capi_managers, components, installation, process_records
+from clusterstacks.devcluster import restart as restarting
 from clusterstacks.devcluster.apiserver import ApiServer, ApiServerSettings
 from clusterstacks.devcluster.etcd import Etcd
-from clusterstacks.devcluster.files import private_directory
-from clusterstacks.devcluster.foreign.reading import read_definitions
-from clusterstacks.devcluster.managers import start_manager
+from clusterstacks.devcluster.loopback import LOOPBACK
+from clusterstacks.devcluster.private_files import private_directory
 from clusterstacks.devcluster.processes import Process, describe_exit, start_on_free_port
 from clusterstacks.devcluster.provider.kinds import definitions
+from clusterstacks.devcluster.third_party_crds import read_definitions
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 
 if TYPE_CHECKING:
@@ -28,27 +29,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from clusterstacks.devcluster.foreign.definition import Definition
-    from clusterstacks.devcluster.state import StateDirectory
+    from clusterstacks.devcluster.capi_managers import Manager
+    from clusterstacks.devcluster.processes import Process
+    from clusterstacks.devcluster.state_directory import StateDirectory
+    from clusterstacks.devcluster.third_party_crds import ThirdPartyCRD
 
 WATCH_SECONDS = 0.3
-"""How often it looks whether a process ended."""
+"""Interval at which ended processes are looked for."""
 CLIENT_GRACE = timedelta(seconds=6)
-"""For operator and provider to end their work; API servers and etcd are killed, their data is thrown away."""
+"""Grace period for operator and provider; API servers and etcd are killed because their data is deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentSettings:
-    """What kind of environment.
+    """Settings of an environment.
 
     Args:
-        state: Where everything of it lies.
+        state: Its state directory.
         operator: Whether to start our operator.
-        releases: The directory it takes releases from; None is ``releases`` in the state directory.
-        clusters_from: YAML files applied at the end, in this order.
-        providers: Further managers of Cluster API, by their names in ``clusterapi.PROVIDERS``.
-        definitions_from: Directories with definitions of other providers, installed before everything else.
-        rate_limits: Keep Cluster API's default of one reconcile a second and object; without, everything is faster.
+        releases: Directory of its releases; None means ``releases`` in the state directory.
+        clusters_from: YAML files applied last, in this order.
+        providers: Additional managers of Cluster API, by their names in ``capi_managers.PROVIDERS``.
+        definitions_from: Directories with CRDs of other providers, installed first.
+        rate_limits: Keep Cluster API's default of one reconcile per second and object; False is faster.
     """
 
     state: StateDirectory
@@ -67,31 +70,31 @@ class Environment:
         self.settings = settings
         self._state = settings.state
         self._report = report
-        self._managers = clusterapi.chosen(settings.providers)
+        self._managers = capi_managers.chosen(settings.providers)
         self._processes: list[Process] = []
 
     def start(self) -> None:
-        """Start everything; on failure nothing is left running.
+        """Start all processes; after a failure none is left running.
 
         Raises:
-            ClusterStacksError: names the component and ends with its log's last lines.
+            ClusterStacksError: The message names the component and ends with the last lines of its log.
         """
-        extra = [manifest for path in self.settings.clusters_from for manifest in installing.read_manifests(path)]
+        extra = [manifest for path in self.settings.clusters_from for manifest in installation.read_manifests(path)]
         found = read_definitions(self.settings.definitions_from, self._report)
         try:
             self._start(found)
             for manifest in extra:
                 self._report(f"applying {manifest['kind']} {manifest['metadata']['name']}")
-            installing.install_in_order(self._state.kubeconfig, extra)
+            installation.install_in_order(self._state.kubeconfig, extra)
         except BaseException:
             self.stop()
             raise
 
     def watch(self, stop: threading.Event) -> None:
-        """Say when a process ends by itself, until ``stop`` is set; it is started again only on request."""
+        """Report processes that end by themselves until ``stop`` is set; they are restarted only on request."""
         told: set[str] = set()
 
-        def restart(request: restarting.Request) -> None:
+        def restart(request: restarting.RestartRequest) -> None:
             told.discard(request.component)
             self._restart(request)
 
@@ -107,17 +110,17 @@ class Environment:
                         f"'csctl dev restart{self._state.options} {process.name}' starts it again"
                     )
 
-    def _restart(self, request: restarting.Request) -> None:
-        """End a component where it still runs, and start it with the same arguments.
+    def _restart(self, request: restarting.RestartRequest) -> None:
+        """Restart a component with the same arguments.
 
         Raises:
             ProcessError: It does not start.
-            SpecError: There is none of the name.
+            SpecError: No component has this name.
         """
         process = next((one for one in self._processes if one.name == request.component), None)
         if process is None:
-            raise SpecError("ComponentUnknown", f"there is no component {request.component}")
-        before = records.read(self._state.records, process.name)
+            raise SpecError("ComponentUnknown", f"component {request.component} does not exist")
+        before = process_records.read(self._state.records, process.name)
         process.stop(CLIENT_GRACE)
         if request.fresh_cache:
             restarting.emptied(self._state.operator_cache)
@@ -126,17 +129,17 @@ class Environment:
         self._report(f"{process.name} was restarted")
 
     def stop(self) -> None:
-        """End every process: those that use the API server first, in order, then the rest at once."""
+        """Stop every process: first those that use the API server, in order, then the others at once."""
         servers = {"etcd", "management"}
         for process in reversed(self._processes):
             process.stop(timedelta(0) if process.name in servers else CLIENT_GRACE)
-            records.remove(self._state.records, process.name)
+            process_records.remove(self._state.records, process.name)
         self._processes.clear()
 
-    def _start(self, further: list[Definition]) -> None:
-        found = binaries.resolve(clusterapi.programs_of(self._managers), report=self._report)
-        bench = components.Workbench(self._state, found)
-        manifests = [clusterapi.manifests(manager, report=self._report) for manager in self._managers]
+    def _start(self, further: list[ThirdPartyCRD]) -> None:
+        found = binaries.resolve(capi_managers.programs_of(self._managers), report=self._report)
+        bench = components.Components(self._state, found)
+        manifests = [capi_managers.manifests(manager, report=self._report) for manager in self._managers]
         etcd = start_on_free_port(
             lambda port: Etcd(
                 binary=found["etcd"].path,
@@ -159,7 +162,7 @@ class Environment:
             releases = self.settings.releases or private_directory(self._state.releases)
             self._launch(lambda port: components.operator(bench, server, port, releases.absolute()), "")
 
-    def _management(self, bench: components.Workbench, etcd: Etcd, port: int) -> ApiServerSettings:
+    def _management(self, bench: components.Components, etcd: Etcd, port: int) -> ApiServerSettings:
         return ApiServerSettings(
             name="management",
             binary=bench.binaries["kube-apiserver"].path,
@@ -171,21 +174,21 @@ class Environment:
             environment=bench.environment,
         )
 
-    def _install_definitions(self, server: ApiServer, further: list[Definition], manifests: list[Path]) -> None:
+    def _install_definitions(self, server: ApiServer, further: list[ThirdPartyCRD], manifests: list[Path]) -> None:
         ours = [*all_crds(), *definitions()]
         chosen = []
         if further:
-            own = {crd["metadata"]["name"] for crd in ours}.union(*map(clusterapi.definition_names, manifests))
+            own = {crd["metadata"]["name"] for crd in ours}.union(*map(capi_managers.definition_names, manifests))
             chosen = [found.manifest for found in further if found.name not in own]
             if left := ", ".join(found.name for found in further if found.name in own):
                 self._report(
-                    f"the environment brings these definitions itself, those of the files are left out: {left}"
+                    f"the environment installs its own version of these CRDs and skips those of the files: {left}"
                 )
-        installing.install(server.kubeconfig_path, [*ours, *chosen])
+        installation.install(server.kubeconfig_path, [*ours, *chosen])
         if chosen:
-            self._report(f"{len(chosen)} definitions of other providers are served")
+            self._report(f"{len(chosen)} CRDs of other providers are served")
 
-    def _start_cluster_api(self, bench: components.Workbench, server: ApiServer, manifests: list[Path]) -> None:
+    def _start_cluster_api(self, bench: components.Components, server: ApiServer, manifests: list[Path]) -> None:
         for manager, directory in zip(self._managers, manifests, strict=True):
             started = start_manager(bench, server, manager, directory, rate_limits=self.settings.rate_limits)
             self._started(started.process, bench.binaries[manager.program].version, started.port)
@@ -211,18 +214,71 @@ class Environment:
         self._report(f"{process.name} {version}".rstrip() + f" is ready{where}")
 
     def _record(self, process: Process, version: str, port: int) -> None:
-        record = records.Record(
+        record = process_records.ProcessRecord(
             name=process.name,
             pid=process.pid,
-            identity=records.identity_of(process.pid),
+            identity=process_records.identity_of(process.pid),
             version=version,
             port=port,
             log=str(process.command.log),
         )
-        records.write(self._state.records, record)
+        process_records.write(self._state.records, record)
 
     def _note_end(self, process: Process, how: str) -> None:
-        record = records.read(self._state.records, process.name)
+        record = process_records.read(self._state.records, process.name)
         if record:
             with contextlib.suppress(OSError, ClusterStacksError):
-                records.write(self._state.records, records.ended(record, how))
+                process_records.write(self._state.records, process_records.ended(record, how))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerServer:
+    """A manager with its CRDs and webhook configurations, which contain its port."""
+
+    manager: Manager
+    process: Process
+    manifests: Path
+    server: ApiServer
+    port: int
+
+    def launch(self) -> None:
+        """Install the CRDs, start the manager and return once its webhooks answer.
+
+        Raises:
+            ClusterStacksError: The API server rejects them, or the manager does not start.
+        """
+        definitions = capi_managers.definitions(self.manifests, self._url, self._authority)
+        installation.install(self.server.kubeconfig_path, definitions)
+        self.process.launch()
+
+    def install_webhooks(self) -> None:
+        """Install the webhook configurations of the running manager; errors as ``launch``.
+
+        Before the manager answers, they would make every write to its kinds fail.
+        """
+        found = capi_managers.webhook_configurations(self.manager, self.manifests, self._url, self._authority)
+        installation.install(self.server.kubeconfig_path, found)
+
+    @property
+    def _url(self) -> str:
+        return f"https://{LOOPBACK}:{self.port}"
+
+    @property
+    def _authority(self) -> bytes:
+        return self.server.keys.authority.certificate.read_bytes()
+
+
+def start_manager(
+    bench: components.Components, server: ApiServer, manager: Manager, manifests: Path, *, rate_limits: bool
+) -> ManagerServer:
+    """Start a manager on a free port; its webhook configurations are installed later.
+
+    Raises:
+        ClusterStacksError: It does not start, or its CRDs cannot be installed.
+    """
+
+    def make(port: int) -> ManagerServer:
+        process = components.cluster_api_manager(bench, server, manager, port, rate_limits=rate_limits)
+        return ManagerServer(manager=manager, process=process, manifests=manifests, server=server, port=port)
+
+    return start_on_free_port(make)

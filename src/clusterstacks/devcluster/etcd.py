@@ -1,4 +1,4 @@
-"""The one etcd of an environment; every kube-apiserver has its own prefix in it."""
+"""The etcd of an environment; every kube-apiserver has its own prefix in it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.files import KeyFiles, key_files, private_directory
-from clusterstacks.devcluster.ports import LOOPBACK, free_port
-from clusterstacks.devcluster.probes import answers_ok, client_context, request
+from clusterstacks.devcluster.loopback import LOOPBACK, answers_ok, client_context, free_port, request
+from clusterstacks.devcluster.private_files import KeyFiles, key_files, private_directory
 from clusterstacks.devcluster.processes import Command, Process
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.kube.pki import Authority
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EtcdAccess:
-    """How to reach an etcd; without the client certificate it answers nobody, for it holds every Secret."""
+    """Address and client keys of an etcd, which requires client certificates because it holds every Secret."""
 
     url: str
     authority: Path
@@ -31,13 +30,13 @@ class EtcdAccess:
 
     @classmethod
     def at(cls, port: int, directory: Path) -> EtcdAccess:
-        """Reach the etcd on ``port`` whose keys lie in ``directory``."""
+        """Return the access to the etcd on ``port`` with its keys in ``directory``."""
         keys = directory / "keys"
         client = KeyFiles(keys / "client.crt", keys / "client.key")
         return cls(f"https://{LOOPBACK}:{port}", keys / "ca.crt", client)
 
     def flags(self) -> tuple[str, ...]:
-        """The flags that make a kube-apiserver use it."""
+        """The flags with which a kube-apiserver uses it."""
         return (
             f"--etcd-servers={self.url}",
             f"--etcd-cafile={self.authority}",
@@ -63,7 +62,7 @@ class EtcdAccess:
             f"{self.url}/v3/kv/deleterange", context=self.context(), body=json.dumps(question).encode()
         )
         if status != 200:
-            message = f"etcd at {self.url} does not delete {prefix}: HTTP {status}; see the log of etcd"
+            message = f"etcd at {self.url} did not delete {prefix}: HTTP {status}; see the log of etcd"
             raise DependencyError("EtcdRefused", message)
         return int(json.loads(answer).get("deleted", 0))
 
@@ -99,12 +98,12 @@ class Etcd:
         self.process.launch()
 
     def stop(self, grace: timedelta = timedelta(seconds=5)) -> None:
-        """End it; nothing is fsynced, so its data is safe against a kill but not against a power cut."""
+        """Stop it; without fsync its data survives a kill but not a power cut."""
         self.process.stop(grace)
 
 
 def issue_keys(directory: Path) -> None:
-    """Make the keys below ``directory`` that are not there yet."""
+    """Create the missing keys below ``directory``."""
     keys = directory / "keys"
     authority = Authority(key_files(keys, "ca", lambda: Authority.create("etcd-ca").pair).read())
     key_files(keys, "server", lambda: authority.issue("etcd", addresses=(LOOPBACK,)))

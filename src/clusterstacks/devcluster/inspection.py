@@ -1,18 +1,18 @@
-"""How an environment is: its components with version, port, memory, processor time and state."""
+"""The status of an environment: components with version, port, memory, CPU time and state."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster import records
-from clusterstacks.devcluster.state import Phase
+from clusterstacks.devcluster import process_records
+from clusterstacks.devcluster.state_directory import EnvironmentPhase
 
 if TYPE_CHECKING:
-    from clusterstacks.devcluster.state import StateDirectory
+    from clusterstacks.devcluster.state_directory import StateDirectory
 
 DEGRADED = "Degraded"
-"""What an environment is whose supervisor runs, or should, while a component does not."""
+"""State of an environment with a component that does not run."""
 
 WEBHOOK_NOTE = (
     "Cluster API's webhook ports listen on all interfaces (they have no address flag); the others on 127.0.0.1"
@@ -21,7 +21,7 @@ WEBHOOK_NOTE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentState:
-    """One process; memory in bytes, processor time in seconds, both 0 when it does not run."""
+    """One process; memory in bytes and CPU time in seconds, both 0 when it does not run."""
 
     name: str
     version: str
@@ -34,13 +34,13 @@ class ComponentState:
 
     @property
     def running(self) -> bool:
-        """Whether it runs."""
+        """True when it runs."""
         return self.state == "running"
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentState:
-    """What ``csctl dev status`` shows."""
+    """The status that ``csctl dev status`` prints."""
 
     phase: str
     message: str
@@ -48,22 +48,24 @@ class EnvironmentState:
 
     @property
     def healthy(self) -> bool:
-        """Whether everything runs that should."""
-        return self.phase == Phase.RUNNING and all(component.running for component in self.components)
+        """True when every component runs."""
+        return self.phase == EnvironmentPhase.RUNNING and all(component.running for component in self.components)
 
 
 def inspect(state: StateDirectory) -> EnvironmentState | None:
-    """Look at an environment; None when there is none in that directory."""
+    """Read the status of an environment; None when the directory has none."""
     summary = state.read()
     if summary is None:
         return None
-    supervisor = records.Record(name="supervisor", pid=summary.pid, identity=summary.identity)
-    found = [_component(record) for record in (supervisor, *records.read_all(state.records))]
+    supervisor = process_records.ProcessRecord(name="supervisor", pid=summary.pid, identity=summary.identity)
+    found = [_component(record) for record in (supervisor, *process_records.read_all(state.records))]
     phase, message = str(summary.phase), summary.message
-    if not supervisor.alive and summary.phase is not Phase.FAILED:
+    if not supervisor.alive and summary.phase is not EnvironmentPhase.FAILED:
         phase = DEGRADED
-        message = "the supervisor is gone, so nothing watches the rest; 'csctl dev down' ends and removes it"
-    elif summary.phase is Phase.RUNNING and not all(component.running for component in found):
+        message = (
+            "the supervisor has ended and nothing watches the other processes; 'csctl dev down' stops and removes them"
+        )
+    elif summary.phase is EnvironmentPhase.RUNNING and not all(component.running for component in found):
         phase, message = DEGRADED, _gone([one for one in found if not one.running], state.options)
     return EnvironmentState(phase, message, tuple(found))
 
@@ -72,15 +74,15 @@ def _gone(components: list[ComponentState], options: str) -> str:
     told = ", ".join(f"{one.name} {one.state}" for one in components)
     name = components[0].name
     logs = f"'csctl dev logs{options} {name}' shows why"
-    # The API servers of workload clusters belong to the provider, which starts them again itself.
+    # The provider restarts the API servers of workload clusters itself.
     return f"{told}; {logs}" if "/" in name else f"{told}; {logs}; run 'csctl dev restart{options} {name}'"
 
 
-def _component(record: records.Record) -> ComponentState:
+def _component(record: process_records.ProcessRecord) -> ComponentState:
     base = ComponentState(
         name=record.name, version=record.version, port=record.port, pid=record.pid, state=record.ended or "is gone"
     )
-    usage = records.usage_of(record.pid) if record.alive else None
+    usage = process_records.usage_of(record.pid) if record.alive else None
     if usage is None:
         return base
     return ComponentState(

@@ -1,7 +1,7 @@
-"""One operating system process of the environment: start, wait until ready, watch, stop.
+"""Operating system processes of the environment: start, wait until ready, watch, stop.
 
-Every process gets its own session, so that a Ctrl-C in the terminal reaches only the one that stops the others in
-order, and a log file of its own, so that it can outlive whoever started it.
+Every process has its own session, so that Ctrl-C reaches only the supervisor, which stops the others in order. Every
+process has its own log file, so that it can outlive its parent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from clusterstacks.devcluster.ports import free_port
+from clusterstacks.devcluster.loopback import free_port
 from clusterstacks.domain.errors import DependencyError
 
 if TYPE_CHECKING:
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 POLL_SECONDS = 0.05
-"""How often a probe is asked; a probe costs about a millisecond."""
+"""Interval of probes; a probe costs about a millisecond."""
 LOG_TAIL_LINES = 15
 LOG_TAIL_BYTES = 16_384
 PORT_TAKEN = ("address already in use", "bind: permission denied")
-"""What Go programs write when somebody else listens on their port."""
+"""Message of Go programs when another process listens on their port."""
 
 
 class ProcessError(DependencyError):
     """A process ended or never became ready; the message ends with the last lines of its log.
 
-    ``port_taken`` tells that another port may help.
+    ``port_taken`` is True when another port may help.
     """
 
     def __init__(self, message: str, tail: str) -> None:
@@ -43,7 +43,7 @@ class ProcessError(DependencyError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What to run and how to see that it works."""
+    """A command line with its readiness probe."""
 
     name: str
     argv: tuple[str, ...]
@@ -52,11 +52,11 @@ class Command:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Added to the environment of this program."""
     patience: timedelta = timedelta(seconds=60)
-    """How long it may take to become ready; a kube-apiserver needs 2 s, several at once on a busy machine far more."""
+    """Time to become ready; a kube-apiserver takes 2 s, several at once on a busy machine far longer."""
 
 
 class Server(Protocol):
-    """What can be started on a port: a process with its probe."""
+    """A server that can be started: a process with its probe."""
 
     def launch(self) -> None:
         """Start it and return once it is ready; raises ProcessError."""
@@ -64,14 +64,14 @@ class Server(Protocol):
 
 S = TypeVar("S", bound=Server)
 PORT_ATTEMPTS = 5
-"""How many ports are tried when somebody else takes them first; arbitrary, one is nearly always enough."""
+"""Number of ports that are tried when other programs take them; arbitrary, one is nearly always enough."""
 
 
 def start_on_free_port(make: Callable[[int], S]) -> S:
-    """Make a server for a free port and start it, with another port when somebody was faster.
+    """Create a server for a free port and start it; try another port when this one was taken meanwhile.
 
     Raises:
-        ProcessError: it does not start for another reason, or every port was taken.
+        ProcessError: It does not start for another reason, or every port was taken.
     """
     for attempt in range(1, PORT_ATTEMPTS + 1):
         server = make(free_port())
@@ -86,7 +86,7 @@ def start_on_free_port(make: Callable[[int], S]) -> S:
 
 
 class Process:
-    """A command that runs, ran, or will run."""
+    """A process before, during and after its run."""
 
     def __init__(self, command: Command) -> None:
         self.command = command
@@ -95,29 +95,29 @@ class Process:
 
     @property
     def name(self) -> str:
-        """What the process is called in messages and log files."""
+        """Name in messages and log files."""
         return self.command.name
 
     @property
     def pid(self) -> int:
-        """Process id; 0 while it was never started."""
+        """Process id; 0 before the first start."""
         return self._child.pid if self._child else 0
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs or was never started; negative is the signal that ended it."""
+        """Exit code; None while it runs or before the first start; negative for the signal that ended it."""
         return self._child.poll() if self._child else None
 
     @property
     def running(self) -> bool:
-        """Whether the process was started and has not ended."""
+        """True while the process runs."""
         return self._child is not None and self.exit_code is None
 
     def start(self) -> None:
         """Start the process; its output is appended to the log file.
 
         Raises:
-            ProcessError: the program cannot be executed.
+            ProcessError: The program cannot be executed.
         """
         command = self.command
         command.log.parent.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ class Process:
         """Return once the probe succeeds.
 
         Raises:
-            ProcessError: it ended, or the probe did not succeed in time.
+            ProcessError: It ended, or the probe did not succeed in time.
         """
         began = time.monotonic()
         patience = self.command.patience.total_seconds()
@@ -151,10 +151,10 @@ class Process:
             time.sleep(POLL_SECONDS)
 
     def launch(self) -> None:
-        """Start it and return once it is ready; when that fails nothing is left running.
+        """Start it and return once it is ready; after a failure it is not left running.
 
         Raises:
-            ProcessError: it cannot be executed, ended, or was not ready in time.
+            ProcessError: It cannot be executed, ended, or was not ready in time.
         """
         self.start()
         try:
@@ -164,12 +164,12 @@ class Process:
             raise
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal; a process that has ended is left alone."""
+        """Send a signal unless the process has ended."""
         if self._child and self.running:
             self._child.send_signal(number)
 
     def stop(self, grace: timedelta = timedelta(seconds=5)) -> None:
-        """End the process: SIGTERM, and SIGKILL when it still runs after ``grace``; returns once it is gone.
+        """Stop the process: SIGTERM, then SIGKILL if it still runs after ``grace``; return when it has ended.
 
         A stopped (SIGSTOP) process is continued first. Zero grace kills at once.
         """
@@ -185,12 +185,12 @@ class Process:
         self._child.wait()
 
     def restart(self) -> None:
-        """Kill it where it still runs, start it again and wait until it is ready."""
+        """Kill it if it runs, start it and wait until it is ready."""
         self.stop(timedelta(0))
         self.launch()
 
     def tail(self) -> str:
-        """The last lines written since the last start, for messages."""
+        """The last lines of the log since the last start, for messages."""
         return log_tail(self.command.log, start=self._log_start)
 
 
@@ -207,7 +207,7 @@ def log_tail(log: Path, *, start: int = 0) -> str:
 
 
 def describe_exit(code: int) -> str:
-    """Say how a process ended: ``exited with code 1``, ``was ended by SIGKILL``."""
+    """Describe the end of a process: ``exited with code 1``, ``was ended by SIGKILL``."""
     if code >= 0:
         return f"exited with code {code}"
     try:

@@ -1,6 +1,6 @@
-"""Hold an environment: start it, stay beside it, stop it on a signal and leave nothing behind.
+"""Supervises an environment: starts it, watches it, stops it on a signal and removes its files.
 
-The same code runs in the terminal (``csctl dev up``) and, detached, as a process of this module.
+Runs in the terminal (``csctl dev up``) or detached as a process of this module.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from clusterstacks.devcluster import records
+from clusterstacks.devcluster import process_records
 from clusterstacks.devcluster.environment import Environment, EnvironmentSettings
-from clusterstacks.devcluster.files import private_directory
+from clusterstacks.devcluster.private_files import private_directory
 from clusterstacks.devcluster.processes import log_tail
-from clusterstacks.devcluster.state import MARKER_VARIABLE, Phase, StateDirectory, Summary
+from clusterstacks.devcluster.state_directory import MARKER_VARIABLE, EnvironmentPhase, StateDirectory, Summary
 from clusterstacks.devcluster.teardown import down, marked, remove_files
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 
@@ -30,31 +30,31 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.1
 INPUT_WRONG = 2
-"""How a detached supervisor exits when a person must change something, so that csctl exits the same way."""
+"""Exit code of a detached supervisor for wrong input, which csctl passes on."""
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(settings: EnvironmentSettings, report: Callable[[str], None], ready: Callable[[], None]) -> None:
-    """Hold an environment until a stop signal comes; then nothing of it is left. Needs the main thread.
+    """Run an environment until a stop signal, then remove it. Needs the main thread.
 
     Args:
-        settings: What kind of environment.
-        report: Called with a line for each step and for each process that ends by itself.
+        settings: Settings of the environment.
+        report: Called with a line for each step and each process that ends by itself.
         ready: Called once when everything runs.
 
     Raises:
-        ClusterStacksError: it cannot be started; the logs stay where the message says.
-        KeyboardInterrupt: the signal came before everything ran; nothing is left in this case either.
+        ClusterStacksError: It cannot be started; the message names the logs, which are kept.
+        KeyboardInterrupt: The signal came before everything ran; the environment is removed.
     """
     state, interrupted = settings.state, False
     _make_room(state, report)
     with _claimed(state), _stop_event() as stop:
         environment = Environment(settings, report)
-        state.write(_summary(Phase.STARTING))
+        state.write(_summary(EnvironmentPhase.STARTING))
         try:
             environment.start()
             stop.armed = False
-            state.write(_summary(Phase.RUNNING))
+            state.write(_summary(EnvironmentPhase.RUNNING))
             ready()
             environment.watch(stop.event)
             report("stopping")
@@ -62,22 +62,22 @@ def run(settings: EnvironmentSettings, report: Callable[[str], None], ready: Cal
             interrupted = True
             report("stopped before everything was started")
         except ClusterStacksError as error:
-            records.end(marked(state.root))
-            state.write(_summary(Phase.FAILED, error.message))
+            process_records.end(marked(state.root))
+            state.write(_summary(EnvironmentPhase.FAILED, error.message))
             raise
-        state.write(_summary(Phase.STOPPING))
+        state.write(_summary(EnvironmentPhase.STOPPING))
         environment.stop()
-        records.end(marked(state.root))  # the API servers of a provider that was killed
+        process_records.end(marked(state.root))  # the API servers of a killed provider
         remove_files(state)
     if interrupted:
         raise KeyboardInterrupt
 
 
 def detach(settings: EnvironmentSettings, report: Callable[[str], None]) -> None:
-    """Hold an environment by a process of its own; returns once everything runs.
+    """Run an environment in a detached process; return once everything runs.
 
     Raises:
-        ClusterStacksError: it cannot be started, or one runs already.
+        ClusterStacksError: It cannot be started, or one runs already.
     """
     state = settings.state
     _make_room(state, report)
@@ -98,19 +98,19 @@ def detach(settings: EnvironmentSettings, report: Callable[[str], None]) -> None
     except KeyboardInterrupt:
         child.terminate()
         child.wait()
-        if state.read() is None:  # it was not far enough to remove what is made here
+        if state.read() is None:  # it did not yet remove what was created here
             remove_files(state)
         raise
-    child.returncode = 0  # it outlives us on purpose: nobody waits for it here
+    child.returncode = 0  # it outlives this process on purpose
 
 
 def _make_room(state: StateDirectory, report: Callable[[str], None]) -> None:
-    """Refuse when an environment lives here; remove one whose supervisor was killed."""
+    """Reject a directory with a running environment; remove one whose supervisor was killed."""
     summary = state.read()
     if summary is None:
         state.check()
         return
-    if records.identity_of(summary.pid) == summary.identity != "":
+    if process_records.identity_of(summary.pid) == summary.identity != "":
         raise SpecError(
             "AlreadyRunning",
             f"an environment is running in {state.root} ({summary.phase}, process {summary.pid}); "
@@ -121,16 +121,16 @@ def _make_room(state: StateDirectory, report: Callable[[str], None]) -> None:
     down(state, report)
 
 
-def _summary(phase: Phase, message: str = "") -> Summary:
-    return Summary(phase=phase, message=message, pid=os.getpid(), identity=records.identity_of(os.getpid()))
+def _summary(phase: EnvironmentPhase, message: str = "") -> Summary:
+    return Summary(phase=phase, message=message, pid=os.getpid(), identity=process_records.identity_of(os.getpid()))
 
 
 class _Stopped(KeyboardInterrupt):
-    """A stop signal came during the start; asyncio, too, lets a KeyboardInterrupt through."""
+    """A stop signal during the start; asyncio passes a KeyboardInterrupt on."""
 
 
 class _StopEvent:
-    """Set by a stop signal; while ``armed`` the signal also breaks off what the main thread does."""
+    """Set by a stop signal; while ``armed`` the signal also interrupts the main thread."""
 
     def __init__(self) -> None:
         self.event = threading.Event()
@@ -161,7 +161,7 @@ def _claimed(state: StateDirectory) -> Iterator[None]:
         try:
             fcntl.flock(lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise SpecError("AlreadyRunning", f"another run is just starting in {state.root}") from None
+            raise SpecError("AlreadyRunning", f"another run is starting in {state.root}") from None
         state.claim()
         yield
 
@@ -175,11 +175,11 @@ def _follow(
             for line in lines:
                 report(line.rstrip("\n"))
         else:
-            message = summary.message if summary and summary.phase is Phase.FAILED else ""
+            message = summary.message if summary and summary.phase is EnvironmentPhase.FAILED else ""
             tail = log_tail(state.supervisor_log)
             error = SpecError if code == INPUT_WRONG else DependencyError
             raise error("StartFailed", message or f"the environment did not start\n{tail}")
-        if summary and summary.phase is Phase.RUNNING and summary.pid == child.pid:
+        if summary and summary.phase is EnvironmentPhase.RUNNING and summary.pid == child.pid:
             return
         time.sleep(POLL_SECONDS)
 

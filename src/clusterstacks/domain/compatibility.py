@@ -24,7 +24,7 @@ KINDS = (TESTED, "supported", "documented", "recommended", "skew")
 """Kinds of evidence; only ``tested`` makes a range soft: outside of it is untested, not broken."""
 
 
-class Severity(StrEnum):
+class RuleSeverity(StrEnum):
     """What a rule does where it matches."""
 
     DENY = "Deny"
@@ -120,7 +120,7 @@ class Rule:
 
     id: str
     when: Circumstances
-    severity: Severity
+    severity: RuleSeverity
     message: str
     way: str = ""
     overrides: tuple[str, ...] = ()
@@ -288,15 +288,15 @@ def _upgrade(node: Node) -> UpgradeRule:
 def _rule(node: Node) -> Rule:
     node.only({"id", "when", "severity", "message", "way", "overrides", "source"})
     severity = node.child("severity")
-    if severity.value not in [one.value for one in Severity]:
+    if severity.value not in [one.value for one in RuleSeverity]:
         raise severity.refuse("write Deny, Warn or Allow")
     overrides = tuple(item.text() for item in node.child("overrides").items())
-    if bool(overrides) is not (severity.value == Severity.ALLOW):
+    if bool(overrides) is not (severity.value == RuleSeverity.ALLOW):
         raise node.child("overrides").refuse("an Allow rule names the facts it overrides, and no other rule does")
     return Rule(
         id=node.child("id").text(),
         when=_circumstances(node.child("when")),
-        severity=Severity(str(severity.value)),
+        severity=RuleSeverity(str(severity.value)),
         message=node.child("message").text(),
         way=node.child("way").optional_text(),
         overrides=overrides,

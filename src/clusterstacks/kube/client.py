@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.boundedjson import Undecodable, decode, estimate_values
+from clusterstacks.api.bounded_json import Undecodable, decode, estimate_values
 from clusterstacks.domain.versions import KubernetesMinor
-from clusterstacks.kube.bounds import Bounds
-from clusterstacks.kube.calls import Body, Target, apply_query, query
-from clusterstacks.kube.decoding import read_page
 from clusterstacks.kube.discovery import ACCEPT, Discovery
 from clusterstacks.kube.errors import Expired, NotFound, Unreachable, Unreadable
-from clusterstacks.kube.listing import ListReader
-from clusterstacks.kube.resources import Listing, Resource, WatchEvent
-from clusterstacks.kube.transport import JSON, MANAGEMENT, Call, Patience, Pool, Transport, drop
-from clusterstacks.kube.watching import Broken, bare, event, lines
+from clusterstacks.kube.limits import Bounds
+from clusterstacks.kube.paged_list import ListReader
+from clusterstacks.kube.partial_json import read_page
+from clusterstacks.kube.requests import Body, RequestTarget, apply_query, query
+from clusterstacks.kube.resources import ObjectList, Resource, WatchEvent
+from clusterstacks.kube.transport import JSON, MANAGEMENT, Call, Pool, RequestTimeouts, Transport
+from clusterstacks.kube.watch import WatchBroken, bare, event, lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.bounds import BusyTime
     from clusterstacks.kube.connection import Connection
-    from clusterstacks.kube.gate import WriteGate
+    from clusterstacks.kube.limits import BusyTime
+    from clusterstacks.kube.write_gate import WriteGate
 
 STREAM_SHARE = 6 / 7
 """How long a watch's stream is asked to last, as a share of the silence that breaks it: 60 of 70 seconds."""
@@ -68,7 +68,7 @@ class Client:
         budget: int = 16,
         deadline: timedelta = timedelta(seconds=30),
         user_agent: str = "cluster-stacks",
-        patience: Patience = Patience(),  # noqa: B008  # an immutable value
+        patience: RequestTimeouts = RequestTimeouts(),  # noqa: B008  # an immutable value
         bounds: Bounds = Bounds(),  # noqa: B008  # an immutable value
         gate: WriteGate | None = None,
         target: str = MANAGEMENT,
@@ -78,8 +78,8 @@ class Client:
         self._transport.target = target
         self._transport.user_agent = user_agent
         self._bounds = bounds
-        self._silence = patience.silence
-        self._stream_seconds = str(max(1, int(patience.silence.total_seconds() * STREAM_SHARE)))
+        self._idle_timeout = patience.idle_timeout
+        self._stream_seconds = str(max(1, int(patience.idle_timeout.total_seconds() * STREAM_SHARE)))
         self._discovery = Discovery(self._discover)
 
     async def close(self) -> None:
@@ -125,7 +125,7 @@ class Client:
         Raises:
             NotFound: There is none.
         """
-        return await self._answer(Target(resource, namespace, name).named().call("get"))
+        return await self._answer(RequestTarget(resource, namespace, name).named().call("get"))
 
     async def find(self, resource: Resource, name: str, namespace: str = "") -> Manifest | None:
         """Read one object; None when there is none."""
@@ -137,12 +137,12 @@ class Client:
     async def find_metadata(self, resource: Resource, name: str, namespace: str = "") -> Manifest | None:
         """Read the metadata of one object; None when there is none."""
         try:
-            found = await self._answer(Target(resource, namespace, name).named().call("get", accept=_METADATA))
+            found = await self._answer(RequestTarget(resource, namespace, name).named().call("get", accept=_METADATA))
         except NotFound:
             return None
         return bare(found, resource)
 
-    async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
+    async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> ObjectList:
         """Read all objects, page by page; without a namespace those of all namespaces.
 
         ``labels`` and ``fields`` are selectors as kubectl takes them.
@@ -150,27 +150,29 @@ class Client:
         Raises:
             Unreadable: One of them cannot be read.
         """
-        listing = await self._pages(Target(resource, namespace), JSON, labelSelector=labels, fieldSelector=fields)
+        listing = await self._pages(
+            RequestTarget(resource, namespace), JSON, labelSelector=labels, fieldSelector=fields
+        )
         for remnant in listing.remnants:
             raise _unreadable(f"list {resource.describe(namespace, str(remnant.key))}", remnant.why)
         return listing
 
     async def list_readable(
         self, resource: Resource, namespace: str = "", *, labels: str = "", metadata_only: bool = False
-    ) -> Listing:
+    ) -> ObjectList:
         """Read all objects that can be read, and name the others: for those who must not be stopped by one object."""
         if metadata_only:
             return await self.list_metadata(resource, namespace, labels=labels)
-        return await self._pages(Target(resource, namespace), JSON, labelSelector=labels)
+        return await self._pages(RequestTarget(resource, namespace), JSON, labelSelector=labels)
 
-    async def list_metadata(self, resource: Resource, namespace: str = "", *, labels: str = "") -> Listing:
+    async def list_metadata(self, resource: Resource, namespace: str = "", *, labels: str = "") -> ObjectList:
         """Read the metadata of all objects; the items carry the apiVersion and kind of ``resource``.
 
         Managed fields may be missing: they are what makes metadata unreadable.
         """
-        listing = await self._pages(Target(resource, namespace), _METADATA_LIST, labelSelector=labels)
+        listing = await self._pages(RequestTarget(resource, namespace), _METADATA_LIST, labelSelector=labels)
         items = [*listing.items, *(remnant.object for remnant in listing.remnants if remnant.key.name)]
-        return Listing([bare(item, resource) for item in items], listing.resource_version)
+        return ObjectList([bare(item, resource) for item in items], listing.resource_version)
 
     async def create(self, resource: Resource, manifest: Manifest, namespace: str = "") -> Manifest:
         """Create an object, in the manifest's own namespace unless another is given.
@@ -179,7 +181,7 @@ class Client:
             AlreadyExists: There is one of that name.
         """
         namespace = namespace or (manifest.get("metadata") or {}).get("namespace") or ""
-        call = Target(resource, namespace).call("create", body=Body(manifest), repeatable=False)
+        call = RequestTarget(resource, namespace).call("create", body=Body(manifest), repeatable=False)
         return await self._answer(call)
 
     async def apply(  # noqa: PLR0913  # the parameters of the API's own verb
@@ -199,7 +201,7 @@ class Client:
             Conflict: Names the fields that another manager owns; never with ``force``.
             Invalid: Names the fields that break a rule.
         """
-        target = Target.of(resource, manifest, namespace, subresource)
+        target = RequestTarget.of(resource, manifest, namespace, subresource)
         parameters = apply_query(manager, force=force, dry_run=dry_run)
         return await self._answer(target.call("apply", parameters, body=Body(manifest, _APPLY)))
 
@@ -219,7 +221,7 @@ class Client:
         Raises:
             Conflict: The patch holds a resource version and the object has another.
         """
-        target = Target(resource, namespace, name, subresource).named()
+        target = RequestTarget(resource, namespace, name, subresource).named()
         parameters = query(fieldManager=manager, dryRun="All" if dry_run else "")
         # Repeating a patch that was done and holds a resource version would report a conflict with itself.
         repeatable = "resourceVersion" not in (patch.get("metadata") or {})
@@ -241,7 +243,7 @@ class Client:
         Raises:
             Invalid: A ``test`` operation does not hold, or a path does not exist.
         """
-        target = Target(resource, namespace, name, subresource).named()
+        target = RequestTarget(resource, namespace, name, subresource).named()
         return await self._answer(target.call("patch", body=Body(operations, _JSON_PATCH), repeatable=False))
 
     async def delete(
@@ -272,7 +274,9 @@ class Client:
         }
         # Without a precondition, a repetition could delete a successor of the object.
         call = (
-            Target(resource, namespace, name).named().call("delete", body=Body(options), repeatable=bool(preconditions))
+            RequestTarget(resource, namespace, name)
+            .named()
+            .call("delete", body=Body(options), repeatable=bool(preconditions))
         )
         await self._transport.send(call)
 
@@ -303,21 +307,21 @@ class Client:
             labelSelector=labels,
             fieldSelector=fields,
         )
-        call = Target(resource, namespace).call("watch", parameters, accept=_METADATA if metadata_only else JSON)
+        call = RequestTarget(resource, namespace).call("watch", parameters, accept=_METADATA if metadata_only else JSON)
         response = await self._transport.open(call)
         try:
-            async with aclosing(lines(response.content, self._silence, self._bounds.answer_bytes)) as stream:
+            async with aclosing(lines(response.content, self._idle_timeout, self._bounds.answer_bytes)) as stream:
                 async for line in stream:
                     if line is None:
                         yield WatchEvent("", {}, f"is larger than {self._bounds.answer_bytes} bytes")
                     else:
                         yield await event(line, resource, call.about, metadata_only=metadata_only)
-        except Broken as error:
+        except WatchBroken as error:
             raise self._transport.broken(call, error) from None
         finally:
-            drop(response)
+            response.close()
 
-    async def _pages(self, target: Target, accept: str, **selectors: str) -> Listing:
+    async def _pages(self, target: RequestTarget, accept: str, **selectors: str) -> ObjectList:
         try:
             listing = await self._list_reader(target, accept, selectors).read()
         except Expired:
@@ -327,7 +331,7 @@ class Client:
             item["apiVersion"], item["kind"] = target.resource.api_version, target.resource.kind
         return listing
 
-    def _list_reader(self, target: Target, accept: str, selectors: Mapping[str, str]) -> ListReader:
+    def _list_reader(self, target: RequestTarget, accept: str, selectors: Mapping[str, str]) -> ListReader:
         return ListReader(
             transport=self._transport, bounds=self._bounds, target=target, accept=accept, selectors=selectors
         )

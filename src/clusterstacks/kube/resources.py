@@ -90,7 +90,7 @@ class Remnant:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ObjectList:
     """A whole list; every item carries apiVersion and kind. Watch on from ``resource_version``.
 
     Args:

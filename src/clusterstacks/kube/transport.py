@@ -12,20 +12,21 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from clusterstacks.kube.bounds import BusyTime
-from clusterstacks.kube.credentials import Credentials, Identity
+from clusterstacks.kube.auth import ConnectionCredentials, Identity
 from clusterstacks.kube.errors import AnswerTooLarge, TooMany, Unauthorized, Unreachable
-from clusterstacks.kube.gate import GuardedBody
-from clusterstacks.kube.status import bounded_wait, failure, status_of
+from clusterstacks.kube.failure_status import bounded_wait, failure, status_of
+from clusterstacks.kube.limits import BusyTime
+from clusterstacks.kube.responses import AbortingResponse
+from clusterstacks.kube.write_gate import GuardedBody
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import TracebackType
 
     from clusterstacks.domain.errors import ClusterStacksError
-    from clusterstacks.kube.bounds import Bounds
     from clusterstacks.kube.connection import Connection
-    from clusterstacks.kube.gate import WriteGate
+    from clusterstacks.kube.limits import Bounds
+    from clusterstacks.kube.write_gate import WriteGate
 
 T = TypeVar("T")
 
@@ -41,7 +42,7 @@ MANAGEMENT = "management"
 WORKLOAD = "workload"
 """Targets of requests."""
 
-GOODBYE_SECONDS = 0.2
+TLS_SHUTDOWN_TIMEOUT = 0.2
 """How long the TLS end of a connection may take. asyncio's 30 s would keep the sockets of a frozen server for as long;
 nothing is lost by a shorter one, as every answer has its length."""
 
@@ -63,13 +64,14 @@ class Pool:
         if self._session is None:
             # Each client has its own budget, so the connector sets no limit.
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS)
-            connector._ssl_shutdown_timeout = GOODBYE_SECONDS  # noqa: SLF001  # its parameter is deprecated
+            connector._ssl_shutdown_timeout = TLS_SHUTDOWN_TIMEOUT  # noqa: SLF001  # its parameter is deprecated
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 timeout=aiohttp.ClientTimeout(total=None),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 # A small answer may unpack to a thousand times its size, so none is asked for or accepted packed.
                 auto_decompress=False,
+                response_class=AbortingResponse,
             )
             # aiohttp repeats a DELETE whose connection broke; what may be repeated is decided here, call by call.
             self._session._retry_connection = False  # noqa: SLF001  # it has no public switch
@@ -93,21 +95,21 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RequestTimeouts:
     """How long to bear with a server.
 
     Args:
         attempts: Tries of a call that may be repeated, within its deadline.
         first_delay: Before the second try; doubles from there. A server's Retry-After goes first.
         longest_delay: Cap of both.
-        silence: A watch that says nothing for so long is broken; the server is asked to end it before.
+        idle_timeout: A watch that says nothing for so long is broken; the server is asked to end it before.
         sleep: Waits the given seconds; tests pass one that does not.
     """
 
     attempts: int = 5
     first_delay: timedelta = timedelta(milliseconds=100)
     longest_delay: timedelta = timedelta(seconds=10)
-    silence: timedelta = timedelta(seconds=70)
+    idle_timeout: timedelta = timedelta(seconds=70)
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
 
     def delay(self, attempt: int, wanted: float) -> float:
@@ -165,7 +167,7 @@ class Transport:
         pool: Pool,
         budget: int,
         deadline: timedelta,
-        patience: Patience,
+        patience: RequestTimeouts,
         bounds: Bounds,
     ) -> None:
         self.host = urlsplit(connection.server).netloc
@@ -176,7 +178,7 @@ class Transport:
         self._max_bytes = bounds.answer_bytes
         self.busy = BusyTime(bounds.busy_time, lambda: asyncio.get_running_loop().time())
         self._slots = asyncio.Semaphore(budget)
-        self._credentials = Credentials(connection)
+        self._credentials = ConnectionCredentials(connection)
         self._closed = False
         self.user_agent = ""
 
@@ -206,7 +208,7 @@ class Transport:
             raise self._late(call, deadline) from None
 
     async def open(self, call: Call) -> aiohttp.ClientResponse:
-        """Make a call up to the first byte of its answer within the deadline; the caller drops the response.
+        """Make a call up to the first byte of its answer within the deadline; the caller closes the response.
 
         Takes no slot of the budget: a stream would hold it for ever.
         """
@@ -263,7 +265,7 @@ class Transport:
                     return await consume(response)
                 return await _refusal(call, response)
             except BaseException:
-                drop(response)
+                response.close()
                 raise
         except (aiohttp.ClientSSLError, aiohttp.ClientConnectorCertificateError) as error:
             return _Failure(self.broken(call, error), again=False)
@@ -316,13 +318,6 @@ class Transport:
         return Unreachable(f"{call.about}: {self.host} gave no answer within {seconds:g} s")
 
 
-def drop(response: aiohttp.ClientResponse) -> None:
-    """Give up an answer that is not at its end, and its connection at once instead of by the orderly end of TLS."""
-    if response.connection is not None and response.connection.transport is not None:
-        response.connection.transport.abort()
-    response.close()
-
-
 async def _refusal(call: Call, response: aiohttp.ClientResponse) -> _Failure:
     body = status_of(await _bounded(response, MAX_FAILURE_BYTES) or b"")
     error = failure(call.about, response.status, body, confidential=call.confidential)
@@ -340,7 +335,7 @@ async def _bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes | 
     async for piece in response.content.iter_any():
         size += len(piece)
         if size > max_bytes:
-            drop(response)
+            response.close()
             return None
         pieces.append(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)

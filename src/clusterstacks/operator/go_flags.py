@@ -10,12 +10,14 @@ import argparse
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from clusterstacks.domain.sources import SourceKind
+from clusterstacks.sources.kinds import DIRECTORY, GITHUB, KINDS, OCI
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from clusterstacks.sources.spec import SourceKind
 
 PROGRAM: Final = "manager"
 """Name of the Go operator's program in its image: ``/manager``."""
@@ -80,7 +82,7 @@ def boolean(text: str) -> bool:
     raise argparse.ArgumentTypeError(f"{text!r} is not true or false")
 
 
-def source_kind(source: str, *, local: bool, environ: Mapping[str, str]) -> SourceKind:
+def source_kind(source: str, *, local: bool, environ: Mapping[str, str]) -> SourceKind[Any]:
     """Choose the source as the Go operator does, except that nothing set means the directory and not GitHub.
 
     Args:
@@ -89,14 +91,14 @@ def source_kind(source: str, *, local: bool, environ: Mapping[str, str]) -> Sour
         environ: The environment; a variable that is set to nothing is not set.
     """
     if local:
-        return SourceKind.DIRECTORY
+        return DIRECTORY
     if source:
-        return SourceKind(source)
+        return KINDS[source]
     if environ.get("GIT_ORG_NAME") or environ.get("GIT_REPOSITORY_NAME"):
-        return SourceKind.GITHUB
+        return GITHUB
     if environ.get("OCI_REGISTRY") or environ.get("OCI_REPOSITORY"):
-        return SourceKind.OCI
-    return SourceKind.DIRECTORY
+        return OCI
+    return DIRECTORY
 
 
 def writable_directory(wanted: Path) -> Path:

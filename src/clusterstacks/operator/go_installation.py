@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.api.reading import mapping, mappings, text
+from clusterstacks.api.untyped import mapping, mappings, text
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.errors import ApiError, Conflict, Forbidden, KindNotServed, NotFound
 

@@ -18,13 +18,13 @@ from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.kubeconfig import named_connection
 from clusterstacks.kube.transport import Pool
+from clusterstacks.operator.app import Operator
 from clusterstacks.operator.go_flags import writable_directory
 from clusterstacks.operator.go_installation import own_pod, webhook_service
-from clusterstacks.operator.rights import TAKE_OVER_RIGHTS, Scope
-from clusterstacks.operator.settings import CACHE_DIR, Settings, parse_settings
-from clusterstacks.operator.wiring import Operator
-from clusterstacks.runtime.elector import LeaseLostError
-from clusterstacks.runtime.logs import configure_logging
+from clusterstacks.operator.rbac import TAKE_OVER_RIGHTS, RightScope
+from clusterstacks.operator.settings import CACHE_DIR, OperatorSettings, parse_settings
+from clusterstacks.runtime.leader_election import LeaseLostError
+from clusterstacks.runtime.log_format import configure_logging
 from clusterstacks.runtime.process import ServiceEndedError, run_until_signal
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def main() -> None:
         sys.exit(1)
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: OperatorSettings) -> None:
     settings = await _fitted(settings)
     operator = Operator(settings, os.environ)
     log.info(
@@ -68,7 +68,7 @@ async def _serve(settings: Settings) -> None:
         await operator.close()
 
 
-async def _fitted(settings: Settings) -> Settings:
+async def _fitted(settings: OperatorSettings) -> OperatorSettings:
     """Find what the machine and an installation of the Go operator decide, where no flag does.
 
     Raises:
@@ -85,7 +85,7 @@ async def _fitted(settings: Settings) -> Settings:
     return settings
 
 
-async def _webhook_service(settings: Settings) -> ObjectKey | None:
+async def _webhook_service(settings: OperatorSettings) -> ObjectKey | None:
     """Find the Service of the Go operator's webhooks, in whose place ours are served."""
     namespace, pod = settings.operator_namespace, own_pod(os.environ)
     connection, _ = named_connection(os.environ, settings.kubeconfig)
@@ -94,7 +94,7 @@ async def _webhook_service(settings: Settings) -> ObjectKey | None:
     try:
         service = await webhook_service(client, namespace, pod, settings.webhook_port)
     except Forbidden:
-        rules = " and ".join(json.dumps(right.rule()) for right in TAKE_OVER_RIGHTS if right.scope is Scope.OWN)
+        rules = " and ".join(json.dumps(right.rule()) for right in TAKE_OVER_RIGHTS if right.scope is RightScope.OWN)
         log.warning(
             "The Service of the webhooks is not known: add the rules %s to a Role in namespace %s, or set "
             "--webhook-service",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from aiohttp import web
 
 if TYPE_CHECKING:
+    from clusterstacks.runtime.health_checks import ProbeAnswer, Probes
     from clusterstacks.runtime.metrics import Metrics
-    from clusterstacks.runtime.probes import ProbeAnswer, Probes
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.Response]]
 

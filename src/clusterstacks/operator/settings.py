@@ -10,17 +10,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NoReturn
 from urllib.parse import urlsplit
 
+from clusterstacks.api.provider_refs import DEFAULT_KINDS, KindPattern
 from clusterstacks.api.source import DirectoryPlace, SourceSpec
-from clusterstacks.domain.allowing import AllowedHosts
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.domain.providerrefs import DEFAULT_KINDS, KindPattern
-from clusterstacks.fleet.sources.choosing import NOTHING_ALLOWED
+from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.kube.kubeconfig import SERVICE_ACCOUNT, pod_namespace
-from clusterstacks.operator.election import ElectionSettings, add_election_options, election_settings
 from clusterstacks.operator.go_flags import RELEASE_DIR as GO_RELEASE_DIR
 from clusterstacks.operator.go_flags import add_go_flags, notices, started_as_manager, two_dashes
-from clusterstacks.operator.sources import add_source_options, read_text, source_of
+from clusterstacks.operator.lease_settings import ElectionSettings, add_election_options, election_settings
+from clusterstacks.operator.source_flags import add_source_options, read_text, source_of
+from clusterstacks.sources.stack_source import NOTHING_ALLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ CACHE_DIR: Final = Path("/var/cache/cluster-stacks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class OperatorSettings:
     """What the operator was started with."""
 
     kubeconfig: str = ""
@@ -70,7 +70,7 @@ def parse_settings(
     environ: Mapping[str, str] = MappingProxyType({}),
     service_account: Path = SERVICE_ACCOUNT,
     program: str = NAME,
-) -> Settings:
+) -> OperatorSettings:
     """Read the command line and the environment; exits with status 2 and the reason when they are wrong.
 
     Args:
@@ -88,9 +88,9 @@ def parse_settings(
         parser.error(error.message)
 
 
-def _settings(found: argparse.Namespace, environ: Mapping[str, str], service_account: Path) -> Settings:
+def _settings(found: argparse.Namespace, environ: Mapping[str, str], service_account: Path) -> OperatorSettings:
     own = found.operator_namespace or environ.get("POD_NAMESPACE", "") or pod_namespace(service_account)
-    return Settings(
+    return OperatorSettings(
         kubeconfig=found.kubeconfig,
         source=source_of(found, environ),
         source_ca=read_text("--source-ca", found.source_ca),
@@ -121,7 +121,7 @@ def _settings(found: argparse.Namespace, environ: Mapping[str, str], service_acc
     )
 
 
-class _Parser(argparse.ArgumentParser):
+class _ArgumentParser(argparse.ArgumentParser):
     """Ends with the reason alone; the usage of all flags would push it off the screen."""
 
     def error(self, message: str) -> NoReturn:
@@ -134,7 +134,7 @@ def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
     Args:
         release_dir: Default of ``--release-dir``.
     """
-    parser = _Parser(prog=NAME, description=__doc__.splitlines()[0], allow_abbrev=False)
+    parser = _ArgumentParser(prog=NAME, description=__doc__.splitlines()[0], allow_abbrev=False)
     add = parser.add_argument
     add("--version", action="version", version=f"{NAME} {version('cluster-stacks')}", help="print the version")
     add(

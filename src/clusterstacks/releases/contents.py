@@ -9,25 +9,16 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from clusterstacks.domain.digests import content_digest
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
-from clusterstacks.releases.sources import MAX_FILE_BYTES, MAX_FILES
+from clusterstacks.releases.release_source import MAX_FILE_BYTES, MAX_FILES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from io import BufferedReader
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
-
-
-def content_digest(entries: Iterable[tuple[str, str]]) -> str:
-    """Digest a set of files: ``sha256:`` over the sorted lines ``<hex sha256>  <name>``.
-
-    Args:
-        entries: Name of each file and sha256 of its content in lower-case hex.
-    """
-    lines = sorted(f"{digest}  {name}\n" for name, digest in entries)
-    return f"sha256:{sha256(''.join(lines).encode()).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from clusterstacks.releases.charts import AddonChart, ChartCache, pack_chart, read_addons, read_chart
+from clusterstacks.charts.chart import AddonChart, ChartCache, pack_chart, read_addons, read_chart
+from clusterstacks.charts.lockfile import NOTHING_VENDORED, Resolved, VendoredCharts
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
-from clusterstacks.releases.vendored import NOTHING_VENDORED, Resolved, VendoredCharts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from clusterstacks.domain.addonconfig import AddonConfig
+    from clusterstacks.charts.requirements import ChartRequirement
+    from clusterstacks.domain.addon_config import AddonConfig
     from clusterstacks.domain.compatibility import Compatibility
     from clusterstacks.domain.errors import ClusterStacksError
     from clusterstacks.domain.hashes import Hashes
     from clusterstacks.domain.metadata import Metadata
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.contents import Contents
-    from clusterstacks.releases.requirements import Requirement
 
 SINGLE_ADDON = "cluster-addon"
 """What the one addon of the single-chart layout is called; Helm's release name too."""
@@ -94,7 +94,7 @@ class Release:
     charts: ChartCache = field(default_factory=ChartCache)
     class_digest: str = ""
     vendored: VendoredCharts = NOTHING_VENDORED
-    lacking: Mapping[str, tuple[Requirement, ...]] = field(default_factory=dict)
+    lacking: Mapping[str, tuple[ChartRequirement, ...]] = field(default_factory=dict)
     incomplete: ClusterStacksError | None = None
     damaged: Callable[[], None] = _ignore
     compatibility: Compatibility | None = None

@@ -18,25 +18,18 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from clusterstacks.domain.allowing import host_of
+from clusterstacks.charts.chart import ChartCache
+from clusterstacks.charts.errors import ChartRepositoryRefused
+from clusterstacks.charts.requirements import ChartDependenciesMissing
+from clusterstacks.charts.vendor import CHART_ERRORS
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.charts import ChartCache
+from clusterstacks.http.allowlist import host_of
+from clusterstacks.http.errors import SourceUnavailable, StoreUnavailable
+from clusterstacks.releases.chart_store import drop_kept, find_kept, keep
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.dependencies.errors import (
-    CHART_ERRORS,
-    ChartDependenciesMissing,
-    ChartRepositoryRefused,
-)
-from clusterstacks.releases.errors import (
-    DigestMismatch,
-    ReleaseBroken,
-    ReleaseDamaged,
-    SourceUnavailable,
-    StoreUnavailable,
-)
-from clusterstacks.releases.keeping import drop_kept, find_kept, keep
-from clusterstacks.releases.opening import open_release
+from clusterstacks.releases.errors import DigestMismatch, ReleaseBroken, ReleaseDamaged
+from clusterstacks.releases.open import open_release
 from clusterstacks.releases.release import CLASS_CHART
 from clusterstacks.releases.staging import Staging, discard, sweep
 
@@ -44,12 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Sequence
     from pathlib import Path
 
+    from clusterstacks.charts.lockfile import Resolved
+    from clusterstacks.charts.vendor import ChartDependencies
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.contents import Contents
-    from clusterstacks.releases.dependencies.vendoring import ChartDependencies
     from clusterstacks.releases.release import Release
-    from clusterstacks.releases.sources import ReleaseSource
-    from clusterstacks.releases.vendored import Resolved
+    from clusterstacks.releases.release_source import ReleaseSource
 
     _Key: TypeAlias = tuple[ReleaseName, str, tuple[Resolved, ...]]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from clusterstacks.render import helm
 from clusterstacks.render.errors import RenderFailed
 from clusterstacks.render.missing import MARK, RefusedFunctionError, described, with_checks
-from clusterstacks.render.templatesyntax import UnreadableActionError
+from clusterstacks.render.template_syntax import UnreadableActionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

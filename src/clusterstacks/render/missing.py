@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.render.templatesyntax import Action, Command, Operand, Pipeline, actions
+from clusterstacks.render.template_syntax import Operand, Pipeline, TemplateAction, TemplateCommand, actions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ _CONDITIONS: Final = frozenset({"if", "else", "with", "range"})
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ValueCheck:
     """One look at a value.
 
     Args:
@@ -65,21 +65,21 @@ class RefusedFunctionError(Exception):
         self.line = line
 
 
-def with_checks(text: str) -> tuple[str, list[Check]]:
+def with_checks(text: str) -> tuple[str, list[ValueCheck]]:
     """Return the template with its checks put in, and the checks; check ``n`` fails with ``MARK`` and ``n``.
 
     Raises:
         RefusedFunctionError: it calls ``tpl``.
         UnreadableActionError: an action does not follow the grammar.
     """
-    checks: list[Check] = []
+    checks: list[ValueCheck] = []
     parts: list[str] = []
     copied = 0
     for action in actions(text):
         parts.append(text[copied : action.start])
         for condition, value in dict(_Examination(text, action).conditions()).items():
             parts.append(f'{{{{ if {condition} }}}}{{{{ fail "{MARK}{len(checks)}." }}}}{{{{ end }}}}')
-            checks.append(Check(action.line, text[action.start : action.end], value))
+            checks.append(ValueCheck(action.line, text[action.start : action.end], value))
         parts.append(text[action.start : action.end])
         copied = action.end
     return "".join((*parts, text[copied:])), checks
@@ -88,7 +88,7 @@ def with_checks(text: str) -> tuple[str, list[Check]]:
 class _Examination:
     """What one action does with its values; yields (condition that is true when one is missing, its expression)."""
 
-    def __init__(self, text: str, action: Action) -> None:
+    def __init__(self, text: str, action: TemplateAction) -> None:
         self._text = text
         self._action = action
 
@@ -121,14 +121,14 @@ class _Examination:
                 yield self._absent(command, result, piped), result
             piped = result
 
-    def _absent(self, command: Command, result: str, piped: str) -> str:
+    def _absent(self, command: TemplateCommand, result: str, piped: str) -> str:
         # sprig's get answers an empty string for a missing key.
         arguments = [self._text[operand.start : operand.end] for operand in command.operands[1:]]
         if command.function == "get":
             return f"not (hasKey {' '.join([*arguments, *([f'({piped})'] if piped else [])])})"
         return f'kindIs "invalid" ({result})'
 
-    def _command(self, command: Command, *, used: bool) -> Iterator[tuple[str, str]]:
+    def _command(self, command: TemplateCommand, *, used: bool) -> Iterator[tuple[str, str]]:
         if not command.function:
             for operand in command.operands:
                 yield from self._operand(operand, used=used)
@@ -150,7 +150,7 @@ def _uses_arguments(function: str, *, used: bool) -> bool:
     return used if function in STORING else True
 
 
-def described(check: Check, file: str) -> str:
+def described(check: ValueCheck, file: str) -> str:
     """Say what is missing where, and the way out."""
     action = " ".join(check.action.split())
     value = " ".join(check.value.split())

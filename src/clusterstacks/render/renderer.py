@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import orjson
 
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.render import frames
+from clusterstacks.render import protocol
 from clusterstacks.render.errors import (
     CelFailed,
     CelUndecided,
@@ -27,11 +27,11 @@ from clusterstacks.render.errors import (
     WorkerDied,
     WorkersBusy,
 )
-from clusterstacks.render.examined import Document, Examined, Hook, Repetition
-from clusterstacks.render.failures import Failure, Failures
-from clusterstacks.render.frames import BrokenFrameError
-from clusterstacks.render.processes import WorkerPool, WorkerProcess
-from clusterstacks.render.queue import WorkerQueue
+from clusterstacks.render.examination import Examined, HelmHook, RenderedDocument, Repetition
+from clusterstacks.render.failure_cache import Failure, Failures
+from clusterstacks.render.protocol import BrokenFrameError
+from clusterstacks.render.render_queue import WorkerQueue
+from clusterstacks.render.worker_processes import WorkerPool, WorkerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -96,7 +96,7 @@ class ChartRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RenderLimits:
     """What one request may take.
 
     Args:
@@ -119,7 +119,7 @@ def _ignore(_: str) -> None:
 class Renderer:
     """Renders in up to ``workers`` child processes, started when first needed.
 
-    Requests wait in line, see :mod:`clusterstacks.render.queue`. An input whose render hung or killed its worker is
+    Requests wait in :mod:`.render_queue`. An input whose render hung or killed its worker is
     answered with that failure, at once, until its back-off has passed; a changed input is tried at once.
 
     Args:
@@ -133,7 +133,7 @@ class Renderer:
         self,
         *,
         workers: int = 2,
-        limits: Limits = Limits(),
+        limits: RenderLimits = RenderLimits(),
         idle: timedelta = IDLE,
         on_failure: Callable[[str], None] = _ignore,
     ) -> None:
@@ -179,9 +179,9 @@ class Renderer:
         """Render a chart and tell what only its author wants to know; raises as ``chart``."""
         answer = cast("dict[str, list[list[Any]]]", await self._ask_chart("examine", request))
         return Examined(
-            tuple(Document(*document) for document in answer["documents"]),
+            tuple(RenderedDocument(*document) for document in answer["documents"]),
             tuple(Repetition(*repetition) for repetition in answer["repetitions"]),
-            tuple(Hook(*hook) for hook in answer["hooks"]),
+            tuple(HelmHook(*hook) for hook in answer["hooks"]),
         )
 
     async def template(self, text: str, data: Manifest, *, label: str, file: str) -> str:
@@ -313,7 +313,7 @@ class _Work:
     @cached_property
     def digest(self) -> bytes:
         """Tells this input from another; computed only when one has failed. Raises BrokenFrameError."""
-        return hashlib.sha256(self.operation.encode() + frames.encode(self.message)).digest()
+        return hashlib.sha256(self.operation.encode() + protocol.encode(self.message)).digest()
 
     def request(self, alarm_seconds: int) -> dict[str, Any]:
         return {"operation": self.operation, "alarm_seconds": alarm_seconds, **self.message}

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from clusterstacks.domain.errors import ClusterStacksError
-from clusterstacks.render import frames
+from clusterstacks.render import protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ RESERVED_BYTES: Final = 3 * 1024**3
 """Address space on top of the memory limit: 1.8 GiB are mapped by an idle worker, measured with seven threads."""
 
 
-class ChartCache:
+class WorkerChartCache:
     """The packed charts this worker was given, the least recently used dropped first."""
 
     def __init__(self, limit: int = CHART_CACHE_BYTES) -> None:
@@ -53,7 +53,7 @@ class Worker:
     """What this process can do; each operation takes the request and its blob and returns the reply."""
 
     def __init__(self) -> None:
-        self._charts = ChartCache()
+        self._charts = WorkerChartCache()
         self._operations: dict[str, Callable[[dict[str, Any], bytes], dict[str, Any]]] = {
             "chart": self._chart,
             "examine": self._chart,
@@ -80,9 +80,9 @@ class Worker:
         chart = self._charts.chart(request["digest"], blob)
         if chart is None:
             return {"wanted": True}
-        from clusterstacks.render import charts
+        from clusterstacks.render import chart_render
 
-        perform = charts.examine if request["operation"] == "examine" else charts.render
+        perform = chart_render.examine if request["operation"] == "examine" else chart_render.render
         return {"result": perform(chart, request)}
 
     def _template(self, request: dict[str, Any], _: bytes) -> dict[str, Any]:
@@ -91,12 +91,12 @@ class Worker:
         return {"result": gotemplate.render(request["text"], request["data"], request["file"])}
 
     def _values(self, request: dict[str, Any], _: bytes) -> dict[str, Any]:
-        from clusterstacks.render.values import values_document
+        from clusterstacks.render.values_document import values_document
 
         return {"result": values_document(request["text"])}
 
     def _overlay(self, request: dict[str, Any], _: bytes) -> dict[str, Any]:
-        from clusterstacks.render.values import overlaid_document
+        from clusterstacks.render.values_document import overlaid_document
 
         return {"result": overlaid_document(request["text"], request["over"])}
 
@@ -112,7 +112,7 @@ def main() -> None:
     source, sink = private_channel()
     worker = Worker()
     # The parent tells a worker that cannot start from one that an input killed.
-    sink.write(frames.encode({"ready": True}))
+    sink.write(protocol.encode({"ready": True}))
     sink.flush()
     while (frame := read_frame(source)) is not None:
         # The parent keeps the deadline; this one is for a worker whose parent is gone. The kernel keeps it, whatever
@@ -151,23 +151,23 @@ def private_channel() -> tuple[BinaryIO, BinaryIO]:
     return source, sink
 
 
-def read_frame(source: BinaryIO) -> frames.Frame | None:
+def read_frame(source: BinaryIO) -> protocol.Frame | None:
     """Read the next request; None when the parent is gone."""
-    header = source.read(frames.HEADER_BYTES)
+    header = source.read(protocol.HEADER_BYTES)
     if not header:
         return None
-    text, blob = frames.lengths(header)
-    return frames.decode(source.read(text), source.read(blob))
+    text, blob = protocol.lengths(header)
+    return protocol.decode(source.read(text), source.read(blob))
 
 
 def encode_reply(reply: dict[str, Any]) -> bytes:
     """Write a reply; one that is too large becomes an error."""
     try:
-        return frames.encode(reply)
-    except frames.BrokenFrameError as error:
-        return frames.encode({"error": "RenderFailed", "message": str(error)})
+        return protocol.encode(reply)
+    except protocol.BrokenFrameError as error:
+        return protocol.encode({"error": "RenderFailed", "message": str(error)})
     except MemoryError:
-        return frames.encode({"exhausted": True})
+        return protocol.encode({"exhausted": True})
 
 
 if __name__ == "__main__":

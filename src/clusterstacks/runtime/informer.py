@@ -13,20 +13,20 @@ from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.errors import Expired, KindNotServed, NotFound
 from clusterstacks.kube.resources import Remnant
 from clusterstacks.runtime.backoff import BackOff
+from clusterstacks.runtime.cache import CacheChange, Index, Store, key_of
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from clusterstacks.runtime.health import Health
-from clusterstacks.runtime.store import Change, Index, Store, key_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from clusterstacks.kube.client import Client
-    from clusterstacks.kube.resources import Listing, Resource, WatchEvent
+    from clusterstacks.kube.resources import ObjectList, Resource, WatchEvent
     from clusterstacks.runtime.clock import Clock
 
-__all__ = ["Change", "Handler", "Index", "Informer", "Store", "Trim", "drop_managed_fields", "key_of"]
+__all__ = ["CacheChange", "Handler", "Index", "Informer", "Store", "Trim", "drop_managed_fields", "key_of"]
 
-Handler: TypeAlias = Callable[[Change], None]
+Handler: TypeAlias = Callable[[CacheChange], None]
 """Called on the event loop for every change, in order; must return at once."""
 
 Trim: TypeAlias = Callable[[Manifest], Manifest]
@@ -147,7 +147,7 @@ class Informer:
         """
         self._handlers.append(handler)
         for key in self.store:
-            self._call(handler, Change(key, None, self.store.get(key)))
+            self._call(handler, CacheChange(key, None, self.store.get(key)))
         return lambda: self._handlers.remove(handler)
 
     async def run(self) -> None:
@@ -174,7 +174,7 @@ class Informer:
             told = True
         self._note_end(told=told, instant=loop.time() - began < INSTANT_SECONDS)
 
-    async def _list(self, resource: Resource) -> Listing:
+    async def _list(self, resource: Resource) -> ObjectList:
         return await self._client.list_readable(
             resource, self._namespace, labels=self._labels, metadata_only=self._metadata_only
         )
@@ -188,7 +188,7 @@ class Informer:
             metadata_only=self._metadata_only,
         )
 
-    def _replace(self, listing: Listing) -> None:
+    def _replace(self, listing: ObjectList) -> None:
         """Make the store equal to the list; what it misses was deleted while nobody watched."""
         listed = {key_of(item): item for item in listing.items}
         self.unreadable.clear()
@@ -242,13 +242,13 @@ class Informer:
             elif before.get("resourceVersion") == after.get("resourceVersion"):
                 return
         trimmed = self._trimmed(key, manifest)
-        self._tell(Change(key, self.store.put(key, trimmed), trimmed))
+        self._tell(CacheChange(key, self.store.put(key, trimmed), trimmed))
 
     def _drop(self, key: ObjectKey) -> None:
         self.unreadable.pop(key, None)
         old = self.store.remove(key)
         if old is not None:
-            self._tell(Change(key, old, None))
+            self._tell(CacheChange(key, old, None))
 
     def _trimmed(self, key: ObjectKey, manifest: Manifest) -> Manifest:
         try:
@@ -257,11 +257,11 @@ class Informer:
             log.exception("%s %s cannot be trimmed and is kept whole", self, key)
             return manifest
 
-    def _tell(self, change: Change) -> None:
+    def _tell(self, change: CacheChange) -> None:
         for handler in tuple(self._handlers):
             self._call(handler, change)
 
-    def _call(self, handler: Handler, change: Change) -> None:
+    def _call(self, handler: Handler, change: CacheChange) -> None:
         try:
             handler(change)
         except Exception:

@@ -40,7 +40,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class LeaseRecord:
     """What a Lease says; empty fields where it says nothing."""
 
     holder: str = ""
@@ -54,12 +54,12 @@ class Record:
 class Sighting:
     """A record, and since when (in seconds of the local clock) it has been seen as it is."""
 
-    record: Record
+    record: LeaseRecord
     since: float
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class LeaseWait:
     """Another one holds the lease; look again, and take it ``until`` this moment if nothing has changed."""
 
     holder: str
@@ -85,10 +85,10 @@ class Lost:
     reason: str
 
 
-Decision: TypeAlias = Wait | Take | Renew | Lost
+Decision: TypeAlias = LeaseWait | Take | Renew | Lost
 
 
-def sight(before: Sighting | None, record: Record, now: float) -> Sighting:
+def sight(before: Sighting | None, record: LeaseRecord, now: float) -> Sighting:
     """Note a record that was just read or written."""
     if before is not None and before.record == record:
         return before
@@ -114,29 +114,29 @@ def decide(seen: Sighting | None, identity: str, held_until: float | None, now: 
     if seen is None or seen.record.holder in ("", identity):
         return Take()
     until = seen.since + seen.record.duration
-    return Take() if now >= until else Wait(seen.record.holder, until)
+    return Take() if now >= until else LeaseWait(seen.record.holder, until)
 
 
-def taken(before: Record | None, identity: str, terms: Terms, now: datetime) -> Record:
+def taken(before: LeaseRecord | None, identity: str, terms: Terms, now: datetime) -> LeaseRecord:
     """The record of a holder that takes or renews the lease now, by the wall clock."""
     stamp = micro_time(now)
     if before is None:
-        return Record(identity, terms.duration, stamp, stamp)
+        return LeaseRecord(identity, terms.duration, stamp, stamp)
     if before.holder == identity:
         return replace(before, duration=terms.duration, renewed=stamp)
-    return Record(identity, terms.duration, stamp, stamp, before.transitions + 1)
+    return LeaseRecord(identity, terms.duration, stamp, stamp, before.transitions + 1)
 
 
-def released(before: Record, now: datetime) -> Record:
+def released(before: LeaseRecord, now: datetime) -> LeaseRecord:
     """The record of a lease that its holder gives back."""
     stamp = micro_time(now)
-    return Record("", RELEASED_SECONDS, stamp, stamp, before.transitions)
+    return LeaseRecord("", RELEASED_SECONDS, stamp, stamp, before.transitions)
 
 
-def read_record(lease: Manifest) -> Record:
+def read_record(lease: Manifest) -> LeaseRecord:
     """Read a Lease; a field that is not set counts as empty, as in client-go."""
     spec: dict[str, Any] = lease.get("spec") or {}
-    return Record(
+    return LeaseRecord(
         spec.get("holderIdentity") or "",
         spec.get("leaseDurationSeconds") or 0,
         spec.get("acquireTime") or "",
@@ -145,7 +145,7 @@ def read_record(lease: Manifest) -> Record:
     )
 
 
-def record_spec(record: Record) -> Manifest:
+def record_spec(record: LeaseRecord) -> Manifest:
     """The fields of a Lease's spec that a holder sets; others stay as they are."""
     return {
         "holderIdentity": record.holder,

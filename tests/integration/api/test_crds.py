@@ -9,7 +9,7 @@ import pytest
 
 from clusterstacks.api.clusteraddon import ClusterAddon, ClusterAddonStatus, DeliveredAddon
 from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.api.crds import all_crds
+from clusterstacks.api.crd_manifests import all_crds
 from clusterstacks.api.meta import Condition
 from tests.support.kubectl import Kubectl
 

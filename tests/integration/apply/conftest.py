@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.apply.delivery import RECORD_NAMESPACE
-from clusterstacks.apply.recordstore import RECORD_LABEL, SECRETS
+from clusterstacks.apply.record_store import RECORD_LABEL, SECRETS
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool

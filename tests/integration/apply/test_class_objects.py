@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.apply.engine import Applier
+from clusterstacks.apply.class_applier import Applier
+from clusterstacks.apply.class_object_rules import GroupKind
+from clusterstacks.apply.delivery_plan import RecordedObject
+from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
+from clusterstacks.apply.prune_plan import Fate
 from clusterstacks.apply.results import Deadlines
-from clusterstacks.domain.classobjects import GroupKind
-from clusterstacks.domain.delivery import Known
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectId
-from clusterstacks.domain.ownership import OWNED_LABEL, PART_OF_LABEL
-from clusterstacks.domain.pruning import Fate
 from clusterstacks.kube.errors import AlreadyExists
 from tests.support.manifests import crd, named
 
@@ -59,8 +59,8 @@ def chart(name: str, *, size: int = 1) -> list[Manifest]:
     ]
 
 
-def remembered(results: list[ObjectResult]) -> dict[ObjectId, Known]:
-    return {one.id: Known(one.id, one.version, one.uid, one.digest, one.mark) for one in results}
+def remembered(results: list[ObjectResult]) -> dict[ObjectId, RecordedObject]:
+    return {one.id: RecordedObject(one.id, one.version, one.uid, one.digest, one.mark) for one in results}
 
 
 async def test_applies_templates_before_the_class_into_the_release_namespace(management: Cluster, unique: str) -> None:
@@ -115,7 +115,7 @@ async def test_d3_deletes_what_the_go_operator_applied_and_left_without_uid(mana
     await management.user.apply(resource, manifest, manager="kubectl", force=True)
     identity = ObjectId(CLASSES, "ClusterClass", "default", unique)
 
-    fates = await Applier(management.client).delete_all([Known(identity, "v1beta2")], namespace="default")
+    fates = await Applier(management.client).delete_all([RecordedObject(identity, "v1beta2")], namespace="default")
 
     assert fates[identity].fate is Fate.GONE
     assert not await management.live("ClusterClass", unique, "default", CLASSES)
@@ -131,7 +131,9 @@ async def test_keeps_what_is_not_its_own_and_what_another_release_holds(manageme
     shared = results[1].id
 
     fates = await applier.delete_all(
-        [*remembered(results).values(), Known(foreign, "v1beta2")], namespace="default", wanted_elsewhere={shared}
+        [*remembered(results).values(), RecordedObject(foreign, "v1beta2")],
+        namespace="default",
+        wanted_elsewhere={shared},
     )
 
     assert fates[foreign].fate is Fate.KEPT

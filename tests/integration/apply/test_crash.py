@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.domain.delivery import DeliveryState
-from clusterstacks.domain.ownership import OWNED_LABEL, PART_OF_LABEL
+from clusterstacks.apply.delivery_plan import DeliveryState
+from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
 from clusterstacks.kube.resources import Resource
 from tests.support.manifests import config_map, crd, deployment, named
 from tests.support.requests import Killed, Recorder

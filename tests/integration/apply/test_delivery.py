@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.apply.apply_set import ID_LABEL, KINDS_ANNOTATION, NAMESPACES_ANNOTATION, TOOLING_ANNOTATION
 from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.apply.recordstore import SECRETS
-from clusterstacks.domain.applyset import ID_LABEL, KINDS_ANNOTATION, NAMESPACES_ANNOTATION, TOOLING_ANNOTATION
-from clusterstacks.domain.delivery import DeliveryState
-from clusterstacks.domain.ownership import OWNED_LABEL, PART_OF_LABEL
+from clusterstacks.apply.delivery_plan import DeliveryState
+from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
+from clusterstacks.apply.record_store import SECRETS
 from tests.support.manifests import addon, config_map, crd, deployment, named
 
 if TYPE_CHECKING:

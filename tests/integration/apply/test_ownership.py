@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.domain.ownership import OWNED_LABEL, PART_OF_LABEL, RECREATE_ANNOTATION
+from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL, RECREATE_ANNOTATION
 from tests.support.manifests import config_map, cron_job, deployment, named, with_annotation
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.apply.delivery import Delivery, Revision
+from clusterstacks.apply.delivery_plan import DeliveryState
+from clusterstacks.apply.ownership import PRUNE_ANNOTATION
+from clusterstacks.apply.prune_plan import Fate
 from clusterstacks.apply.results import Deadlines
 from clusterstacks.apply.waiting import pauses
-from clusterstacks.domain.delivery import DeliveryState
-from clusterstacks.domain.ownership import PRUNE_ANNOTATION
-from clusterstacks.domain.pruning import Fate
 from clusterstacks.kube.errors import KindNotServed
 from tests.support.manifests import addon, config_map, crd, named, with_annotation
 from tests.support.pruning import needs_pruning

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.authoring.examining import Means
-from clusterstacks.authoring.linting import Linter
-from clusterstacks.devcluster.installing import install
+from clusterstacks.authoring.linter import Linter
+from clusterstacks.authoring.render_check import Means
+from clusterstacks.devcluster.installation import install
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig

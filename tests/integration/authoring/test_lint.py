@@ -10,18 +10,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.authoring.examining import Means
-from clusterstacks.authoring.findings import Severity
-from clusterstacks.authoring.linting import Linter
-from clusterstacks.authoring.sample import read_roots
-from clusterstacks.releases.building.sourcetree import read_tree
-from clusterstacks.releases.dependencies.vendoring import ChartDependencies
-from clusterstacks.releases.web import Web
+from clusterstacks.authoring.example_objects import read_roots
+from clusterstacks.authoring.findings import LintSeverity
+from clusterstacks.authoring.linter import Linter
+from clusterstacks.authoring.render_check import Means
+from clusterstacks.building.source_tree import read_tree
+from clusterstacks.charts.vendor import ChartDependencies
+from clusterstacks.http.client import Web
 from clusterstacks.render.renderer import Renderer
 from tests.support.tiny_stack import CLASS, DEPLOYMENT, STAGES, TEMPLATE, tiny
 
 if TYPE_CHECKING:
-    from clusterstacks.authoring.findings import Finding
+    from clusterstacks.authoring.findings import LintFinding
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -132,7 +132,7 @@ CASES = (
 )
 
 
-async def found(renderer: Renderer, changes: dict[str, str | None]) -> tuple[Finding, ...]:
+async def found(renderer: Renderer, changes: dict[str, str | None]) -> tuple[LintFinding, ...]:
     return (await Linter(Means(renderer), listed=True).lint(tiny(changes), "1-35")).findings
 
 
@@ -224,7 +224,7 @@ async def test_the_layout_with_one_chart_for_all_addons_is_looked_at_alike(rende
 async def test_a_chart_that_lacks_something_is_left_out_but_not_called_broken(renderer: Renderer) -> None:
     findings = await found(renderer, {NET_CHART: NEEDY.format("https://charts.example"), NET: "{{ if }}"})
 
-    assert [(one.rule, one.severity) for one in findings] == [("dependency-unvendored", Severity.WARNING)]
+    assert [(one.rule, one.severity) for one in findings] == [("dependency-unvendored", LintSeverity.WARNING)]
 
 
 async def test_a_namespace_that_another_addon_brings_is_there(renderer: Renderer) -> None:

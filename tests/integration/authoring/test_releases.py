@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.authoring.comparing import Side, compare
-from clusterstacks.authoring.opening import opened
-from clusterstacks.authoring.rendering import render_release
-from clusterstacks.authoring.sample import read_roots, sample_roots
-from clusterstacks.authoring.unified import document, lines
+from clusterstacks.authoring.example_objects import read_roots, sample_roots
+from clusterstacks.authoring.open_directory import opened
+from clusterstacks.authoring.release_diff import Side, compare
+from clusterstacks.authoring.render_release import render_release
+from clusterstacks.authoring.unified_diff import document, lines
+from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesVersion
-from clusterstacks.releases.building.fixed import build_release
-from clusterstacks.releases.dependencies.vendoring import ChartDependencies
-from clusterstacks.releases.web import Web
+from clusterstacks.http.client import Web
 from tests.support.tiny_stack import DEPLOYMENT, IMAGE, SETTINGS, tiny, write
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from clusterstacks.authoring.comparing import Difference
+    from clusterstacks.authoring.release_diff import Difference
     from clusterstacks.domain.versions import KubernetesMinor
     from clusterstacks.render.renderer import Renderer
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from clusterstacks.authoring.examining import Means
-from clusterstacks.authoring.linting import Linter
+from clusterstacks.authoring.linter import Linter
+from clusterstacks.authoring.render_check import Means
 from tests.support.tiny_stack import CLASS, DEPLOYMENT, SETTINGS, STAGES, tiny
 
 if TYPE_CHECKING:

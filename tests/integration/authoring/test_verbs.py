@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.cli import output
 from clusterstacks.cli.main import csctl
+from clusterstacks.cli.shared import output
 from tests.support.tiny_stack import IMAGE, SETTINGS, tiny, write
 
 if TYPE_CHECKING:

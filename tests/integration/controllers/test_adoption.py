@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.names import ADDON_FINALIZER, API_VERSION, CLUSTER_CLASS_KIND, RELEASE_FINALIZER, Kind
-from clusterstacks.domain.ownership import OWNED_LABEL, OWNED_VALUE, PREDECESSOR
+from clusterstacks.apply.ownership import OWNED_LABEL, OWNED_VALUE, PREDECESSOR
 from tests.support.operating import condition_of, is_ready
 from tests.support.stacks import config_map, templates
 

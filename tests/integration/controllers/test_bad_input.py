@@ -14,9 +14,9 @@ import pytest
 
 from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.kube.errors import ApiError
-from clusterstacks.operator import wiring
-from clusterstacks.render.renderer import Limits
-from clusterstacks.runtime import host
+from clusterstacks.operator import app
+from clusterstacks.render.renderer import RenderLimits
+from clusterstacks.runtime import controller
 from tests.support.operating import condition_of, is_ready, is_unready
 from tests.support.stacks import INFRASTRUCTURE, config_map, stage, templates
 from tests.support.waiting import eventually
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 ADDON = "cluster-addon-one"
 ENDLESS = "{{ range $i := until 100000 }}{{ range $j := until 100000 }}{{ end }}{{ end }}"
 GREEDY = '{{ $text := "aaaaaaaaaaaaaaaa" }}{{ range until 40 }}{{ $text = cat $text $text }}{{ end }}'
-LIMITS = Limits(deadline=timedelta(seconds=5), memory_bytes=400 * 1024**2)
+LIMITS = RenderLimits(deadline=timedelta(seconds=5), memory_bytes=400 * 1024**2)
 
 
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a render five seconds and little memory."""
-    monkeypatch.setattr(wiring, "Limits", lambda **_: LIMITS)
-    monkeypatch.setattr(host, "STOP_DEADLINE", timedelta(seconds=0.1))
+    monkeypatch.setattr(app, "Limits", lambda **_: LIMITS)
+    monkeypatch.setattr(controller, "STOP_DEADLINE", timedelta(seconds=0.1))
 
 
 @dataclass(kw_only=True)

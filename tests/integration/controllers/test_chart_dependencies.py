@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import CHARTS_ANNOTATION, Kind
-from clusterstacks.domain.allowing import AllowedHosts
+from clusterstacks.http.allowlist import AllowedHosts
 from tests.support.chart_repository import chart_repository, packaged
 from tests.support.operating import condition_of, is_ready
 from tests.support.stacks import config_map, templates

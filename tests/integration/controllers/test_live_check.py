@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.operator.wiring import Operator
+    from clusterstacks.operator.app import Operator
     from tests.support.operating import World
 
 ADDON = "cluster-addon-one"

@@ -17,7 +17,7 @@ from tests.support.stacks import config_map, templates
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.releases.signing.keys import PrivateKey
+    from clusterstacks.signing.keys import PrivateKey
     from tests.support.operating import World
     from tests.support.registries import RegistryServer
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api.names import DIGEST_ANNOTATION, Kind
-from clusterstacks.controllers.sources import listing
-from clusterstacks.domain.allowing import AllowedHosts
+from clusterstacks.http.allowlist import AllowedHosts
+from clusterstacks.sources import periodic_listing
 from tests.integration.controllers.test_sources import following, secret
 from tests.support.cutting_proxy import CuttingProxy
 from tests.support.github_double import OWNER, REPOSITORY, GitHubDouble
@@ -78,7 +78,7 @@ async def test_a_registry_that_is_down_is_said_and_missed_by_no_cluster(world: W
 
 
 async def test_a_server_that_hangs_holds_up_nobody_else(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "DEADLINE", timedelta(seconds=1))
+    monkeypatch.setattr(periodic_listing, "DEADLINE", timedelta(seconds=1))
     async with hanging() as host, world.operator(allowed_sources=AllowedHosts.parse(host)):
         versions = [f"v{number}" for number in range(1, 13)]  # more than reconciles run at a time
         place = {"oci": {"repository": f"{host}/stacks", "plainHTTP": True}, "interval": "1s"}

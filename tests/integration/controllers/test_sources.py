@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.names import SOURCE_CREDENTIALS_LABEL, Kind
-from clusterstacks.domain.allowing import AllowedHosts
+from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.operator.settings import parse_settings
 from tests.support.github_double import OWNER, REPOSITORY, TOKEN, GitHubDouble
 from tests.support.operating import condition_of, is_ready

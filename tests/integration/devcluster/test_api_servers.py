@@ -7,8 +7,8 @@ import signal
 import stat
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster import probes
-from clusterstacks.devcluster.probes import answers_ok, client_context, request
+from clusterstacks.devcluster import loopback
+from clusterstacks.devcluster.loopback import answers_ok, client_context, request
 
 if TYPE_CHECKING:
     import ssl
@@ -46,7 +46,7 @@ def test_a_frozen_server_does_not_answer_and_does_again_when_it_thaws(
     workload_server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = admin(workload_server)
-    monkeypatch.setattr(probes, "DEADLINE_SECONDS", 0.3)
+    monkeypatch.setattr(loopback, "DEADLINE_SECONDS", 0.3)
     workload_server.process.send(signal.SIGSTOP)
     try:
         # The signal may reach its threads one after the other: the first answers may still come.

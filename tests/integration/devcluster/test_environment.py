@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.devcluster import binaries, following, inspection, records, restarting, supervisor, teardown
+from clusterstacks.devcluster import (
+    binaries,
+    inspection,
+    process_records,
+    restart,
+    state_directory,
+    supervisor,
+    teardown,
+)
 from clusterstacks.devcluster.environment import EnvironmentSettings
-from clusterstacks.devcluster.state import Phase, StateDirectory
+from clusterstacks.devcluster.state_directory import EnvironmentPhase, StateDirectory
 from clusterstacks.domain.errors import DependencyError, SpecError
 
 if TYPE_CHECKING:
@@ -119,7 +127,7 @@ def test_a_cluster_comes_is_upgraded_heals_and_goes(running: Running) -> None:
     os.kill(before, signal.SIGKILL)
     eventually(lambda: running.component("default/prod").pid != before and running.component("default/prod").running)
     assert running.emulated_minor() == "36"
-    assert "was ended by SIGKILL" in "".join(following.read_log(running.state, "provider"))
+    assert "was ended by SIGKILL" in "".join(state_directory.read_log(running.state, "provider"))
 
     running.kubectl("delete", "cluster", "prod", "--timeout=50s")
     assert running.kubectl("get", "localclusters,localcontrolplanes,secrets", "-o", "name") == ""
@@ -132,7 +140,7 @@ def test_a_cluster_comes_is_upgraded_heals_and_goes(running: Running) -> None:
 
 def test_what_is_killed_is_said_and_down_leaves_nothing(running: Running) -> None:
     running.kubectl("wait", "--for=condition=Available", "cluster/prod", "--timeout=50s")
-    processes = {record.name: record.pid for record in records.read_all(running.state.records)}
+    processes = {record.name: record.pid for record in process_records.read_all(running.state.records)}
     open_to_others = {name for name, pid in processes.items() if listening(pid) - {"127.0.0.1"}}
     assert open_to_others == {"cluster-api"}, "its webhook port has no address flag"
 
@@ -147,19 +155,19 @@ def test_what_is_killed_is_said_and_down_leaves_nothing(running: Running) -> Non
     assert seen is not None
     assert not seen.healthy
     assert seen.message.startswith("controller-manager was ended by SIGKILL")
-    assert "controller-manager was ended by SIGKILL" in "".join(following.read_log(running.state, "supervisor"))
+    assert "controller-manager was ended by SIGKILL" in "".join(state_directory.read_log(running.state, "supervisor"))
 
     for name in ("supervisor", "provider"):
         os.kill(running.component(name).pid, signal.SIGKILL)
     eventually(lambda: not (running.component("supervisor").running or running.component("provider").running))
     seen = inspection.inspect(running.state)
     assert seen is not None
-    assert seen.message.startswith("the supervisor is gone")
+    assert seen.message.startswith("the supervisor has ended")
     (running.state.records / "default.prod.json").unlink()  # as if the provider had died before writing it
 
     assert teardown.down(running.state, binaries.silent)
 
-    assert [name for name, pid in processes.items() if records.identity_of(pid)] == []
+    assert [name for name, pid in processes.items() if process_records.identity_of(pid)] == []
     assert not running.state.root.parent.exists()
     assert not teardown.down(running.state, binaries.silent)
 
@@ -177,12 +185,12 @@ def test_live_l10_a_killed_operator_is_degraded_and_restarts_with_an_empty_cache
         assert seen.phase == "Degraded"
         assert seen.message.endswith(f"run 'csctl dev restart{state.options} operator'")
 
-        restarting.ask(state, restarting.Request("operator"))
+        restart.ask(state, restart.RestartRequest("operator"))
         second = here.component("operator")
         assert (second.running, second.port) == (True, first.port)
         (state.operator_cache / "rest").mkdir()
         (state.operator_cache / "rest" / "file").write_text("x")
-        restarting.ask(state, restarting.Request("operator", fresh_cache=True))
+        restart.ask(state, restart.RestartRequest("operator", fresh_cache=True))
         third = here.component("operator")
         assert len({first.pid, second.pid, third.pid}) == 3
         assert not (state.operator_cache / "rest").exists()
@@ -199,7 +207,7 @@ def test_an_interrupted_start_leaves_nothing(tmp_path: Path) -> None:
         [sys.executable, "-m", "clusterstacks.devcluster.supervisor", f"--state-dir={state.root}", "--no-operator"],
         stdout=subprocess.DEVNULL,
     )
-    eventually(lambda: records.read(state.records, "etcd") is not None)
+    eventually(lambda: process_records.read(state.records, "etcd") is not None)
 
     child.send_signal(signal.SIGINT)
 
@@ -218,9 +226,9 @@ def test_a_start_that_fails_says_why_and_leaves_no_process(tmp_path: Path) -> No
 
     summary = state.read()
     assert summary is not None
-    assert summary.phase is Phase.FAILED
+    assert summary.phase is EnvironmentPhase.FAILED
     assert teardown.marked(state.root) == []
-    assert "cluster-api" in following.components(state)
+    assert "cluster-api" in state_directory.components(state)
     assert teardown.down(state, binaries.silent)
     assert not state.root.exists()
 

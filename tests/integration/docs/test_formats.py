@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from clusterstacks.authoring.beginning import Beginning
-from clusterstacks.domain.addonconfig import parse_addon_config
+from clusterstacks.authoring.scaffold import Beginning
+from clusterstacks.building.settings import StackSettings, read_settings
+from clusterstacks.building.source_tree import hash_tree
+from clusterstacks.domain.addon_config import parse_addon_config
 from clusterstacks.domain.compatibility import parse_compatibility
 from clusterstacks.domain.metadata import parse_metadata
 from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
-from clusterstacks.releases.building.settings import Settings, read_settings
-from clusterstacks.releases.building.sourcetree import hash_tree
 from clusterstacks.releases.contents import survey
-from clusterstacks.releases.oci.artifact import ARTIFACT_TYPE, layer_type
-from clusterstacks.releases.oci.signatures import ENVELOPE_TYPE
-from clusterstacks.releases.signing.statement import PREDICATE_TYPE, STATEMENT_TYPE, parse_statement
+from clusterstacks.signing.statement import PREDICATE_TYPE, STATEMENT_TYPE, parse_statement
+from clusterstacks.sources.oci_artifact import ARTIFACT_TYPE, layer_type
+from clusterstacks.sources.oci_signatures import ENVELOPE_TYPE
 from tests.support.pages import DOCS, Page
 from tests.support.stacks import TinyStack, publish
 
@@ -36,7 +36,7 @@ def example(word: str) -> str:
     return found
 
 
-def settings(*, listed: bool = False, **files: str) -> tuple[Settings, ...]:
+def settings(*, listed: bool = False, **files: str) -> tuple[StackSettings, ...]:
     tree: Mapping[str, bytes] = {name.replace("_", "."): text.encode() for name, text in files.items()}
     return read_settings(tree, {KubernetesMinor(1, 35): KubernetesVersion(1, 35, 4)}, listed=listed)
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from clusterstacks.releases.oci.reference import Reference
-from clusterstacks.releases.oci.registry import Registry
-from clusterstacks.releases.oci.signatures import cosign_tag, find_evidence
-from clusterstacks.releases.web import Web
+from clusterstacks.http.client import Web
+from clusterstacks.oci.reference import Reference
+from clusterstacks.oci.registry import Registry
+from clusterstacks.sources.oci_signatures import cosign_tag, find_evidence
 from tests.support.signing import ecdsa_key, ed25519_key
 from tools.image.layers import File, archive
 from tools.image.layout import Layout, Origin

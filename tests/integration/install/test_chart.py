@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.api.crds import all_crds
+from clusterstacks.api.crd_manifests import all_crds
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.operator.rights import RIGHTS, Feature, Scope
+from clusterstacks.operator.rbac import RIGHTS, Feature, RightScope
 from clusterstacks.operator.settings import parse_settings
 from clusterstacks.render.errors import RenderFailed
 from clusterstacks.runtime.metrics import Metrics
@@ -80,15 +80,15 @@ async def test_the_roles_grant_exactly_the_documented_rights(
     objects = await rendered(renderer, values)
     cluster = f"{NAME}-{namespace}" if namespace else NAME
 
-    def wanted(*scopes: Scope) -> set[tuple[str, str, str, str]]:
+    def wanted(*scopes: RightScope) -> set[tuple[str, str, str, str]]:
         rules = [right.rule() for right in RIGHTS if right.scope in scopes and (webhooks or _without(right.only_with))]
         named = {NAME: cluster}
         return {(group, what, verb, named.get(name, name)) for group, what, verb, name in granted(rules)}
 
-    assert {*granted(of_kind(objects, "ClusterRole", cluster)["rules"])} == wanted(Scope.CLUSTER)
+    assert {*granted(of_kind(objects, "ClusterRole", cluster)["rules"])} == wanted(RightScope.CLUSTER)
     secrets = of_kind(objects, "ClusterRole", f"{cluster}-secrets")
-    assert {*granted(secrets["rules"])} == wanted(Scope.CLUSTERS, Scope.STACKS)
-    assert {*granted(of_kind(objects, "Role")["rules"])} == wanted(Scope.OWN)
+    assert {*granted(secrets["rules"])} == wanted(RightScope.CLUSTERS, RightScope.STACKS)
+    assert {*granted(of_kind(objects, "Role")["rules"])} == wanted(RightScope.OWN)
 
 
 def _without(feature: Feature | None) -> bool:

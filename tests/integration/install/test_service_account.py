@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from clusterstacks.api.names import Kind
-from clusterstacks.devcluster.ports import free_port
+from clusterstacks.devcluster.loopback import free_port
 from clusterstacks.domain.objects import split_api_version
 from deploy.manifests import rendered
 from tests.support.garbage_collector import garbage_collector

@@ -228,7 +228,7 @@ async def test_long_list_is_read_in_pages(
     for number in range(7):
         await client.apply(config_maps, {**config_map(f"page-{number}"), "data": {"of": "pages"}}, manager=MANAGER)
     everything = await client.list(config_maps)
-    monkeypatch.setattr("clusterstacks.kube.listing.PAGE", 2)
+    monkeypatch.setattr("clusterstacks.kube.paged_list.PAGE", 2)
     answers.clear()
 
     paged = await client.list(config_maps)

@@ -14,13 +14,13 @@ import pytest
 
 from clusterstacks.devcluster import binaries
 from clusterstacks.devcluster.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
-from clusterstacks.devcluster.probes import request
+from clusterstacks.devcluster.loopback import request
 from clusterstacks.devcluster.processes import start_on_free_port
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import Expired, KindNotServed
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.resources import Resource, WatchEvent
-from clusterstacks.kube.transport import Patience, Pool
+from clusterstacks.kube.transport import Pool, RequestTimeouts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,9 @@ async def test_bookmarks_tell_of_changes_elsewhere_and_the_end_of_the_stream_is_
     api_kubeconfig: Manifest, pool: Pool
 ) -> None:
     # The server sends a bookmark two seconds before it ends the stream, here after six.
-    watcher = Client(parse_kubeconfig(api_kubeconfig, base=None), pool, patience=Patience(silence=timedelta(seconds=7)))
+    watcher = Client(
+        parse_kubeconfig(api_kubeconfig, base=None), pool, patience=RequestTimeouts(idle_timeout=timedelta(seconds=7))
+    )
     stream = asyncio.create_task(first_events(watcher, 1000, await start(watcher)))
     await asyncio.sleep(1)
     unseen = config_map("unseen")
@@ -145,7 +147,7 @@ async def test_list_whose_snapshot_is_compacted_away_begins_again(
     client = Client(parse_kubeconfig(cacheless, base=None), pool)
     for number in range(4):
         await client.apply(CONFIG_MAPS, config_map(f"compacted-{number}"), manager="tests")
-    monkeypatch.setattr("clusterstacks.kube.listing.PAGE", 2)
+    monkeypatch.setattr("clusterstacks.kube.paged_list.PAGE", 2)
     statuses: list[int] = []
 
     def compact_after_the_first_page(_target: str, _method: str, status: int) -> None:

@@ -13,7 +13,7 @@ import aiohttp
 import yaml
 
 from clusterstacks.api.names import Kind
-from clusterstacks.devcluster.ports import free_port
+from clusterstacks.devcluster.loopback import free_port
 from tests.support.operating import is_ready
 from tests.support.stacks import config_map, templates
 from tests.support.waiting import eventually

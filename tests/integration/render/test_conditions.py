@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from clusterstacks.render.errors import CelFailed, CelUndecided, RenderTimeout, WorkerDied
-from clusterstacks.render.renderer import MAX_EXPRESSION, MAX_VARIABLE, Limits, Renderer
+from clusterstacks.render.renderer import MAX_EXPRESSION, MAX_VARIABLE, Renderer, RenderLimits
 
 OBJECTS: dict[str, Any] = {
     "ds": {"status": {"ready": 3, "ratio": 3.0, "list": [1, 2], "text": "a", "none": None}, "spec": {"n": 3}}
@@ -58,7 +58,7 @@ async def test_long_expressions_and_large_objects_are_refused(renderer: Renderer
 
 
 async def test_an_expression_that_eats_memory_is_stopped() -> None:
-    renderer = Renderer(limits=Limits(memory_bytes=400 * 1024**2))
+    renderer = Renderer(limits=RenderLimits(memory_bytes=400 * 1024**2))
     objects = {"o": {"l": list(range(90)), "t": "x" * 200_000}}
     growing = "o.l.map(a, o.l.map(b, o.t + o.t + o.t)).size() == 0"
     try:
@@ -70,7 +70,7 @@ async def test_an_expression_that_eats_memory_is_stopped() -> None:
 
 
 async def test_an_expression_that_works_for_ever_is_stopped() -> None:
-    renderer = Renderer(limits=Limits(deadline=timedelta(seconds=1)))
+    renderer = Renderer(limits=RenderLimits(deadline=timedelta(seconds=1)))
     objects = {"o": {"l": list(range(60)), "t": "x" * 200_000}}
     everything = "o.l.all(a, o.l.all(b, !o.t.matches('(x+x+)+y')))"
     try:

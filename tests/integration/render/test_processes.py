@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from clusterstacks.render.errors import RenderTimeout, WorkerDied
-from clusterstacks.render.renderer import Limits, Renderer
+from clusterstacks.render.renderer import Renderer, RenderLimits
 from tests.support.charts import CONFIG_MAP, template
 from tests.support.workers import chart_request, forget_strangers, until, worker_ids
 
@@ -68,7 +68,7 @@ async def test_idle_workers_end() -> None:
 
 
 async def test_an_endless_chart_is_stopped_at_its_deadline_and_others_go_on() -> None:
-    renderer = Renderer(workers=2, limits=Limits(deadline=timedelta(seconds=2)))
+    renderer = Renderer(workers=2, limits=RenderLimits(deadline=timedelta(seconds=2)))
     await asyncio.gather(renderer.chart(FINE), renderer.chart(FINE))
     started = time.monotonic()
 
@@ -85,7 +85,7 @@ async def test_an_endless_chart_is_stopped_at_its_deadline_and_others_go_on() ->
 
 
 async def test_a_chart_that_eats_memory_is_stopped_and_named() -> None:
-    renderer = Renderer(workers=1, limits=Limits(memory_bytes=400 * 1024**2))
+    renderer = Renderer(workers=1, limits=RenderLimits(memory_bytes=400 * 1024**2))
 
     with pytest.raises(WorkerDied, match="addon hungry: needs more memory than a render may take"):
         await renderer.chart(HUNGRY)

@@ -14,7 +14,7 @@ import pytest
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.kube.transport import Patience, Pool
+from clusterstacks.kube.transport import Pool, RequestTimeouts
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.runtime.informer import Informer
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from clusterstacks.devcluster.apiserver import ApiServer
     from clusterstacks.domain.objects import Manifest
 
-SHORT_SILENCE = replace(Patience(), silence=timedelta(seconds=2))
+SHORT_SILENCE = replace(RequestTimeouts(), idle_timeout=timedelta(seconds=2))
 
 
 @asynccontextmanager
-async def client_of(server: ApiServer, patience: Patience = Patience()) -> AsyncIterator[Client]:  # noqa: B008 - a value
+async def client_of(server: ApiServer, patience: RequestTimeouts = RequestTimeouts()) -> AsyncIterator[Client]:  # noqa: B008 - a value
     async with Pool() as pool:
         client = Client(parse_kubeconfig(server.kubeconfig, base=None), pool, patience=patience)
         yield client

@@ -8,7 +8,7 @@ import ssl
 import subprocess
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.ports import LOOPBACK
+from clusterstacks.devcluster.loopback import LOOPBACK
 from tests.support.registries import registry_binary, running_registry
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from clusterstacks.api.cluster_conditions import ConditionView
 from clusterstacks.api.clusterapi import (
     ClusterView,
     ObjectRef,
@@ -18,7 +19,6 @@ from clusterstacks.api.clusterapi import (
     reported_versions,
     template_data,
 )
-from clusterstacks.api.clusterconditions import ConditionView
 from clusterstacks.domain.objects import ObjectKey
 from tests.support.documents import damaged
 

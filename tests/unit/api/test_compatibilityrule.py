@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clusterstacks.api.compatibilityrule import CompatibilityRule
-from clusterstacks.domain.compatibility import Severity
+from clusterstacks.domain.compatibility import RuleSeverity
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import parse_release
 
@@ -36,7 +36,7 @@ def test_a_rule_has_the_name_of_its_object_and_says_where_it_is_from() -> None:
     found = rule(when={"kubernetes": ">=1.35", "clusterLabels": {"tier": "prod"}, "variables": {"cni.mode": 3}}).rule()
 
     assert found.fact == "rule:lost-packets"
-    assert found.severity is Severity.DENY
+    assert found.severity is RuleSeverity.DENY
     assert found.when.labels == {"tier": "prod"}
     assert found.when.variables == {"cni.mode": 3}
     assert found.source == "CompatibilityRule lost-packets"

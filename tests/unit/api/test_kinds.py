@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from clusterstacks.api.clusteraddon import ClusterAddon, ClusterAddonStatus, DeliveredAddon, StageStatus
 from clusterstacks.api.clusterstack import Channel, ClusterStack, ClusterStackStatus, ReleaseSummary
 from clusterstacks.api.clusterstackrelease import ClusterStackRelease, ClusterStackReleaseStatus
-from clusterstacks.api.meta import Condition, Resource
+from clusterstacks.api.meta import Condition, ResourceEntry
 from clusterstacks.api.names import ResourceStatus
+from clusterstacks.controllers.clusteraddon.progress import StagePhase
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.domain.progress import Phase
 from tests.support.documents import damaged
 
 STACK: dict[str, Any] = {
@@ -162,9 +162,9 @@ def test_what_the_go_operators_schema_accepts_is_read(
 def test_writes_status_as_plain_json_and_leaves_out_what_is_empty() -> None:
     status = ClusterAddonStatus(
         target="docker-ferrol-1-27-v2",
-        stages=(StageStatus(name="cni", action="apply", phase=Phase.DONE),),
+        stages=(StageStatus(name="cni", action="apply", phase=StagePhase.DONE),),
         addons=(DeliveredAddon(name="cni", version="v2", objects=0),),
-        resources=(Resource(version="v1", kind="ConfigMap", name="a", status=ResourceStatus.SYNCED),),
+        resources=(ResourceEntry(version="v1", kind="ConfigMap", name="a", status=ResourceStatus.SYNCED),),
         conditions=(Condition(type="Ready", status="True", last_transition_time="2026-11-21T10:00:00Z"),),
     )
 
@@ -184,7 +184,7 @@ def test_writes_status_as_plain_json_and_leaves_out_what_is_empty() -> None:
     "status",
     [
         ClusterStackStatus(latest_release="a", summary=(ReleaseSummary(name="v1", ready=False, phase="done"),)),
-        ClusterStackReleaseStatus(ready=True, digest="sha256:00", resources=(Resource(name="a", error="no"),)),
+        ClusterStackReleaseStatus(ready=True, digest="sha256:00", resources=(ResourceEntry(name="a", error="no"),)),
         ClusterAddonStatus(observed_inputs="sha256:00"),
     ],
 )

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from clusterstacks.authoring.findings import Fault, Finding, Severity
-from clusterstacks.authoring.linting import Report
-from clusterstacks.authoring.registry import RULES
+from clusterstacks.authoring.findings import Fault, LintFinding, LintSeverity
+from clusterstacks.authoring.linter import Report
 from clusterstacks.authoring.reports import as_json, as_sarif
+from clusterstacks.authoring.rule_registry import RULES
 
-ERROR = Finding(Fault("csctl.yaml", 3, "is wrong", "write it right"), "settings", Severity.ERROR)
-WARNING = Finding(Fault("a b/ü.yaml", 1, "may be wrong", "look"), "image-digest", Severity.WARNING)
+ERROR = LintFinding(Fault("csctl.yaml", 3, "is wrong", "write it right"), "settings", LintSeverity.ERROR)
+WARNING = LintFinding(Fault("a b/ü.yaml", 1, "may be wrong", "look"), "image-digest", LintSeverity.WARNING)
 REPORT = Report("providers/x", (WARNING, ERROR))
 
 

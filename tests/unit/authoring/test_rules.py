@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.authoring.linting import findings
-from clusterstacks.authoring.loading import load
-from clusterstacks.authoring.registry import RULES
-from clusterstacks.authoring.rules.complaints import cause_of
+from clusterstacks.authoring.linter import findings
+from clusterstacks.authoring.load_stack import load
+from clusterstacks.authoring.rule_registry import RULES
+from clusterstacks.authoring.rules.messages import cause_of
 from tests.support.tiny_stack import SETTINGS, STAGES, tiny
 
 if TYPE_CHECKING:
-    from clusterstacks.authoring.findings import Finding
+    from clusterstacks.authoring.findings import LintFinding
 
 NAMED = "cluster-class/Chart.yaml"
 CHART = "apiVersion: v2\nname: {}\nversion: {}\n"
@@ -121,7 +121,7 @@ CASES = (
 )
 
 
-def found(files: dict[str, bytes]) -> tuple[Finding, ...]:
+def found(files: dict[str, bytes]) -> tuple[LintFinding, ...]:
     return findings(load(files, "providers/test/tiny/1-35", listed=True))
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.authoring.registry import RULES
-from clusterstacks.cli import output
+from clusterstacks.authoring.rule_registry import RULES
 from clusterstacks.cli.main import csctl
+from clusterstacks.cli.shared import output
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.cli import output
 from clusterstacks.cli.main import csctl
+from clusterstacks.cli.shared import output
 from tests.support.releases import METADATA, write_release
 from tests.support.tiny_stack import tiny, write
 

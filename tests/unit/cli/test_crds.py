@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from clusterstacks.api.crds import all_crds
-from clusterstacks.cli import output
+from clusterstacks.api.crd_manifests import all_crds
 from clusterstacks.cli.main import csctl
+from clusterstacks.cli.shared import output
 
 if TYPE_CHECKING:
     import pytest

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from clusterstacks.cli import output
 from clusterstacks.cli.create import UNCHANGED, create
 from clusterstacks.cli.hash import hash as hash_command
+from clusterstacks.cli.shared import output
 from tests.support.sources import REPOSITORY, copied, directory_of
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def test_given_versions_are_used(run: Run) -> None:
 
 
 WRONG = {
-    "no GitHub is set": (("--remote", "github"), "choose --remote oci, directory or none"),
+    "no GitHub is set": (("--remote", "github"), "or use --remote oci, directory or none"),
     "no such remote": (("--remote", "gitlab"), "--remote takes one of github, oci, directory, none"),
     "no registry is set": (("--remote", "oci"), "set OCI_REGISTRY and OCI_REPOSITORY"),
     "a version is missing": (

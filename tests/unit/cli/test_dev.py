@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from clusterstacks.cli import dev, output
+from clusterstacks.cli import dev
 from clusterstacks.cli.main import csctl
-from clusterstacks.devcluster import records, supervisor
-from clusterstacks.devcluster.clusterapi import PROVIDERS
+from clusterstacks.cli.shared import output
+from clusterstacks.devcluster import process_records, supervisor
+from clusterstacks.devcluster.capi_managers import PROVIDERS
 from clusterstacks.devcluster.environment import EnvironmentSettings
-from clusterstacks.devcluster.programs import TOOLS
-from clusterstacks.devcluster.state import Phase, StateDirectory, Summary, state_directory
+from clusterstacks.devcluster.state_directory import EnvironmentPhase, StateDirectory, Summary, state_directory
+from clusterstacks.devcluster.toolchain import TOOLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,9 +37,11 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
 @pytest.fixture
 def running(state: StateDirectory) -> StateDirectory:
     pid = os.getpid()
-    state.write(Summary(phase=Phase.RUNNING, pid=pid, identity=records.identity_of(pid)))
-    record = records.Record(name="etcd", pid=pid, identity=records.identity_of(pid), version="v3.6.14", port=20_001)
-    records.write(state.records, record)
+    state.write(Summary(phase=EnvironmentPhase.RUNNING, pid=pid, identity=process_records.identity_of(pid)))
+    record = process_records.ProcessRecord(
+        name="etcd", pid=pid, identity=process_records.identity_of(pid), version="v3.6.14", port=20_001
+    )
+    process_records.write(state.records, record)
     return state
 
 
@@ -123,7 +126,10 @@ def test_status_is_there_for_programs_too(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_status_fails_when_something_does_not_run(running: StateDirectory, capsys: pytest.CaptureFixture[str]) -> None:
-    records.write(running.records, records.Record(name="provider", pid=1, identity="x:1", ended="exited with code 1"))
+    process_records.write(
+        running.records,
+        process_records.ProcessRecord(name="provider", pid=1, identity="x:1", ended="exited with code 1"),
+    )
 
     assert run("dev", "status") == 1
     assert "Degraded: provider exited with code 1; 'csctl dev logs" in (shown := capsys.readouterr().out)
@@ -172,7 +178,7 @@ def test_somebody_elses_directory_is_not_written_to(tmp_path: Path, capsys: pyte
     (tmp_path / "passwd").touch()
 
     assert run("dev", "up", "--detach", "--state-dir", str(tmp_path)) == 2
-    assert "holds files that are not of a local environment" in capsys.readouterr().err
+    assert "contains files that do not belong to a local environment" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["passwd"]
 
 

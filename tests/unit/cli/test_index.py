@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from clusterstacks.cli import output
 from clusterstacks.cli.main import csctl
+from clusterstacks.cli.shared import output
 from tests.support.releases import STAGED, staged_release, write_release
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.worlds import Size, all_coupled
 from clusterstacks.api import yaml
-from clusterstacks.cli import output
 from clusterstacks.cli.main import csctl
+from clusterstacks.cli.shared import output
 from clusterstacks.domain.compatibility import API_VERSION, write_compatibility
 
 if TYPE_CHECKING:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.devcluster import binaries, golang, published
-from clusterstacks.devcluster.programs import TOOLS, required_version, version_of
+from clusterstacks.devcluster import binaries, envtest_archives, go_build
+from clusterstacks.devcluster.toolchain import TOOLS, required_version, version_of
 from clusterstacks.domain.errors import DependencyError, SpecError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.devcluster.programs import Tool
+    from clusterstacks.devcluster.toolchain import Tool
 
 ETCD = TOOLS["etcd"]
 
@@ -37,7 +37,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(address: str, limit: int) -> bytes:
         raise OSError(f"no route to {address} ({limit})")
 
-    monkeypatch.setattr(published, "_read", refuse)
+    monkeypatch.setattr(envtest_archives, "_read", refuse)
 
 
 class CountingGo:
@@ -84,7 +84,7 @@ def test_reads_the_version_go_writes_into_a_binary(tmp_path: Path) -> None:
 
 
 def test_an_assets_directory_that_is_not_there_is_said(environ: dict[str, str]) -> None:
-    with pytest.raises(SpecError, match="KUBEBUILDER_ASSETS names /no/such/place, which is no directory"):
+    with pytest.raises(SpecError, match="KUBEBUILDER_ASSETS names /no/such/place, which is not a directory"):
         binaries.find(ETCD, {**environ, "KUBEBUILDER_ASSETS": "/no/such/place"})
 
 
@@ -116,7 +116,7 @@ def test_a_program_of_another_minor_is_passed_over_and_said(tmp_path: Path, envi
 @pytest.mark.usefixtures("no_network")
 def test_two_builders_at_once_build_each_program_once(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     go = CountingGo()
-    monkeypatch.setattr(golang, "find_go", lambda *_: go)
+    monkeypatch.setattr(go_build, "find_go", lambda *_: go)
     lines: list[str] = []
     names = ["etcd", "kubectl"]
     runs = [
@@ -130,7 +130,7 @@ def test_two_builders_at_once_build_each_program_once(environ: dict[str, str], m
 
     assert sorted(go.built) == names
     assert sum("another run" in line for line in lines) == 1
-    assert any(line.startswith("no published binaries") for line in lines)
+    assert any(line.startswith("cannot use the published binaries") for line in lines)
 
 
 @pytest.mark.usefixtures("no_network")
@@ -143,7 +143,7 @@ def test_a_failed_build_leaves_what_was_built_before_it(
                 raise DependencyError("BuildFailed", "no")
             super().build(tool, target)
 
-    monkeypatch.setattr(golang, "find_go", lambda *_: FailingGo())
+    monkeypatch.setattr(go_build, "find_go", lambda *_: FailingGo())
     with pytest.raises(DependencyError, match="no"):
         binaries.resolve(["etcd", "kubectl"], environ=environ)
 
@@ -156,5 +156,5 @@ def test_says_which_go_is_missing_when_pip_gives_none(tmp_path: Path, monkeypatc
     (tmp_path / "python").write_text("#!/bin/sh\necho no index >&2; exit 1\n")
 
     with pytest.raises(DependencyError, match=r"(?s)install Go 1\.26 or newer.*no index"):
-        golang.find_go(tmp_path / "cache", binaries.silent)
+        go_build.find_go(tmp_path / "cache", binaries.silent)
     assert not list((tmp_path / "cache").iterdir())

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusterstacks.devcluster.demo.observing import LiveObject
+from clusterstacks.devcluster.demo.await_state import LiveObject
 from clusterstacks.devcluster.demo.scenario import compare
-from clusterstacks.devcluster.demo.tree import Node, Snapshot, State, picture
+from clusterstacks.devcluster.demo.view import NodeState, Snapshot, ViewNode, picture
 from clusterstacks.domain.objects import ObjectId
 
 
@@ -17,7 +17,7 @@ def ready(status: str, severity: str = "", message: str = "") -> dict[str, Any]:
     return {"conditions": [condition]}
 
 
-def lines(snapshot: Snapshot) -> list[tuple[int, str, State]]:
+def lines(snapshot: Snapshot) -> list[tuple[int, str, NodeState]]:
     return [(depth, node.title, node.state) for root in picture(snapshot) for depth, node in root.lines()]
 
 
@@ -31,9 +31,9 @@ def test_a_stack_shows_its_releases_and_their_classes() -> None:
     )
 
     assert lines(snapshot) == [
-        (0, "ClusterStack demo", State.DONE),
-        (1, "ClusterStackRelease local-demo-1-35-v1", State.DONE),
-        (2, "ClusterClass local-demo-1-35-v1", State.DONE),
+        (0, "ClusterStack demo", NodeState.DONE),
+        (1, "ClusterStackRelease local-demo-1-35-v1", NodeState.DONE),
+        (2, "ClusterClass local-demo-1-35-v1", NodeState.DONE),
     ]
 
 
@@ -44,8 +44,8 @@ def test_an_error_is_a_failure_and_everything_else_unready_is_work() -> None:
     drawn = picture(Snapshot(stacks=[broken, waiting]))
 
     assert [(node.state, node.detail) for node in drawn] == [
-        (State.FAILED, "metadata.yaml is missing"),
-        (State.WORKING, "downloading"),
+        (NodeState.FAILED, "metadata.yaml is missing"),
+        (NodeState.WORKING, "downloading"),
     ]
 
 
@@ -66,21 +66,23 @@ def test_a_cluster_is_done_when_its_api_server_and_its_addons_are() -> None:
     after = lines(Snapshot(clusters=[cluster], addons=[done]))
 
     assert before == [
-        (0, "Cluster one", State.WORKING),
-        (1, "API server", State.DONE),
-        (1, "addons", State.WORKING),
-        (2, "apply network", State.DONE),
+        (0, "Cluster one", NodeState.WORKING),
+        (1, "API server", NodeState.DONE),
+        (1, "addons", NodeState.WORKING),
+        (2, "apply network", NodeState.DONE),
     ]
-    assert after[0] == (0, "Cluster one", State.DONE)
-    assert after[-1] == (2, "network", State.DONE)
+    assert after[0] == (0, "Cluster one", NodeState.DONE)
+    assert after[-1] == (2, "network", NodeState.DONE)
 
 
 def test_a_cluster_without_addons_is_not_done() -> None:
-    assert [node.state for node in picture(Snapshot(clusters=[named("one")]))] == [State.WORKING]
+    assert [node.state for node in picture(Snapshot(clusters=[named("one")]))] == [NodeState.WORKING]
 
 
 def test_a_node_lists_itself_before_what_is_below_it() -> None:
-    tree = Node("a", State.DONE, children=(Node("b", State.DONE, children=(Node("c", State.DONE),)),))
+    tree = ViewNode(
+        "a", NodeState.DONE, children=(ViewNode("b", NodeState.DONE, children=(ViewNode("c", NodeState.DONE),)),)
+    )
 
     assert [(depth, node.title) for depth, node in tree.lines()] == [(0, "a"), (1, "b"), (2, "c")]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.devcluster import records
+from clusterstacks.devcluster import process_records
 from clusterstacks.devcluster.processes import Command, Process, ProcessError, describe_exit, start_on_free_port
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def command(tmp_path: Path, code: str, *, ready: bool = True) -> Command:
     )
 
 
-def record_of(process: subprocess.Popen[bytes]) -> records.Record:
-    return records.Record(name="x", pid=process.pid, identity=records.identity_of(process.pid))
+def record_of(process: subprocess.Popen[bytes]) -> process_records.ProcessRecord:
+    return process_records.ProcessRecord(name="x", pid=process.pid, identity=process_records.identity_of(process.pid))
 
 
 def test_a_process_that_ends_while_starting_is_said_with_its_last_lines(tmp_path: Path) -> None:
@@ -111,9 +111,9 @@ def test_a_recycled_process_id_is_another_process() -> None:
         recycled = replace(real, identity=f"{real.identity}1")
         assert real.alive
         assert not recycled.alive
-        records.end([recycled])
+        process_records.end([recycled])
         assert child.poll() is None
-        records.end([real])
+        process_records.end([real])
         assert child.wait() == -signal.SIGKILL
         assert not real.alive
     finally:
@@ -124,27 +124,29 @@ def test_a_recycled_process_id_is_another_process() -> None:
 def test_a_zombie_does_not_run() -> None:
     child = subprocess.Popen([sys.executable, "-S", "-c", ""])
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert records.identity_of(child.pid) == ""
+    assert process_records.identity_of(child.pid) == ""
     child.wait()
 
 
 def test_records_are_read_back_and_broken_ones_passed_over(tmp_path: Path) -> None:
-    written = records.Record(name="default/prod", pid=7, identity="boot:12", version="v1.36", port=20_000)
-    records.write(tmp_path, written)
-    records.write(tmp_path, records.Record(name="etcd", pid=3, identity="boot:9"))
+    written = process_records.ProcessRecord(
+        name="default/prod", pid=7, identity="boot:12", version="v1.36", port=20_000
+    )
+    process_records.write(tmp_path, written)
+    process_records.write(tmp_path, process_records.ProcessRecord(name="etcd", pid=3, identity="boot:9"))
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "other.json").write_text('{"colour": "blue"}')
 
-    assert [record.name for record in records.read_all(tmp_path)] == ["etcd", "default/prod"]
-    assert records.read(tmp_path, "default/prod") == written
-    records.remove(tmp_path, "default/prod")
-    assert records.read(tmp_path, "default/prod") is None
+    assert [record.name for record in process_records.read_all(tmp_path)] == ["etcd", "default/prod"]
+    assert process_records.read(tmp_path, "default/prod") == written
+    process_records.remove(tmp_path, "default/prod")
+    assert process_records.read(tmp_path, "default/prod") is None
 
 
 def test_usage_of_this_process_is_plausible() -> None:
-    usage = records.usage_of(os.getpid())
+    usage = process_records.usage_of(os.getpid())
 
     assert usage is not None
     assert usage.memory_bytes > 5_000_000
     assert usage.cpu_seconds > 0
-    assert records.usage_of(0) is None
+    assert process_records.usage_of(0) is None

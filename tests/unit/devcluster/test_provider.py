@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.devcluster.etcd import EtcdAccess
-from clusterstacks.devcluster.provider import kinds, servers, writing
-from clusterstacks.devcluster.provider.controlplanes import cluster_of
+from clusterstacks.devcluster.provider import kinds, object_writer, workload_servers
+from clusterstacks.devcluster.provider.control_planes import cluster_of
 from clusterstacks.devcluster.provider.kinds import FINALIZER
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
@@ -61,29 +61,29 @@ def test_an_object_belongs_to_the_cluster_it_is_labelled_with() -> None:
 
 async def test_a_finalizer_is_added_once_beside_those_of_others() -> None:
     client: Any = FakeClient(plane(finalizers=["others"]), conflicts=2)
-    await writing.add_finalizer(client, PLANES, client.manifest)
+    await object_writer.add_finalizer(client, PLANES, client.manifest)
     assert client.patches == [{"metadata": {"finalizers": ["others", FINALIZER], "resourceVersion": "7"}}]
 
     present: Any = FakeClient(plane(finalizers=[FINALIZER]))
-    await writing.add_finalizer(present, PLANES, present.manifest)
+    await object_writer.add_finalizer(present, PLANES, present.manifest)
     assert present.patches == []
-    await writing.remove_finalizer(present, PLANES, present.manifest)
+    await object_writer.remove_finalizer(present, PLANES, present.manifest)
     assert present.patches == [{"metadata": {"finalizers": [], "resourceVersion": "7"}}]
 
 
 async def test_endless_conflicts_are_given_up() -> None:
     client: Any = FakeClient(plane(), conflicts=100)
     with pytest.raises(Conflict):
-        await writing.add_finalizer(client, PLANES, client.manifest)
-    assert client.conflicts == 100 - writing.CONFLICT_ATTEMPTS
+        await object_writer.add_finalizer(client, PLANES, client.manifest)
+    assert client.conflicts == 100 - object_writer.CONFLICT_ATTEMPTS
 
 
 async def test_an_unchanged_status_costs_no_request() -> None:
     seen = {**plane(), "status": {"initialization": {"provisioned": True}, "foreign": 1}}
     client: Any = FakeClient(seen)
-    await writing.write_status(client, PLANES, seen, {"initialization": {"provisioned": True}})
+    await object_writer.write_status(client, PLANES, seen, {"initialization": {"provisioned": True}})
     assert client.patches == []
-    await writing.write_status(client, PLANES, seen, {"initialization": {"provisioned": False}})
+    await object_writer.write_status(client, PLANES, seen, {"initialization": {"provisioned": False}})
     assert client.patches == [{"status": {"initialization": {"provisioned": False}}}]
 
 
@@ -92,16 +92,16 @@ def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
     foreign = {"type": "Paused", "status": "False"}
     seen = {**plane(generation=3), "status": {"conditions": [old, foreign]}}
 
-    kept = writing.conditions(seen, ("Available", True, "Available", ""))
+    kept = object_writer.conditions(seen, ("Available", True, "Available", ""))
     assert kept[0]["lastTransitionTime"] == "2020-01-01T00:00:00Z"
     assert kept[0]["observedGeneration"] == 3
     assert kept[1] == foreign
-    changed = writing.conditions(seen, ("Available", False, "Gone", "it is gone"))
+    changed = object_writer.conditions(seen, ("Available", False, "Gone", "it is gone"))
     assert changed[0]["lastTransitionTime"] > "2026"
 
 
-def ground(tmp_path: Path) -> servers.Ground:
-    return servers.Ground(
+def ground(tmp_path: Path) -> workload_servers.ServerEnvironment:
+    return workload_servers.ServerEnvironment(
         binary=tmp_path / "none",
         version=KubernetesVersion.parse("v1.36.3"),
         etcd=EtcdAccess.at(1, tmp_path),
@@ -112,9 +112,9 @@ def ground(tmp_path: Path) -> servers.Ground:
 
 @pytest.mark.parametrize("version", ["v1.32.9", "v1.37.0", "v2.36.0"])
 def test_a_version_the_binary_cannot_emulate_is_refused_with_its_range(tmp_path: Path, version: str) -> None:
-    wanted = servers.Wanted(ObjectKey("default", "prod"), "uid", KubernetesVersion.parse(version))
+    wanted = workload_servers.WantedServer(ObjectKey("default", "prod"), "uid", KubernetesVersion.parse(version))
     with pytest.raises(SpecError, match=rf"{version} cannot be served: .* offers v1\.33 to v1\.36; choose"):
-        asyncio.run(servers.WorkloadServers(ground(tmp_path)).ensure(wanted))
+        asyncio.run(workload_servers.WorkloadServers(ground(tmp_path)).ensure(wanted))
 
 
 @pytest.mark.parametrize(
@@ -124,4 +124,4 @@ def test_a_version_the_binary_cannot_emulate_is_refused_with_its_range(tmp_path:
 def test_a_port_is_remembered_for_the_same_control_plane_only(tmp_path: Path, content: str, port: int | None) -> None:
     memory = tmp_path / "server.json"
     memory.write_text(content)
-    assert servers._remembered_port(memory, "mine") == port
+    assert workload_servers._remembered_port(memory, "mine") == port

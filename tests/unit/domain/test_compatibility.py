@@ -12,7 +12,7 @@ from clusterstacks.api import yaml
 from clusterstacks.domain.compatibility import (
     Compatibility,
     Component,
-    Severity,
+    RuleSeverity,
     UpgradeRule,
     parse_compatibility,
     write_compatibility,
@@ -90,7 +90,7 @@ def test_the_whole_file_is_read() -> None:
         "hubble@1.2",
     )
     deny, allow = found.rules
-    assert (deny.fact, deny.severity, deny.when.labels) == ("rule:old-kube-vip", Severity.DENY, {"tier": "prod"})
+    assert (deny.fact, deny.severity, deny.when.labels) == ("rule:old-kube-vip", RuleSeverity.DENY, {"tier": "prod"})
     assert deny.when.variables == {"cni.mode": "native", "replicas": 3}
     assert allow.overrides == ("rule:old-kube-vip",)
 

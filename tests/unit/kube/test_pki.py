@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
-from clusterstacks.devcluster.files import key_files, server_keys, write_private
+from clusterstacks.devcluster.private_files import key_files, server_keys, write_private
 from clusterstacks.kube.pki import Authority, signing_keys
 
 if TYPE_CHECKING:

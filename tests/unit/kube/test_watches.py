@@ -12,13 +12,13 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.kube.bounds import Bounds
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
 from clusterstacks.kube.errors import Expired, Forbidden, TooMany, Unreachable
+from clusterstacks.kube.limits import Bounds
 from clusterstacks.kube.resources import Resource, WatchEvent
-from clusterstacks.kube.transport import Patience
-from clusterstacks.kube.watching import Broken, lines
+from clusterstacks.kube.transport import RequestTimeouts
+from clusterstacks.kube.watch import WatchBroken, lines
 from tests.support.scripted_server import refuses
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ async def test_silent_stream_is_broken(server: ScriptedServer, pool: Pool) -> No
         return response
 
     server.plays(silent)
-    client = Client(Connection(server.url), pool, patience=Patience(silence=timedelta(milliseconds=20)))
+    client = Client(Connection(server.url), pool, patience=RequestTimeouts(idle_timeout=timedelta(milliseconds=20)))
 
     with pytest.raises(Unreachable, match=r"silent for 0\.02 s"):
         await collect(client)
@@ -217,7 +217,7 @@ def test_lines_are_what_the_newlines_say_however_the_pieces_fall(pieces: list[by
             async for line in lines(Pieces(pieces), timedelta(seconds=5), 10_000):  # type: ignore[arg-type]  # stands in
                 assert line is not None
                 found.append(line)
-        except Broken:
+        except WatchBroken:
             return True
         return False
 

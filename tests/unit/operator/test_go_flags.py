@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.domain.sources import SourceKind
-from clusterstacks.fleet.sources.choosing import default_terms
 from clusterstacks.operator.go_flags import started_as_manager, two_dashes, writable_directory
-from clusterstacks.operator.settings import Settings, parse_settings
+from clusterstacks.operator.settings import OperatorSettings, parse_settings
+from clusterstacks.sources import kinds
+from clusterstacks.sources.stack_source import default_terms
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.sources import SourceAddress
+    from clusterstacks.sources.spec import SourceAddress
 
 GO_DEFAULTS = {
     "OCI_REGISTRY": "registry.example.org",
@@ -25,7 +25,7 @@ GO_DEFAULTS = {
 }
 
 
-def address(settings: Settings) -> SourceAddress:
+def address(settings: OperatorSettings) -> SourceAddress:
     return default_terms(settings.source).address
 
 
@@ -55,7 +55,7 @@ def test_drop_h3_the_command_of_the_go_chart_starts_ours() -> None:
 def test_drop_h5_local_mode_reads_the_go_operators_directory() -> None:
     settings = parse_settings(["--leader-elect=true", "--release-dir=/tmp", "--local=true"], GO_DEFAULTS)
 
-    assert (address(settings).kind, settings.release_dir) == (SourceKind.DIRECTORY, Path("/tmp"))
+    assert (address(settings).kind, settings.release_dir) == (kinds.DIRECTORY, Path("/tmp"))
 
 
 def test_drop_h5_the_log_level_may_be_warn() -> None:

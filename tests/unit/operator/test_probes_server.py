@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 
 from clusterstacks.operator.probes_server import ProbesServer
+from clusterstacks.runtime.health_checks import Probes
 from clusterstacks.runtime.metrics import Metrics
-from clusterstacks.runtime.probes import Probes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.domain.providerrefs import DEFAULT_KINDS, KindPattern
+from clusterstacks.api.provider_refs import DEFAULT_KINDS, KindPattern
 from clusterstacks.operator.settings import parse_settings
 
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.domain.sources import SourceAddress, SourceKind
-from clusterstacks.fleet.sources.choosing import default_terms
 from clusterstacks.operator.settings import parse_settings
+from clusterstacks.sources import kinds
+from clusterstacks.sources.spec import SourceAddress
+from clusterstacks.sources.stack_source import default_terms
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,36 +21,36 @@ GIT = {"GIT_PROVIDER": "github", "GIT_ORG_NAME": "team", "GIT_REPOSITORY_NAME": 
 @pytest.mark.parametrize(
     ("arguments", "environ", "address"),
     [
-        ([], {}, SourceAddress(SourceKind.DIRECTORY, "")),
-        ([], dict.fromkeys(OCI | GIT, ""), SourceAddress(SourceKind.DIRECTORY, "")),
-        ([], OCI | GIT, SourceAddress(SourceKind.GITHUB, "team/stacks")),
-        ([], OCI | {"GIT_PROVIDER": "github"}, SourceAddress(SourceKind.OCI, "registry.example.org/kaas/stacks")),
-        (["--source=directory"], OCI | GIT, SourceAddress(SourceKind.DIRECTORY, "")),
-        (["--local=true", "--source=oci"], OCI | GIT, SourceAddress(SourceKind.DIRECTORY, "")),
-        (["--local=false"], OCI, SourceAddress(SourceKind.OCI, "registry.example.org/kaas/stacks")),
-        (["--source-location=team"], {}, SourceAddress(SourceKind.DIRECTORY, "team")),
-        (["--source=oci"], OCI, SourceAddress(SourceKind.OCI, "registry.example.org/kaas/stacks")),
+        ([], {}, SourceAddress(kinds.DIRECTORY, "")),
+        ([], dict.fromkeys(OCI | GIT, ""), SourceAddress(kinds.DIRECTORY, "")),
+        ([], OCI | GIT, SourceAddress(kinds.GITHUB, "team/stacks")),
+        ([], OCI | {"GIT_PROVIDER": "github"}, SourceAddress(kinds.OCI, "registry.example.org/kaas/stacks")),
+        (["--source=directory"], OCI | GIT, SourceAddress(kinds.DIRECTORY, "")),
+        (["--local=true", "--source=oci"], OCI | GIT, SourceAddress(kinds.DIRECTORY, "")),
+        (["--local=false"], OCI, SourceAddress(kinds.OCI, "registry.example.org/kaas/stacks")),
+        (["--source-location=team"], {}, SourceAddress(kinds.DIRECTORY, "team")),
+        (["--source=oci"], OCI, SourceAddress(kinds.OCI, "registry.example.org/kaas/stacks")),
         (
             ["--source=oci"],
             OCI | {"OCI_REPOSITORY": "kaas/stacks"},
-            SourceAddress(SourceKind.OCI, "registry.example.org/kaas/stacks"),
+            SourceAddress(kinds.OCI, "registry.example.org/kaas/stacks"),
         ),
         (
             ["--source=oci", "--source-location=oci://ghcr.io/team/stacks", "--source-plain-http"],
             OCI,
-            SourceAddress(SourceKind.OCI, "ghcr.io/team/stacks", plain_http=True),
+            SourceAddress(kinds.OCI, "ghcr.io/team/stacks", plain_http=True),
         ),
-        (["--source=github"], GIT, SourceAddress(SourceKind.GITHUB, "team/stacks")),
-        (["--source=github", "--source-location=a/b"], GIT, SourceAddress(SourceKind.GITHUB, "a/b")),
+        (["--source=github"], GIT, SourceAddress(kinds.GITHUB, "team/stacks")),
+        (["--source=github", "--source-location=a/b"], GIT, SourceAddress(kinds.GITHUB, "a/b")),
         (
             ["--source=github"],
             GIT | {"GIT_API_URL": "https://git.example.org/api/v3"},
-            SourceAddress(SourceKind.GITHUB, "team/stacks", api="https://git.example.org/api/v3"),
+            SourceAddress(kinds.GITHUB, "team/stacks", api="https://git.example.org/api/v3"),
         ),
         (
             ["--source=http", "--source-location=https://stacks.example.org/"],
             {},
-            SourceAddress(SourceKind.HTTP, "https://stacks.example.org"),
+            SourceAddress(kinds.HTTP, "https://stacks.example.org"),
         ),
     ],
 )

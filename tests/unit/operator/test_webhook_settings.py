@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.admission.configuration import Endpoint
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.operator.settings import parse_settings
+from clusterstacks.webhooks.configuration import Endpoint
 
 
 def test_the_webhooks_are_where_a_service_or_an_address_says() -> None:

@@ -9,16 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.charts.chart import read_chart
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.charts import read_chart
-from clusterstacks.releases.errors import (
-    DigestMismatch,
-    ReleaseBroken,
-    ReleaseDamaged,
-    ReleaseNotFound,
-    SourceUnavailable,
-    StoreUnavailable,
-)
+from clusterstacks.http.errors import SourceUnavailable, StoreUnavailable
+from clusterstacks.releases.errors import DigestMismatch, ReleaseBroken, ReleaseDamaged, ReleaseNotFound
 from clusterstacks.releases.staging import Staging
 from clusterstacks.releases.store import ReleaseStore
 from tests.support.releases import SINGLE, STAGED, FakeSource, single_release, staged_release

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.render.missing import RefusedFunctionError, described, with_checks
-from clusterstacks.render.templatesyntax import UnreadableActionError, actions
+from clusterstacks.render.template_syntax import UnreadableActionError, actions
 
 
 def examined(text: str) -> list[str]:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.render import frames
+from clusterstacks.render import protocol
 from clusterstacks.render.errors import CelFailed, RenderFailed, shortened
-from clusterstacks.render.worker import ChartCache, Worker, encode_reply, read_frame
+from clusterstacks.render.worker import Worker, WorkerChartCache, encode_reply, read_frame
 
 if TYPE_CHECKING:
     from clusterstacks.domain.errors import ClusterStacksError
@@ -44,27 +44,27 @@ class TestAnswers:
         assert Worker().answer({"operation": "chart", "digest": "d"}, b"") == {"wanted": True}
 
     def test_a_reply_that_is_too_large_becomes_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(frames, "MAX_PART", 200)
+        monkeypatch.setattr(protocol, "MAX_PART", 200)
 
-        reply = frames.FrameBuffer().feed(encode_reply({"result": "x" * 300}))
+        reply = protocol.FrameBuffer().feed(encode_reply({"result": "x" * 300}))
 
         assert reply is not None
         assert reply.message["error"] == "RenderFailed"
 
     def test_the_end_of_the_input_is_no_frame(self) -> None:
         assert read_frame(io.BytesIO()) is None
-        assert read_frame(io.BytesIO(frames.encode({"a": 1}, b"x"))) == frames.Frame({"a": 1}, b"x")
+        assert read_frame(io.BytesIO(protocol.encode({"a": 1}, b"x"))) == protocol.Frame({"a": 1}, b"x")
 
 
 class TestChartCache:
     def test_it_keeps_what_was_sent(self) -> None:
-        cache = ChartCache()
+        cache = WorkerChartCache()
 
         assert cache.chart("d", b"chart") == b"chart"
         assert cache.chart("d", b"") == b"chart"
 
     def test_it_drops_what_was_used_longest_ago(self) -> None:
-        cache = ChartCache(limit=2)
+        cache = WorkerChartCache(limit=2)
         for digest in ("a", "b"):
             cache.chart(digest, b"x")
         cache.chart("a", b"")
@@ -73,7 +73,7 @@ class TestChartCache:
         assert [cache.chart(digest, b"") for digest in ("a", "b", "c")] == [b"x", None, b"x"]
 
     def test_a_chart_larger_than_the_limit_is_kept_until_the_next(self) -> None:
-        cache = ChartCache(limit=1)
+        cache = WorkerChartCache(limit=1)
 
         assert cache.chart("big", b"xx") == b"xx"
         assert cache.chart("big", b"") == b"xx"

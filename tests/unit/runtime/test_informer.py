@@ -12,9 +12,9 @@ import pytest
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.resources import Resource
-from clusterstacks.operator.informing import sync_problem
+from clusterstacks.operator.informers import sync_problem
 from clusterstacks.runtime.health import COMPLAIN_EVERY, PATIENCE
-from clusterstacks.runtime.informer import Change, Informer
+from clusterstacks.runtime.informer import CacheChange, Informer
 from tests.support.fake_api import FakeApi, too_many, unreachable
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
@@ -47,7 +47,7 @@ class World:
     informer: Informer
     seen: list[str] = field(default_factory=list)
 
-    def note(self, change: Change) -> None:
+    def note(self, change: CacheChange) -> None:
         sign = "+" if change.old is None else "-" if change.new is None else "~"
         self.seen.append(sign + change.key.name)
 
@@ -104,7 +104,7 @@ async def test_before_it_is_synced_there_is_no_resource() -> None:
 
 @in_virtual_time
 async def test_changes_arrive_with_what_was_and_what_is() -> None:
-    changes: list[Change] = []
+    changes: list[CacheChange] = []
     async with following("a") as world:
         await world.informer.synced()
         world.informer.subscribe(changes.append)
@@ -123,7 +123,7 @@ async def test_changes_arrive_with_what_was_and_what_is() -> None:
         assert len(world.informer.store) == 0
 
 
-def parts(change: Change) -> tuple[ObjectKey, Manifest | None, Manifest | None]:
+def parts(change: CacheChange) -> tuple[ObjectKey, Manifest | None, Manifest | None]:
     return change.key, change.old, change.new
 
 
@@ -336,7 +336,7 @@ async def test_a_bug_is_logged_with_its_trace_and_the_informer_goes_on(caplog: p
 async def test_a_subscriber_that_fails_stops_neither_the_informer_nor_the_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def broken(change: Change) -> None:
+    def broken(change: CacheChange) -> None:
         raise ZeroDivisionError(change.key.name)
 
     informer = Informer(api := FakeApi(WIDGETS), "example.com", "Widget")

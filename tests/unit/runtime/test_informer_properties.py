@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.errors import Expired
 from clusterstacks.kube.resources import Resource
-from clusterstacks.runtime.informer import Change, Informer
+from clusterstacks.runtime.informer import CacheChange, Informer
 from tests.support.fake_api import FakeApi, too_many, unreachable
 from tests.support.virtual_time import VirtualLoop
 
@@ -45,7 +45,7 @@ class InformerMachine(RuleBasedStateMachine):
         self.api = FakeApi(WIDGETS)
         self.informer = Informer(self.api, "example.com", "Widget", indexes={"color": color_of})
         self.told: dict[ObjectKey, Manifest] = {}
-        self.mistakes: list[Change] = []
+        self.mistakes: list[CacheChange] = []
         self.informer.subscribe(self.check)
         self.task = self.run(self.start())
 
@@ -55,7 +55,7 @@ class InformerMachine(RuleBasedStateMachine):
     async def start(self) -> asyncio.Task[None]:
         return asyncio.get_running_loop().create_task(self.informer.run())
 
-    def check(self, change: Change) -> None:
+    def check(self, change: CacheChange) -> None:
         """Apply what was told to a copy; the informer would survive a failing subscriber, so mistakes are kept."""
         old, new = change.old, change.new
         if self.told.get(change.key) is not old or old is new:

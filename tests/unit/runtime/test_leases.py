@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from clusterstacks.runtime.leases import (
     Decision,
+    LeaseRecord,
+    LeaseWait,
     Lost,
-    Record,
     Renew,
     Sighting,
     Take,
     Terms,
-    Wait,
     decide,
     read_record,
     record_spec,
@@ -28,18 +28,18 @@ from clusterstacks.runtime.leases import (
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 STAMP = "2026-01-31T12:00:00.000000Z"
 EARLIER = "2026-01-31T11:00:00.000000Z"
-OTHERS = Record("other", 15, EARLIER, EARLIER, 3)
-OURS = Record("we", 15, EARLIER, EARLIER, 3)
-FREE = Record("", 1, EARLIER, EARLIER, 3)
+OTHERS = LeaseRecord("other", 15, EARLIER, EARLIER, 3)
+OURS = LeaseRecord("we", 15, EARLIER, EARLIER, 3)
+FREE = LeaseRecord("", 1, EARLIER, EARLIER, 3)
 
 CASES: dict[str, tuple[Sighting | None, float | None, float, Decision]] = {
     "there is no lease": (None, None, 0, Take()),
     "it is free": (Sighting(FREE, 100), None, 100, Take()),
-    "another one holds it": (Sighting(OTHERS, 100), None, 100, Wait("other", 115)),
-    "it has not changed for almost its duration": (Sighting(OTHERS, 100), None, 114.9, Wait("other", 115)),
+    "another one holds it": (Sighting(OTHERS, 100), None, 100, LeaseWait("other", 115)),
+    "it has not changed for almost its duration": (Sighting(OTHERS, 100), None, 114.9, LeaseWait("other", 115)),
     "it has not changed for its duration": (Sighting(OTHERS, 100), None, 115, Take()),
-    "the duration in the record counts": (Sighting(Record("other", 60), 100), None, 115, Wait("other", 160)),
-    "a record without duration does not last": (Sighting(Record("other"), 100), None, 100, Take()),
+    "the duration in the record counts": (Sighting(LeaseRecord("other", 60), 100), None, 115, LeaseWait("other", 160)),
+    "a record without duration does not last": (Sighting(LeaseRecord("other"), 100), None, 100, Take()),
     "it is ours from before a restart": (Sighting(OURS, 100), None, 100, Take()),
     "we hold it": (Sighting(OURS, 100), 110, 100, Renew(110)),
     "we hold it almost for too long": (Sighting(OURS, 100), 110, 109.9, Renew(110)),
@@ -63,28 +63,28 @@ def test_only_a_change_of_the_record_counts_as_renewal() -> None:
 
 
 def test_a_change_of_the_holder_is_counted_and_a_renewal_is_not() -> None:
-    assert taken(None, "we", Terms(), NOW) == Record("we", 15, STAMP, STAMP, 0)
-    assert taken(FREE, "we", Terms(), NOW) == Record("we", 15, STAMP, STAMP, 4)
-    assert taken(OTHERS, "we", Terms(), NOW) == Record("we", 15, STAMP, STAMP, 4)
-    assert taken(OURS, "we", Terms(), NOW) == Record("we", 15, EARLIER, STAMP, 3)
+    assert taken(None, "we", Terms(), NOW) == LeaseRecord("we", 15, STAMP, STAMP, 0)
+    assert taken(FREE, "we", Terms(), NOW) == LeaseRecord("we", 15, STAMP, STAMP, 4)
+    assert taken(OTHERS, "we", Terms(), NOW) == LeaseRecord("we", 15, STAMP, STAMP, 4)
+    assert taken(OURS, "we", Terms(), NOW) == LeaseRecord("we", 15, EARLIER, STAMP, 3)
 
 
 def test_a_released_lease_is_free_and_keeps_its_count() -> None:
     given_back = released(OURS, NOW)
-    assert given_back == Record("", 1, STAMP, STAMP, 3)
+    assert given_back == LeaseRecord("", 1, STAMP, STAMP, 3)
     assert decide(Sighting(given_back, 0), "other", None, 0) == Take()
 
 
 @pytest.mark.parametrize("lease", [{}, {"spec": None}, {"spec": {}}, {"spec": {"holderIdentity": None}}])
 def test_a_lease_that_says_nothing_is_free(lease: dict[str, object]) -> None:
-    assert read_record(lease) == Record()
+    assert read_record(lease) == LeaseRecord()
 
 
-records = st.builds(Record, st.text(max_size=3), st.integers(0, 60), st.text(), st.text(), st.integers(0))
+records = st.builds(LeaseRecord, st.text(max_size=3), st.integers(0, 60), st.text(), st.text(), st.integers(0))
 
 
 @given(records)
-def test_what_is_written_is_read_back(record: Record) -> None:
+def test_what_is_written_is_read_back(record: LeaseRecord) -> None:
     assert read_record({"spec": record_spec(record)}) == record
 
 
@@ -95,5 +95,5 @@ moments = st.floats(0, 100)
 def test_time_only_takes_away(seen: Sighting, we: str, held: float | None, now: float, later: float) -> None:
     """A lease that is lost stays lost, and one that may be taken may be taken later, if nothing else happens."""
     before, after = decide(seen, we, held, min(now, later)), decide(seen, we, held, max(now, later))
-    order = (Renew, Lost) if held is not None else (Wait, Take)
+    order = (Renew, Lost) if held is not None else (LeaseWait, Take)
     assert order.index(type(before)) <= order.index(type(after))

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from clusterstacks.api import boundedjson
+from clusterstacks.api import bounded_json
 from clusterstacks.runtime.metrics import Metrics
 from clusterstacks.runtime.watchdog import WORTH_A_LINE, Watchdog
 from tests.support.waiting import eventually
@@ -37,10 +37,10 @@ async def test_the_task_that_held_the_loop_is_named(
 ) -> None:
     metrics = Metrics()
     watching = asyncio.create_task(Watchdog(metrics).run())
-    monkeypatch.setattr(boundedjson, "MAX_VALUES", Slow(boundedjson.MAX_VALUES))
+    monkeypatch.setattr(bounded_json, "MAX_VALUES", Slow(bounded_json.MAX_VALUES))
 
     async def hold() -> None:
-        boundedjson.decode(b"{}")
+        bounded_json.decode(b"{}")
 
     await asyncio.sleep(0.01)
     await asyncio.create_task(hold(), name="worker 7")
@@ -48,6 +48,6 @@ async def test_the_task_that_held_the_loop_is_named(
     watching.cancel()
 
     assert "stood still for" in caplog.text
-    assert "in worker 7 (clusterstacks.api.boundedjson.count_values)" in caplog.text
+    assert "in worker 7 (clusterstacks.api.bounded_json.count_values)" in caplog.text
     assert longest(metrics, "wall") > WORTH_A_LINE
     assert longest(metrics, "cpu") < longest(metrics, "wall")

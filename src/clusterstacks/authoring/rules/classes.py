@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND
-from clusterstacks.api.reading import at, mapping, mappings, text
-from clusterstacks.authoring.findings import Fault, Rule, Severity
-from clusterstacks.authoring.lines import line_of_text
-from clusterstacks.authoring.sample import NAMESPACE
-from clusterstacks.authoring.stating import stated_in
-from clusterstacks.domain.classobjects import GroupKind, check_class_objects
+from clusterstacks.api.untyped import at, mapping, mappings, text
+from clusterstacks.apply.class_object_rules import GroupKind, check_class_objects
+from clusterstacks.authoring.example_objects import NAMESPACE
+from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
+from clusterstacks.authoring.positions import line_of_text
+from clusterstacks.authoring.read_compat import stated_in
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import object_id, split_api_version
@@ -18,9 +18,9 @@ from clusterstacks.domain.objects import object_id, split_api_version
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.stack import LintedStack
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.render.examined import Document
+    from clusterstacks.render.examination import RenderedDocument
 
 LOCAL_GROUP = "local.clusterstack.x-k8s.io"
 """Kinds of the local environment, whose operator is started with them as ``--class-kinds``."""
@@ -29,7 +29,7 @@ BUILTIN = "builtin"
 """Variables that Cluster API itself defines."""
 
 
-def kinds(stack: Stack) -> Iterator[Fault]:
+def kinds(stack: LintedStack) -> Iterator[Fault]:
     """The class chart holds nothing but what an operator takes without being told to."""
     for document in _documents(stack):
         identity = object_id(document.manifest)
@@ -42,7 +42,7 @@ def kinds(stack: Stack) -> Iterator[Fault]:
             yield _fault(stack, document, problem, way_out)
 
 
-def extra_kinds(stack: Stack) -> Iterator[Fault]:
+def extra_kinds(stack: LintedStack) -> Iterator[Fault]:
     """Templates of other groups need a word to the operator."""
     for document in _documents(stack):
         identity = object_id(document.manifest)
@@ -56,7 +56,7 @@ def extra_kinds(stack: Stack) -> Iterator[Fault]:
             yield _fault(stack, document, problem, f"tell providers to start theirs with --class-kinds {kind}")
 
 
-def class_name(stack: Stack) -> Iterator[Fault]:
+def class_name(stack: LintedStack) -> Iterator[Fault]:
     """The chart brings the ClusterClass that is called like the release."""
     chart = stack.class_chart
     if chart is None or stack.name is None or not chart.rendered:
@@ -75,7 +75,7 @@ def class_name(stack: Stack) -> Iterator[Fault]:
     yield _fault(stack, classes[0], problem, way_out)
 
 
-def references(stack: Stack) -> Iterator[Fault]:
+def references(stack: LintedStack) -> Iterator[Fault]:
     """Every template a ClusterClass names is in the chart."""
     there = {(_group(one.manifest), *_kind_and_name(one.manifest)) for one in _documents(stack)}
     for document in _classes(stack):
@@ -87,7 +87,7 @@ def references(stack: Stack) -> Iterator[Fault]:
                 yield _fault(stack, document, problem, "correct kind, group and name, or add the template", name)
 
 
-def patch_targets(stack: Stack) -> Iterator[Fault]:
+def patch_targets(stack: LintedStack) -> Iterator[Fault]:
     """Every patch selects a template the class names; Cluster API refuses a class with others."""
     for document in _classes(stack):
         named = {(_group(one), text(one, "kind")) for _, one in _references(document.manifest)}
@@ -102,7 +102,7 @@ def patch_targets(stack: Stack) -> Iterator[Fault]:
                     yield _fault(stack, document, problem, way_out, f"kind: {target[1]}")
 
 
-def patch_variables(stack: Stack) -> Iterator[Fault]:
+def patch_variables(stack: LintedStack) -> Iterator[Fault]:
     """Every variable that a patch reads is defined."""
     for document in _classes(stack):
         known = {text(one, "name") for one in mappings(document.manifest, "spec", "variables")} | {BUILTIN}
@@ -144,7 +144,7 @@ def _reference(place: str, holder: Manifest) -> Iterator[tuple[str, Manifest]]:
         yield place, reference
 
 
-def fixed_versions(stack: Stack) -> Iterator[Fault]:
+def fixed_versions(stack: LintedStack) -> Iterator[Fault]:
     """A class for a range of Kubernetes versions chooses what belongs to one, as node images do, by the cluster's."""
     if stack.settings is None or not _is_ranged(stack):
         return
@@ -158,7 +158,7 @@ def fixed_versions(stack: Stack) -> Iterator[Fault]:
                 break
 
 
-def _is_ranged(stack: Stack) -> bool:
+def _is_ranged(stack: LintedStack) -> bool:
     try:
         return stated_in(stack) is not None
     except SpecError:
@@ -176,12 +176,12 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(inner)
 
 
-def _documents(stack: Stack) -> tuple[Document, ...]:
+def _documents(stack: LintedStack) -> tuple[RenderedDocument, ...]:
     chart = stack.class_chart
     return chart.documents if chart else ()
 
 
-def _classes(stack: Stack) -> list[Document]:
+def _classes(stack: LintedStack) -> list[RenderedDocument]:
     wanted = (CLUSTER_API_GROUP, CLUSTER_CLASS_KIND)
     return [one for one in _documents(stack) if (_group(one.manifest), one.manifest["kind"]) == wanted]
 
@@ -194,7 +194,7 @@ def _group(manifest: Manifest) -> str:
     return split_api_version(text(manifest, "apiVersion"))[0]
 
 
-def _fault(stack: Stack, document: Document, problem: str, way_out: str, *needles: str) -> Fault:
+def _fault(stack: LintedStack, document: RenderedDocument, problem: str, way_out: str, *needles: str) -> Fault:
     chart = stack.class_chart
     path = chart.place(document.path) if chart else document.path
     kind, name = document.manifest["kind"], at(document.manifest, "metadata", "name")
@@ -202,20 +202,22 @@ def _fault(stack: Stack, document: Document, problem: str, way_out: str, *needle
 
 
 RULES = (
-    Rule(
+    LintRule(
         "class-kind",
-        Severity.ERROR,
+        LintSeverity.ERROR,
         "The class's chart holds a ClusterClass, templates and images, nothing else.",
         kinds,
     ),
-    Rule("class-extra-kind", Severity.WARNING, "Templates are of Cluster API's provider groups.", extra_kinds),
-    Rule("class-name", Severity.ERROR, "The ClusterClass is called like the release.", class_name),
-    Rule("class-reference", Severity.ERROR, "Every template a ClusterClass names is in the chart.", references),
-    Rule("patch-target", Severity.ERROR, "Every patch selects a template the ClusterClass names.", patch_targets),
-    Rule("patch-variable", Severity.ERROR, "Every variable a patch reads is defined.", patch_variables),
-    Rule(
+    LintRule("class-extra-kind", LintSeverity.WARNING, "Templates are of Cluster API's provider groups.", extra_kinds),
+    LintRule("class-name", LintSeverity.ERROR, "The ClusterClass is called like the release.", class_name),
+    LintRule("class-reference", LintSeverity.ERROR, "Every template a ClusterClass names is in the chart.", references),
+    LintRule(
+        "patch-target", LintSeverity.ERROR, "Every patch selects a template the ClusterClass names.", patch_targets
+    ),
+    LintRule("patch-variable", LintSeverity.ERROR, "Every variable a patch reads is defined.", patch_variables),
+    LintRule(
         "fixed-version",
-        Severity.WARNING,
+        LintSeverity.WARNING,
         "A class for several Kubernetes versions has nothing, like a node image, that is fixed to one.",
         fixed_versions,
     ),

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.findings import Fault, Rule, Severity
-from clusterstacks.authoring.lines import line_of_field
-from clusterstacks.authoring.rules.complaints import cause_of
+from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
+from clusterstacks.authoring.positions import line_of_field
+from clusterstacks.authoring.rules.messages import cause_of
+from clusterstacks.charts.requirements import lacking, locked
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.requirements import lacking, locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.authoring.chart import Chart
-    from clusterstacks.authoring.stack import Stack
-    from clusterstacks.releases.requirements import Requirement
+    from clusterstacks.authoring.stack import LintedStack
+    from clusterstacks.authoring.stack_chart import Chart
+    from clusterstacks.charts.requirements import ChartRequirement
 
 
-def readable(stack: Stack) -> Iterator[Fault]:
+def readable(stack: LintedStack) -> Iterator[Fault]:
     """Dependencies and lock file can be read and fit together."""
     for chart in stack.charts:
         if chart.metadata is None:
@@ -31,7 +31,7 @@ def readable(stack: Stack) -> Iterator[Fault]:
             yield Fault(chart.chart_file, _line(chart), problem, way_out or "correct its dependencies")
 
 
-def unlocked(stack: Stack) -> Iterator[Fault]:
+def unlocked(stack: LintedStack) -> Iterator[Fault]:
     """A dependency that is not in the stack is one exact version."""
     for chart in stack.charts:
         for number, requirement in _lacking(chart):
@@ -43,7 +43,7 @@ def unlocked(stack: Stack) -> Iterator[Fault]:
                 yield Fault(chart.chart_file, _line(chart, number), problem, way_out)
 
 
-def unvendored(stack: Stack) -> Iterator[Fault]:
+def unvendored(stack: LintedStack) -> Iterator[Fault]:
     """A chart whose dependencies are left out cannot be looked at."""
     for chart in stack.charts:
         if chart.complete is not None or chart.missing:
@@ -53,7 +53,7 @@ def unvendored(stack: Stack) -> Iterator[Fault]:
             yield Fault(chart.chart_file, _line(chart, number), problem, "lint it without --dependencies leave")
 
 
-def missing(stack: Stack) -> Iterator[Fault]:
+def missing(stack: LintedStack) -> Iterator[Fault]:
     """Every dependency can be had."""
     for chart in stack.charts:
         if chart.missing and _lacking(chart):
@@ -63,7 +63,7 @@ def missing(stack: Stack) -> Iterator[Fault]:
             yield Fault(chart.chart_file, _line(chart), chart.missing, way_out)
 
 
-def _lacking(chart: Chart) -> list[tuple[int, Requirement]]:
+def _lacking(chart: Chart) -> list[tuple[int, ChartRequirement]]:
     """Dependencies that ``charts/`` does not hold, with their places in the list."""
     try:
         absent = lacking(chart.files, chart.directory)
@@ -73,7 +73,7 @@ def _lacking(chart: Chart) -> list[tuple[int, Requirement]]:
     return [(number, one) for number, one in enumerate(wanted) if (one.name, one.repository) in _names(absent)]
 
 
-def _names(requirements: tuple[Requirement, ...]) -> set[tuple[str, str]]:
+def _names(requirements: tuple[ChartRequirement, ...]) -> set[tuple[str, str]]:
     return {(one.name, one.repository) for one in requirements}
 
 
@@ -82,10 +82,17 @@ def _line(chart: Chart, number: int = 0) -> int:
 
 
 RULES = (
-    Rule("dependencies", Severity.ERROR, "Chart dependencies and their lock file can be read and agree.", readable),
-    Rule(
-        "dependency-unlocked", Severity.WARNING, "Every chart dependency is vendored, or one exact version.", unlocked
+    LintRule(
+        "dependencies", LintSeverity.ERROR, "Chart dependencies and their lock file can be read and agree.", readable
     ),
-    Rule("dependency-missing", Severity.ERROR, "Every chart dependency can be downloaded.", missing),
-    Rule("dependency-unvendored", Severity.WARNING, "No chart is left out for lack of a dependency.", unvendored),
+    LintRule(
+        "dependency-unlocked",
+        LintSeverity.WARNING,
+        "Every chart dependency is vendored, or one exact version.",
+        unlocked,
+    ),
+    LintRule("dependency-missing", LintSeverity.ERROR, "Every chart dependency can be downloaded.", missing),
+    LintRule(
+        "dependency-unvendored", LintSeverity.WARNING, "No chart is left out for lack of a dependency.", unvendored
+    ),
 )

@@ -5,26 +5,26 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.findings import Fault, Rule, Severity
+from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
 from clusterstacks.authoring.stack import TAGS
-from clusterstacks.releases.building.packaging import CLASS_DIRECTORY
-from clusterstacks.releases.building.pinning import ADDON_DIRECTORY
-from clusterstacks.releases.building.sourcetree import fill_tags
-from clusterstacks.releases.charts import CHART_FILE
+from clusterstacks.building.packaging import CLASS_DIRECTORY
+from clusterstacks.building.pinning import ADDON_DIRECTORY
+from clusterstacks.building.source_tree import fill_tags
+from clusterstacks.charts.chart import CHART_FILE
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.stack import LintedStack
 
 _TAG = re.compile(r"line (\d+): (<< \.\w+ >>)")
 _MISSPELT = re.compile(rf"<<[ \t]*\.?(?:{'|'.join(TAGS)})\b[ \t]*(?:>>?)?".encode())
 """A known name behind ``<<`` that is written in another way than a tag, or not closed."""
 
 
-def files(stack: Stack) -> Iterator[Fault]:
+def files(stack: LintedStack) -> Iterator[Fault]:
     """Everything a release is made of is there."""
     if stack.class_chart is None:
         path = f"{CLASS_DIRECTORY}{CHART_FILE}"
@@ -40,21 +40,21 @@ def files(stack: Stack) -> Iterator[Fault]:
         yield Fault(path, 1, f"is missing, though there is {ADDON_VALUES}", way_out)
 
 
-def names(stack: Stack) -> Iterator[Fault]:
+def names(stack: LintedStack) -> Iterator[Fault]:
     """Every file has a name that archives may hold."""
     for path in stack.tree:
         if "\\" in path or not path.isprintable():
             yield Fault(path, 1, "has a backslash or an invisible character in its name", "rename the file")
 
 
-def stale_values(stack: Stack) -> Iterator[Fault]:
+def stale_values(stack: LintedStack) -> Iterator[Fault]:
     """No values file of the single-chart layout is left where it has no effect."""
     if stack.staged and ADDON_VALUES in stack.tree:
         way_out = "move what is in it to overwrite.yaml of the addons, and remove it"
         yield Fault(ADDON_VALUES, 1, f"has no effect beside {ADDON_CONFIG}", way_out)
 
 
-def tags(stack: Stack) -> Iterator[Fault]:
+def tags(stack: LintedStack) -> Iterator[Fault]:
     """Every ``<< .Name >>`` is a tag that builds replace (INCUMBENT D47)."""
     known = ", ".join(f"<< .{tag} >>" for tag in TAGS)
     for path, content in stack.tree.items():
@@ -85,8 +85,10 @@ def _unknown_tags(path: str, content: bytes) -> Iterator[tuple[int, str]]:
 
 
 RULES = (
-    Rule("files", Severity.ERROR, "The charts and files a release is made of are there.", files),
-    Rule("file-names", Severity.ERROR, "Names of files have no backslash and no invisible character.", names),
-    Rule("stale-values", Severity.WARNING, "No file of the single-chart layout lies beside stages.", stale_values),
-    Rule("unknown-tag", Severity.ERROR, "Every << .Name >> is one of the tags that a build replaces.", tags),
+    LintRule("files", LintSeverity.ERROR, "The charts and files a release is made of are there.", files),
+    LintRule("file-names", LintSeverity.ERROR, "Names of files have no backslash and no invisible character.", names),
+    LintRule(
+        "stale-values", LintSeverity.WARNING, "No file of the single-chart layout lies beside stages.", stale_values
+    ),
+    LintRule("unknown-tag", LintSeverity.ERROR, "Every << .Name >> is one of the tags that a build replaces.", tags),
 )

@@ -5,35 +5,35 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.reading import at
-from clusterstacks.authoring.findings import Fault, Rule, Severity
-from clusterstacks.authoring.lines import line_of_field, line_of_text
-from clusterstacks.authoring.rules.complaints import fault_of
+from clusterstacks.api.untyped import at
+from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
+from clusterstacks.authoring.positions import line_of_field, line_of_text
+from clusterstacks.authoring.rules.messages import fault_of
+from clusterstacks.building.leftover_versions import left_version
+from clusterstacks.building.pinning import without_dependency
+from clusterstacks.building.settings import CSCTL, STACK, VERSIONS
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.building.leftversions import left_version
-from clusterstacks.releases.building.pinning import without_dependency
-from clusterstacks.releases.building.settings import CSCTL, STACK, VERSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.stack import LintedStack
 
 
-def settings(stack: Stack) -> Iterator[Fault]:
+def settings(stack: LintedStack) -> Iterator[Fault]:
     """The files that say which stack it is can be read, and their names can stand in a release's name."""
     if problem := stack.settings_problem:
         yield fault_of(stack, problem, CSCTL, "correct it; csctl init shows one")
 
 
-def addon_versions(stack: Stack) -> Iterator[Fault]:
+def addon_versions(stack: LintedStack) -> Iterator[Fault]:
     """Versions of addons listed for a Kubernetes version can be set."""
     if problem := stack.pinning_problem:
         yield fault_of(stack, problem, STACK, "list dependencies of the addons' charts with versions they have")
 
 
-def idle_versions(stack: Stack) -> Iterator[Fault]:
+def idle_versions(stack: LintedStack) -> Iterator[Fault]:
     """Nothing about versions is written that has no effect."""
     if stack.settings is None:
         return
@@ -54,7 +54,7 @@ def idle_versions(stack: Stack) -> Iterator[Fault]:
             yield Fault(path, line, problem, "correct its name, or leave it if something else reads it")
 
 
-def left_versions(stack: Stack) -> Iterator[Fault]:
+def left_versions(stack: LintedStack) -> Iterator[Fault]:
     """The class names no Kubernetes version of another release of its directory."""
     if stack.settings is None:
         return
@@ -66,7 +66,7 @@ def left_versions(stack: Stack) -> Iterator[Fault]:
         yield Fault(left.path, left.line, left.problem, left.remedy)
 
 
-def chart_name(stack: Stack) -> Iterator[Fault]:
+def chart_name(stack: LintedStack) -> Iterator[Fault]:
     """The class's chart is called as releases expect it (INCUMBENT D48)."""
     chart = stack.class_chart
     if chart is None or stack.name is None:
@@ -78,7 +78,7 @@ def chart_name(stack: Stack) -> Iterator[Fault]:
         yield Fault(chart.chart_file, line, f"the chart is called {shown(found)}", f"write name: {expected}")
 
 
-def chart_version(stack: Stack) -> Iterator[Fault]:
+def chart_version(stack: LintedStack) -> Iterator[Fault]:
     """A chart that a build gives its version has one line for it."""
     for chart in stack.charts:
         if chart.versioned and chart.metadata is not None and at(chart.metadata, "version") != stack.version.dot:
@@ -87,7 +87,7 @@ def chart_version(stack: Stack) -> Iterator[Fault]:
             yield Fault(chart.chart_file, line, problem, "write a line version: v1, without blanks before it")
 
 
-def minor_directory(stack: Stack) -> Iterator[Fault]:
+def minor_directory(stack: LintedStack) -> Iterator[Fault]:
     """A directory called after a Kubernetes minor holds a stack for that minor."""
     if stack.settings is None or VERSIONS in stack.tree:
         return
@@ -103,27 +103,40 @@ def minor_directory(stack: Stack) -> Iterator[Fault]:
 
 
 RULES = (
-    Rule(
-        "settings", Severity.ERROR, "csctl.yaml or stack.yaml names provider, stack and Kubernetes version.", settings
+    LintRule(
+        "settings",
+        LintSeverity.ERROR,
+        "csctl.yaml or stack.yaml names provider, stack and Kubernetes version.",
+        settings,
     ),
-    Rule("addon-versions", Severity.ERROR, "Addon versions of stack.yaml or versions.yaml can be set.", addon_versions),
-    Rule("idle-version", Severity.WARNING, "Every version written down has an effect.", idle_versions),
-    Rule(
+    LintRule(
+        "addon-versions",
+        LintSeverity.ERROR,
+        "Addon versions of stack.yaml or versions.yaml can be set.",
+        addon_versions,
+    ),
+    LintRule("idle-version", LintSeverity.WARNING, "Every version written down has an effect.", idle_versions),
+    LintRule(
         "left-version",
-        Severity.ERROR,
+        LintSeverity.ERROR,
         "The class names no Kubernetes version of another release of its directory.",
         left_versions,
     ),
-    Rule(
+    LintRule(
         "chart-name",
-        Severity.ERROR,
+        LintSeverity.ERROR,
         "The class's chart is called <provider>-<stack>-<major>-<minor>-cluster-class.",
         chart_name,
     ),
-    Rule("chart-version", Severity.ERROR, "A chart that a build gives its version has one line for it.", chart_version),
-    Rule(
+    LintRule(
+        "chart-version",
+        LintSeverity.ERROR,
+        "A chart that a build gives its version has one line for it.",
+        chart_version,
+    ),
+    LintRule(
         "directory-name",
-        Severity.WARNING,
+        LintSeverity.WARNING,
         "A directory called 1-35 holds a stack for Kubernetes 1.35.",
         minor_directory,
     ),

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.findings import Rule, Severity
-from clusterstacks.authoring.rules.complaints import fault_of
+from clusterstacks.authoring.findings import LintRule, LintSeverity
+from clusterstacks.authoring.rules.messages import fault_of
+from clusterstacks.building.node_image_list import check_node_images
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.building.nodeimages import check_node_images
 from clusterstacks.releases.release import NODE_IMAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clusterstacks.authoring.findings import Fault
-    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.stack import LintedStack
 
 PLUGIN_LIST = "node-images/config.yaml"
 """What the OpenStack plugin copies to node-images.yaml, once it has filled in addresses of images it built."""
 
 
-def listed(stack: Stack) -> Iterator[Fault]:
+def listed(stack: LintedStack) -> Iterator[Fault]:
     """The list of node images is one its readers take."""
     if stack.settings is None:
         return
@@ -35,4 +35,6 @@ def listed(stack: Stack) -> Iterator[Fault]:
                 yield fault_of(stack, message, path, "see the format of node-images.yaml")
 
 
-RULES = (Rule("node-images", Severity.ERROR, "The node images are listed as the provider's format wants.", listed),)
+RULES = (
+    LintRule("node-images", LintSeverity.ERROR, "The node images are listed as the provider's format wants.", listed),
+)

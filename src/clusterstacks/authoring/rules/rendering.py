@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.authoring.findings import Fault, Rule, Severity
-from clusterstacks.authoring.lines import line_of_text
-from clusterstacks.authoring.missing import missing_values
+from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
+from clusterstacks.authoring.missing_values import missing_values
+from clusterstacks.authoring.positions import line_of_text
+from clusterstacks.charts.helm_hooks import HOOK_ANNOTATION, HookUse
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.helmhooks import HOOK_ANNOTATION, HookUse
 from clusterstacks.domain.semver import Constraint, SemVer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.authoring.chart import Chart
-    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.stack import LintedStack
+    from clusterstacks.authoring.stack_chart import Chart
 
 _TRY = "correct it, or give objects that have what it reads: csctl template --sample, then --cluster FILE"
 
@@ -45,7 +45,7 @@ _CONTROL = re.compile(
 _RENDERED_PLACE = re.compile(r"([^\s()\"]+/(?:templates|crds)/[^\s()\":,]+)")
 
 
-def charts(stack: Stack) -> Iterator[Fault]:
+def charts(stack: LintedStack) -> Iterator[Fault]:
     """Every chart renders to objects that Kubernetes takes."""
     for chart in stack.charts:
         if chart.failure:
@@ -54,7 +54,7 @@ def charts(stack: Stack) -> Iterator[Fault]:
             yield Fault(path, line, f"{chart.title} does not render: {cause}", way_out)
 
 
-def unset_values(stack: Stack) -> Iterator[Fault]:
+def unset_values(stack: LintedStack) -> Iterator[Fault]:
     """Every value that a template prints is set, or has a default."""
     for chart in stack.charts:
         if chart.failure:
@@ -85,7 +85,7 @@ def _explained(cause: str) -> tuple[str, str]:
     return cause, "correct the template at this place"
 
 
-def values(stack: Stack) -> Iterator[Fault]:
+def values(stack: LintedStack) -> Iterator[Fault]:
     """Every values template renders with a cluster's objects."""
     for chart in stack.addons:
         if chart.values_failure:
@@ -95,7 +95,7 @@ def values(stack: Stack) -> Iterator[Fault]:
             yield Fault(chart.values_path, at, f"does not render: {problem}", _TRY)
 
 
-def repetitions(stack: Stack) -> Iterator[Fault]:
+def repetitions(stack: LintedStack) -> Iterator[Fault]:
     """No mapping has a key twice."""
     for chart in stack.charts:
         for repetition in chart.repetitions:
@@ -122,7 +122,7 @@ _HOOK_ADVICE: Final = {
 }
 
 
-def hooks(stack: Stack) -> Iterator[Fault]:
+def hooks(stack: LintedStack) -> Iterator[Fault]:
     """Name every object that is a Helm hook, and what becomes of it."""
     for chart in stack.charts:
         for hook in chart.hooks:
@@ -132,7 +132,7 @@ def hooks(stack: Stack) -> Iterator[Fault]:
             yield Fault(path, line, f"{hook.kind} {hook.name} is a Helm hook ({hook.hooks}): {becomes}", way_out)
 
 
-def kubernetes(stack: Stack) -> Iterator[Fault]:
+def kubernetes(stack: LintedStack) -> Iterator[Fault]:
     """Every chart, and every one it depends on, says that it works with the stack's Kubernetes version."""
     if stack.settings is None:
         return
@@ -167,7 +167,7 @@ def _sets(line: str, key: str) -> bool:
     return line.strip().removeprefix("- ").startswith((f"{key}:", f'"{key}":', f"'{key}':"))
 
 
-def _place(stack: Stack, chart: Chart) -> tuple[str, int]:
+def _place(stack: LintedStack, chart: Chart) -> tuple[str, int]:
     if found := _VALUES.search(chart.failure):
         path = f"{chart.directory}/values.yaml"
         return path, min(int(found[1]), stack.content(path).count(b"\n") or 1)
@@ -193,19 +193,21 @@ def _source_line(content: bytes, rendered: int) -> int:
 
 
 RULES = (
-    Rule("chart-renders", Severity.ERROR, "Every chart renders, for the stack's Kubernetes version.", charts),
-    Rule("value-unset", Severity.WARNING, "Every value that a template prints is set or has a default.", unset_values),
-    Rule(
+    LintRule("chart-renders", LintSeverity.ERROR, "Every chart renders, for the stack's Kubernetes version.", charts),
+    LintRule(
+        "value-unset", LintSeverity.WARNING, "Every value that a template prints is set or has a default.", unset_values
+    ),
+    LintRule(
         "chart-kubernetes",
-        Severity.WARNING,
+        LintSeverity.WARNING,
         "Every chart and dependency works with the stack's Kubernetes version, by its kubeVersion.",
         kubernetes,
     ),
-    Rule("values-render", Severity.ERROR, "overwrite.yaml and cluster-addon-values.yaml render.", values),
-    Rule("repeated-key", Severity.WARNING, "No rendered mapping has one key twice.", repetitions),
-    Rule(
+    LintRule("values-render", LintSeverity.ERROR, "overwrite.yaml and cluster-addon-values.yaml render.", values),
+    LintRule("repeated-key", LintSeverity.WARNING, "No rendered mapping has one key twice.", repetitions),
+    LintRule(
         "helm-hook",
-        Severity.WARNING,
+        LintSeverity.WARNING,
         "No object is a Helm hook: those of install and upgrade are applied like other objects, others are not.",
         hooks,
     ),

@@ -7,24 +7,24 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
-from clusterstacks.api.reading import at, text
-from clusterstacks.authoring.findings import Fault, Rule, Severity
-from clusterstacks.authoring.lines import line_of_field
-from clusterstacks.authoring.rules.complaints import fault_of
-from clusterstacks.domain.addonconfig import Action, Hook, parse_addon_config
+from clusterstacks.api.untyped import at, text
+from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
+from clusterstacks.authoring.positions import line_of_field
+from clusterstacks.authoring.rules.messages import fault_of
+from clusterstacks.charts.chart import CHART_FILE
+from clusterstacks.domain.addon_config import LifecycleHook, StageAction, parse_addon_config
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.charts import CHART_FILE
 from clusterstacks.releases.release import ADDON_CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.authoring.stack import Stack
+    from clusterstacks.authoring.stack import LintedStack
 
 _FIRST = re.compile(r"\[0\]")
 
 
-def readable(stack: Stack) -> Iterator[Fault]:
+def readable(stack: LintedStack) -> Iterator[Fault]:
     """Every stage can be run."""
     if not stack.staged:
         return
@@ -44,9 +44,9 @@ def readable(stack: Stack) -> Iterator[Fault]:
             yield fault_of(stack, message, ADDON_CONFIG, "correct the stage")
 
 
-def hooks(stack: Stack) -> Iterator[Fault]:
+def hooks(stack: LintedStack) -> Iterator[Fault]:
     """Every key of addonStages is a hook that runs."""
-    known = [hook.value for hook in Hook]
+    known = [hook.value for hook in LifecycleHook]
     for key in _mapping(at(stack.document(ADDON_CONFIG), "addonStages")):
         if key not in known:
             line = line_of_field(stack.content(ADDON_CONFIG), ("addonStages", key))
@@ -56,37 +56,36 @@ def hooks(stack: Stack) -> Iterator[Fault]:
             yield Fault(ADDON_CONFIG, line, problem, f"{meant}known are {', '.join(known)}")
 
 
-def charts_of_stages(stack: Stack) -> Iterator[Fault]:
+def charts_of_stages(stack: LintedStack) -> Iterator[Fault]:
     """Every addon that a stage applies has a chart."""
     there = {chart.addon for chart in stack.addons}
     for hook, index, stage in _stages(stack.document(ADDON_CONFIG)):
         addon = text(stage, "name")
-        if stack.staged and addon and text(stage, "action") == Action.APPLY and addon not in there:
+        if stack.staged and addon and text(stage, "action") == StageAction.APPLY and addon not in there:
             line = line_of_field(stack.content(ADDON_CONFIG), ("addonStages", hook, index, "name"))
             choice = ", ".join(sorted(there)) or "none"
             way_out = f"add cluster-addon/{addon}/{CHART_FILE}, or correct the name (there is {choice})"
             yield Fault(ADDON_CONFIG, line, f"stage {addon} of {hook} has no chart", way_out)
 
 
-def stages_of_charts(stack: Stack) -> Iterator[Fault]:
+def stages_of_charts(stack: LintedStack) -> Iterator[Fault]:
     """Every chart is applied to new clusters by some stage."""
     if not stack.staged or not isinstance(stack.document(ADDON_CONFIG), dict):
         return  # what cannot be read names no stage
     stages = list(_stages(stack.document(ADDON_CONFIG)))
     named = {text(stage, "name") for _, _, stage in stages}
-    first = {text(stage, "name") for hook, _, stage in stages if hook == Hook.AFTER_CONTROL_PLANE_INITIALIZED}
-    known = [hook.value for hook in Hook]
+    first = {text(stage, "name") for hook, _, stage in stages if hook == LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED}
+    known = [hook.value for hook in LifecycleHook]
     lost = {text(stage, "name") for hook, _, stage in stages if hook not in known}  # unknown-hook reports these
     for chart in stack.addons:
         if chart.addon not in first | lost:
             which = "no new cluster gets it" if chart.addon in named else "it is never delivered"
-            way_out = (
-                f"add a stage with name: {chart.addon} to {Hook.AFTER_CONTROL_PLANE_INITIALIZED} of {ADDON_CONFIG}"
-            )
+            hook = LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED
+            way_out = f"add a stage with name: {chart.addon} to {hook} of {ADDON_CONFIG}"
             yield Fault(chart.chart_file, 1, f"no stage applies {chart.addon} there, so {which}", way_out)
 
 
-def conditions(stack: Stack) -> Iterator[Fault]:
+def conditions(stack: LintedStack) -> Iterator[Fault]:
     """Every condition is CEL that compiles with the keys of its objects."""
     for broken in stack.conditions:
         line = line_of_field(stack.content(ADDON_CONFIG), broken.path)
@@ -114,14 +113,16 @@ def _mapping(value: object) -> dict[str, object]:
 
 
 RULES = (
-    Rule(
+    LintRule(
         "stages",
-        Severity.ERROR,
+        LintSeverity.ERROR,
         "Every stage of clusteraddon.yaml has a name, an action and usable conditions.",
         readable,
     ),
-    Rule("unknown-hook", Severity.ERROR, "Every key of addonStages is a hook that runs.", hooks),
-    Rule("stage-chart", Severity.ERROR, "Every addon that a stage applies has a chart.", charts_of_stages),
-    Rule("chart-stage", Severity.WARNING, "Every chart is applied to new clusters by a stage.", stages_of_charts),
-    Rule("condition", Severity.ERROR, "Every condition of a stage is CEL that compiles.", conditions),
+    LintRule("unknown-hook", LintSeverity.ERROR, "Every key of addonStages is a hook that runs.", hooks),
+    LintRule("stage-chart", LintSeverity.ERROR, "Every addon that a stage applies has a chart.", charts_of_stages),
+    LintRule(
+        "chart-stage", LintSeverity.WARNING, "Every chart is applied to new clusters by a stage.", stages_of_charts
+    ),
+    LintRule("condition", LintSeverity.ERROR, "Every condition of a stage is CEL that compiles.", conditions),
 )

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from clusterstacks.api.addon_annotations import annotations_digest
 from clusterstacks.api.clusteraddon import Admitted, ClusterAddon, addon_name
 from clusterstacks.api.names import (
     ADDON_FINALIZER,
@@ -19,31 +20,30 @@ from clusterstacks.api.names import (
     EventReason,
     Reason,
 )
-from clusterstacks.api.reading import at, text
-from clusterstacks.apply.concurrently import together
-from clusterstacks.controllers.clusteraddon.inputs import seen_digest
-from clusterstacks.controllers.clusteraddon.livecheck import ADVISORY
-from clusterstacks.controllers.clusteraddon.mirror import mirror, withdraw
-from clusterstacks.controllers.clusteraddon.observing import Seen, observe
-from clusterstacks.controllers.clusteraddon.offers import CLASS_NOT_OFFERED
+from clusterstacks.api.untyped import at, text
+from clusterstacks.apply.concurrency import together
+from clusterstacks.controllers.clusteraddon.class_access import CLASS_NOT_OFFERED
+from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY
+from clusterstacks.controllers.clusteraddon.input_digest import seen_digest
+from clusterstacks.controllers.clusteraddon.mirrored_conditions import mirror, withdraw
+from clusterstacks.controllers.clusteraddon.progress import RolloutProgress, read_progress
+from clusterstacks.controllers.clusteraddon.snapshot import ClusterSnapshot, observe
 from clusterstacks.controllers.finalizers import hold, let_go
 from clusterstacks.domain.conditions import Severity
-from clusterstacks.domain.decoupling import annotations_digest
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError, outcome_of
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
-from clusterstacks.domain.progress import Progress, read_progress
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from clusterstacks.api.clusterapi import ClusterView
-    from clusterstacks.controllers.base import Draft
-    from clusterstacks.controllers.clusteraddon.contracts import ContractKinds
-    from clusterstacks.controllers.clusteraddon.livecheck import LiveCheck
-    from clusterstacks.controllers.clusteraddon.offers import Offers
-    from clusterstacks.controllers.clusteraddon.rolling import Rolling
-    from clusterstacks.controllers.clusteraddon.workloads import Workloads
+    from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
+    from clusterstacks.controllers.clusteraddon.compat_check import LiveCheck
+    from clusterstacks.controllers.clusteraddon.contract_kinds import ContractKinds
+    from clusterstacks.controllers.clusteraddon.rollout import Rolling
+    from clusterstacks.controllers.clusteraddon.workload_clients import Workloads
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.clock import Clock
 
@@ -90,13 +90,13 @@ class AddonReconciler:
 
     client: Client
     clock: Clock
-    offers: Offers
+    offers: ClassAccess
     contracts: ContractKinds
     workloads: Workloads
     rolling: Rolling
     live: LiveCheck
 
-    async def work(self, draft: Draft) -> Outcome | None:
+    async def work(self, draft: StatusPatch) -> Outcome | None:
         """Do what is next for one cluster's addons; None where they are nobody's or not to be touched."""
         # Nothing else is read of an object that goes: what cannot be read must not keep its finalizer.
         cluster_key = ObjectKey(draft.key.namespace, text(draft.manifest, "spec", "clusterRef", "name"))
@@ -138,7 +138,7 @@ class AddonReconciler:
             draft.announce(cluster, "Normal", EventReason.ADDONS_DELIVERED, message)
         return outcome
 
-    async def _begin(self, draft: Draft, addon: ClusterAddon, seen: Seen) -> Manifest:
+    async def _begin(self, draft: StatusPatch, addon: ClusterAddon, seen: ClusterSnapshot) -> Manifest:
         """Take back what was said of the old class as soon as the Cluster names another: people wait for conditions.
 
         Returns:
@@ -159,11 +159,11 @@ class AddonReconciler:
         await together(lambda write: write(), writes)
         return cluster
 
-    async def _mirror(self, draft: Draft, cluster: Manifest, outcome: Outcome) -> tuple[Manifest, bool]:
+    async def _mirror(self, draft: StatusPatch, cluster: Manifest, outcome: Outcome) -> tuple[Manifest, bool]:
         within, now = draft.condition(AddonCondition.WITHIN_RANGES), self.clock.now()
         return await mirror(self.client, cluster, draft.reported(outcome, now, ADVISORY), now, within)
 
-    async def _end(self, draft: Draft, cluster: ObjectKey | None) -> Outcome:
+    async def _end(self, draft: StatusPatch, cluster: ObjectKey | None) -> Outcome:
         """Let a deleted ClusterAddon go. The cluster keeps its addons; while it exists a new one is created (D21).
 
         Args:
@@ -185,7 +185,7 @@ class AddonReconciler:
         if cluster is not None and not at(cluster, "metadata", "deletionTimestamp"):
             await withdraw(self.client, cluster)
 
-    async def _deliver(self, draft: Draft, addon: ClusterAddon, seen: Seen) -> Outcome:
+    async def _deliver(self, draft: StatusPatch, addon: ClusterAddon, seen: ClusterSnapshot) -> Outcome:
         if seen.refusal is not None:
             draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, seen.refusal.message, Severity.ERROR)
             raise seen.refusal
@@ -198,7 +198,7 @@ class AddonReconciler:
         changed = addon.status.observed_inputs != inputs
         draft.reconsider(condition for condition in AddonCondition if condition not in ADVISORY)
         await self._admit(draft, addon, seen)
-        if recorded == wanted and not changed and progress == Progress():
+        if recorded == wanted and not changed and progress == RolloutProgress():
             return Settled(RESYNC)
         if seen.release_missing:
             draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, seen.release_missing)
@@ -211,14 +211,14 @@ class AddonReconciler:
         draft.status["ready"] = False
         return await self.rolling.roll(draft, seen, connected, recorded=recorded, inputs=inputs)
 
-    async def _connect(self, draft: Draft, seen: Seen) -> Client | Waiting:
+    async def _connect(self, draft: StatusPatch, seen: ClusterSnapshot) -> Client | Waiting:
         """Connect to the workload cluster once Cluster API reports it, or once it answers where nothing is reported."""
         missing = _missing(seen.cluster)
         message = f"the {missing} of Cluster {seen.cluster.key} is not there yet"
         if missing and self._is_young(seen.cluster):
             return Waiting(Reason.CONTROL_PLANE_NOT_READY, message, GATE_RETRY)
         try:
-            with draft.blaming(AddonCondition.CLUSTER_READY):
+            with draft.failing_condition(AddonCondition.CLUSTER_READY):
                 return await self.workloads.connect(seen.cluster.key)
         except DependencyError as error:
             if not missing:
@@ -229,7 +229,7 @@ class AddonReconciler:
         created = text(cluster.raw, "metadata", "creationTimestamp")
         return not created or self.clock.now() - datetime.fromisoformat(created) < REPORTED_WITHIN
 
-    async def _admit(self, draft: Draft, addon: ClusterAddon, seen: Seen) -> None:
+    async def _admit(self, draft: StatusPatch, addon: ClusterAddon, seen: ClusterSnapshot) -> None:
         """Decide whether the Cluster may have the addons, unless it was decided before of just these.
 
         Only the status proves that: users write the spec. While a rollout is under way it is asked again at each look.
@@ -252,7 +252,7 @@ class AddonReconciler:
             draft.status["admitted"] = admitted.document()
 
 
-def _pause(draft: Draft, cluster: ClusterView) -> Outcome:
+def _pause(draft: StatusPatch, cluster: ClusterView) -> Outcome:
     """Say that nothing is done; whether the addons are ready stays as it was."""
     if cluster.paused:
         how = f"Cluster {cluster.key} is paused: unpause it by spec.paused or the annotation {PAUSED_ANNOTATION}"
@@ -263,14 +263,14 @@ def _pause(draft: Draft, cluster: ClusterView) -> Outcome:
     return Settled() if draft.status.get("ready") else Waiting(PAUSED, message, None)
 
 
-def _admitted(seen: Seen) -> Admitted:
+def _admitted(seen: ClusterSnapshot) -> Admitted:
     """Give what status remembers once a Cluster was admitted: another Cluster of the name is asked about anew."""
     digest = "sha256:" + hashlib.sha256(f"{seen.cluster.uid} {seen.digest}".encode()).hexdigest()
     name, namespace = seen.cluster.class_name, seen.cluster.class_namespace
     return Admitted.model_validate({"class": name, "classNamespace": namespace, "digest": digest})
 
 
-def _observed(draft: Draft, seen: Seen) -> None:
+def _observed(draft: StatusPatch, seen: ClusterSnapshot) -> None:
     """Note which Cluster the conditions are about, at the end of the work: a checkpoint keeps what was noted before.
 
     The Cluster's conditions are written between this and the status. So who waits for one of these fields finds both

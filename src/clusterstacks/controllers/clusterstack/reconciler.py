@@ -10,30 +10,34 @@ from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.names import EventReason, Reason, StackCondition
-from clusterstacks.api.reading import mappings, text
-from clusterstacks.controllers.clusteraddon.creation import release_of, releases_used
-from clusterstacks.controllers.clusterstack.provider import ensure_provider_object, provider_object, read_template
+from clusterstacks.api.untyped import mappings, text
+from clusterstacks.controllers.clusteraddon.create_addon import release_of, releases_used
+from clusterstacks.controllers.clusterstack.missing_versions import lacking, nothing
+from clusterstacks.controllers.clusterstack.provider_template import (
+    ensure_provider_object,
+    provider_object,
+    read_template,
+)
+from clusterstacks.controllers.clusterstack.retention import ReleaseAction, Retention, Subscription, decide
 from clusterstacks.controllers.clusterstack.summary import summarise
-from clusterstacks.domain.absence import lacking, nothing
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
-from clusterstacks.domain.retention import Action, Retention, Subscription, decide
 from clusterstacks.domain.versions import KubernetesMinor, StackVersion
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from clusterstacks.api.meta import ObjectReference
-    from clusterstacks.controllers.base import Draft
-    from clusterstacks.controllers.clusterstack.releases import OwnedReleases
-    from clusterstacks.controllers.sources.listing import Listings
-    from clusterstacks.domain.providerrefs import KindPattern
-    from clusterstacks.fleet.sources.choosing import SourceChoice
+    from clusterstacks.api.provider_refs import KindPattern
+    from clusterstacks.controllers.clusterstack.owned_releases import OwnedReleases
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.kube.client import Client
+    from clusterstacks.runtime.cache import Store
     from clusterstacks.runtime.events import EventRecorder
-    from clusterstacks.runtime.store import Store
+    from clusterstacks.sources.periodic_listing import Listings
+    from clusterstacks.sources.stack_source import SourceChoice
 
 CLASS_NAMESPACE_INDEX = "class namespace"
 """Index of Clusters by the namespace their class lies in."""
@@ -63,7 +67,7 @@ class StackReconciler:
     events: EventRecorder
     provider_kinds: Collection[KindPattern]
 
-    async def work(self, draft: Draft) -> Outcome | None:
+    async def work(self, draft: StatusPatch) -> Outcome | None:
         """Do what is next for one ClusterStack; None until its source was asked for the first time."""
         if draft.deleting:
             return Settled()  # its releases follow through their owner references
@@ -88,10 +92,10 @@ class StackReconciler:
             raise listed.trouble
         return self._lacking(draft, stack, subscription) or self._outcome(draft, stack, subscription, decision)
 
-    def _listed(self, draft: Draft, stack: ClusterStack) -> _Listed | None:
+    def _listed(self, draft: StatusPatch, stack: ClusterStack) -> _Listed | None:
         """What the source holds; None while it was never asked, which wakes the stack as soon as it is."""
         try:
-            with draft.blaming(StackCondition.RELEASES_SYNCED):
+            with draft.failing_condition(StackCondition.RELEASES_SYNCED):
                 terms = self.choice.terms(stack)
             if not stack.spec.auto_subscribe:
                 draft.drop(StackCondition.RELEASES_SYNCED)
@@ -100,7 +104,7 @@ class StackReconciler:
             listing = self.listings.follow(stack.key, terms)
             if not listing.is_read:
                 return None
-            with draft.blaming(StackCondition.RELEASES_SYNCED, Reason.FAILED_TO_SYNC):
+            with draft.failing_condition(StackCondition.RELEASES_SYNCED, Reason.FAILED_TO_SYNC):
                 names = listing.names()
         except ClusterStacksError as error:
             draft.false(StackCondition.ASSETS_CLIENT_AVAILABLE, Reason.ASSETS_CLIENT_FAILED, error.message)
@@ -132,33 +136,39 @@ class StackReconciler:
             used += ({key.name for key in releases_used(view)} | delivered) - {own.name, ""}
         return used
 
-    async def _provide(self, draft: Draft, stack: ClusterStack, decision: Retention) -> None:
+    async def _provide(self, draft: StatusPatch, stack: ClusterStack, decision: Retention) -> None:
         """Create what is missing: for each release its provider object first, then the release itself."""
-        wanted = [kept for kept in decision.decisions if kept.action in {Action.CREATE, Action.KEEP} and kept.release]
+        wanted = [
+            kept
+            for kept in decision.decisions
+            if kept.action in {ReleaseAction.CREATE, ReleaseAction.KEEP} and kept.release
+        ]
         template = None
         if stack.spec.no_provider:
             draft.drop(StackCondition.PROVIDER_RELEASES_SYNCED)
         else:
-            with draft.blaming(StackCondition.PROVIDER_RELEASES_SYNCED):
+            with draft.failing_condition(StackCondition.PROVIDER_RELEASES_SYNCED):
                 template = await read_template(self.client, stack, self.provider_kinds)
         for kept in wanted:
             if self.releases.led_by_another(stack, kept.name):
-                with draft.blaming(StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):
+                with draft.failing_condition(StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):
                     await self.releases.join(draft.manifest, kept)
                 continue
             reference: ObjectReference | None = None
             if template is not None:
-                with draft.blaming(StackCondition.PROVIDER_RELEASES_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):
+                with draft.failing_condition(
+                    StackCondition.PROVIDER_RELEASES_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE
+                ):
                     provider = provider_object(template, draft.manifest, kept.name)
                     reference = await ensure_provider_object(self.client, self.events, draft.manifest, provider)
-            with draft.blaming(StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):
+            with draft.failing_condition(StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):
                 await self.releases.ensure(draft.manifest, kept, reference)
         if template is not None:
             draft.true(StackCondition.PROVIDER_RELEASES_SYNCED)
         draft.true(StackCondition.RELEASE_OBJECTS_SYNCED)
 
-    async def _prune(self, draft: Draft, stack: ClusterStack, decision: Retention) -> None:
-        for spare in decision.doing(Action.DELETE):
+    async def _prune(self, draft: StatusPatch, stack: ClusterStack, decision: Retention) -> None:
+        for spare in decision.doing(ReleaseAction.DELETE):
             try:
                 await self.releases.delete(draft.manifest, spare)
             except ClusterStacksError as error:
@@ -166,7 +176,7 @@ class StackReconciler:
                 await self.events.record(draft.manifest, "Warning", EventReason.FAILED_TO_DELETE_RELEASE, message)
                 raise
 
-    def _lacking(self, draft: Draft, stack: ClusterStack, subscription: Subscription) -> Outcome | None:
+    def _lacking(self, draft: StatusPatch, stack: ClusterStack, subscription: Subscription) -> Outcome | None:
         """Say which versions of the spec the source lacks; None when it has all that are not ready yet.
 
         A ClusterStack that follows no channel has its source listed only while a version is not ready.
@@ -196,7 +206,9 @@ class StackReconciler:
             draft.false(StackCondition.RELEASE_AVAILABLE, "NoReleaseReady", message, Severity.INFO)
         return Waiting(Reason.VERSIONS_MISSING, message, RESYNC)
 
-    def _outcome(self, draft: Draft, stack: ClusterStack, subscription: Subscription, decision: Retention) -> Outcome:
+    def _outcome(
+        self, draft: StatusPatch, stack: ClusterStack, subscription: Subscription, decision: Retention
+    ) -> Outcome:
         if decision.latest_ready is not None:
             draft.true(StackCondition.RELEASE_AVAILABLE)
             return Settled(RESYNC)

@@ -12,12 +12,12 @@ from clusterstacks.domain.names import release_named
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clusterstacks.controllers.base import Draft
+    from clusterstacks.controllers.clusterstack.retention import Retention
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.domain.retention import Retention
 
 
-def summarise(draft: Draft, releases: Sequence[Manifest], decision: Retention) -> None:
+def summarise(draft: StatusPatch, releases: Sequence[Manifest], decision: Retention) -> None:
     """Set summary, latest release and usable versions."""
     draft.status["summary"] = [
         _summary(release).document()

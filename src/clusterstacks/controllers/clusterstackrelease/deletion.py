@@ -18,17 +18,17 @@ from clusterstacks.api.names import (
     Reason,
     ReleaseCondition,
 )
-from clusterstacks.controllers.clusteraddon.creation import releases_used
-from clusterstacks.controllers.clusterstackrelease.objects import known_objects
+from clusterstacks.apply.prune_plan import Fate
+from clusterstacks.controllers.clusteraddon.create_addon import releases_used
+from clusterstacks.controllers.clusterstackrelease.class_objects import known_objects
 from clusterstacks.controllers.finalizers import let_go
 from clusterstacks.domain.names import release_named
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
-from clusterstacks.domain.pruning import Fate
 
 if TYPE_CHECKING:
-    from clusterstacks.apply.engine import Applier
-    from clusterstacks.controllers.base import Draft
+    from clusterstacks.apply.class_applier import Applier
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectId
     from clusterstacks.kube.client import Client
@@ -41,7 +41,7 @@ KEPT_SHOWN = 5
 """Objects named in one event, which has room for 1024 characters; arbitrary."""
 
 
-async def delete_release(draft: Draft, client: Client, applier: Applier, events: EventRecorder) -> Outcome:
+async def delete_release(draft: StatusPatch, client: Client, applier: Applier, events: EventRecorder) -> Outcome:
     """Delete what the release applied and let the object go; an event names what its status lists and what stays.
 
     While ``clusterctl move`` deletes the objects it has copied, everything the release applied was copied too and is
@@ -55,7 +55,7 @@ async def delete_release(draft: Draft, client: Client, applier: Applier, events:
         users = await clusters_using(client, name, draft.key.namespace) if name else []
         if name and users:
             return Waiting("ClassInUse", _in_use(name, users), timedelta(minutes=1))
-        with draft.blaming(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_DELETE_OBJECTS):
+        with draft.failing_condition(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_DELETE_OBJECTS):
             shared = await _held_by_others(draft.key, client)
             fates = await applier.delete_all(
                 known_objects(draft.status), namespace=draft.key.namespace, wanted_elsewhere=shared

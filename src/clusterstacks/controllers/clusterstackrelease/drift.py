@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterapi import is_moving, is_paused
 from clusterstacks.api.names import DELETE_FOR_MOVE_ANNOTATION
-from clusterstacks.api.reading import mapping, mappings, text
-from clusterstacks.controllers.clusterstackrelease.objects import known_objects
-from clusterstacks.domain.classobjects import deletion_fault
+from clusterstacks.api.untyped import mapping, mappings, text
+from clusterstacks.apply.class_object_rules import deletion_fault
+from clusterstacks.apply.ownership import FIELD_MANAGER
+from clusterstacks.apply.waves import CLASS_KIND
+from clusterstacks.controllers.clusterstackrelease.class_objects import known_objects
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
-from clusterstacks.domain.ownership import FIELD_MANAGER
-from clusterstacks.domain.waves import CLASS_KIND
 from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.runtime.backoff import BackOff
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    from clusterstacks.apply.class_object_rules import GroupKind
+    from clusterstacks.apply.delivery_plan import RecordedObject
     from clusterstacks.apply.results import ObjectResult
-    from clusterstacks.controllers.base import Draft
-    from clusterstacks.domain.classobjects import GroupKind
-    from clusterstacks.domain.delivery import Known
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.clock import Clock
-    from clusterstacks.runtime.informer import Change, Informer
+    from clusterstacks.runtime.informer import CacheChange, Informer
 
 MAX_KINDS = 32
 """Kinds that are watched. Arbitrary: a class has about five, and all providers of one installation a few more. An
@@ -94,7 +94,7 @@ class ClassObjects:
         """Follow the classes."""
         self.classes.subscribe(lambda change: self._changed(CLASS_KIND, change))
 
-    async def look(self, draft: Draft) -> list[str] | None:
+    async def look(self, draft: StatusPatch) -> list[str] | None:
         """Name the objects that are not as they were applied, each with what happened to it.
 
         Returns:
@@ -160,7 +160,7 @@ class ClassObjects:
             self._releases[identity] = key
         self._listed[key] = objects
 
-    async def _suspect(self, known: Known, key: ObjectKey, recorded: int) -> bool:
+    async def _suspect(self, known: RecordedObject, key: ObjectKey, recorded: int) -> bool:
         """Tell whether an object seems to have changed; what is seen first is what later looks are compared with."""
         identity = self._in(known.id, key)
         live = await self._known_of(identity)
@@ -208,7 +208,7 @@ class ClassObjects:
             self.start(informer)
         return self._informers[kind]
 
-    def _changed(self, kind: tuple[str, str], change: Change) -> None:
+    def _changed(self, kind: tuple[str, str], change: CacheChange) -> None:
         identity = ObjectId(*kind, change.key.namespace, change.key.name)
         release = self._releases.get(identity)
         if release is None or change.old is None:

@@ -9,34 +9,34 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstackrelease import ClusterStackRelease
 from clusterstacks.api.names import DIGEST_ANNOTATION, RELEASE_FINALIZER, EventReason, Reason, ReleaseCondition
-from clusterstacks.controllers.clusterstackrelease.classes import class_outcome
+from clusterstacks.charts.vendor import CHART_ERRORS
+from clusterstacks.controllers.clusterstackrelease.class_objects import apply_class_chart
+from clusterstacks.controllers.clusterstackrelease.clusterclass_status import class_outcome
 from clusterstacks.controllers.clusterstackrelease.deletion import delete_release
-from clusterstacks.controllers.clusterstackrelease.objects import apply_class_chart
-from clusterstacks.controllers.clusterstackrelease.vigilance import moved, unclear, unsigned
+from clusterstacks.controllers.clusterstackrelease.source_check import moved, unclear, unsigned
 from clusterstacks.controllers.finalizers import hold
-from clusterstacks.controllers.sources.pins import Pins
-from clusterstacks.controllers.sources.verifying import Unsigned
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.objects import split_api_version
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
-from clusterstacks.releases.dependencies.errors import CHART_ERRORS
 from clusterstacks.releases.errors import DigestMismatch
-from clusterstacks.releases.signing.errors import SignaturesUnclear
+from clusterstacks.signing.errors import SignaturesUnclear
+from clusterstacks.sources.pinned_digests import Pins
+from clusterstacks.sources.verification import Unsigned
 
 if TYPE_CHECKING:
-    from clusterstacks.apply.engine import Applier
-    from clusterstacks.controllers.base import Draft
+    from clusterstacks.apply.class_applier import Applier
     from clusterstacks.controllers.clusterstackrelease.drift import ClassObjects
-    from clusterstacks.controllers.clusterstackrelease.facts import FactsInStatus
-    from clusterstacks.controllers.clusterstackrelease.vigilance import Vigilance
-    from clusterstacks.controllers.providers import ProviderObjects
-    from clusterstacks.controllers.sources.supply import Obtained, Supply
+    from clusterstacks.controllers.clusterstackrelease.facts_status import FactsInStatus
+    from clusterstacks.controllers.clusterstackrelease.source_check import Vigilance
+    from clusterstacks.controllers.provider_objects import ProviderObjects
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
     from clusterstacks.runtime.events import EventRecorder
+    from clusterstacks.sources.fetcher import Obtained, Supply
 
 PROVIDER_RECHECK = timedelta(minutes=5)
 """A provider object of the release's own name wakes the reconciler; a reference may name another one."""
@@ -75,12 +75,12 @@ class ReleaseReconciler:
     events: EventRecorder
     facts: FactsInStatus
 
-    async def work(self, draft: Draft) -> Outcome | None:
+    async def work(self, draft: StatusPatch) -> Outcome | None:
         """Do what is next for one release; None while ``clusterctl move`` takes its class away."""
         if draft.deleting:
             self.facts.forget(draft.key)
             return await delete_release(draft, self.client, self.applier, self.events)
-        with draft.blaming(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
+        with draft.failing_condition(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
             name = parse_release(draft.key.name)
         await hold(draft, RELEASE_FINALIZER, self.client)
         changed = await self._changed(draft)
@@ -95,7 +95,7 @@ class ReleaseReconciler:
         draft.status["ready"] = isinstance(outcome, Settled)
         return outcome
 
-    async def _advance(self, draft: Draft, name: ReleaseName, changed: list[str]) -> Outcome:
+    async def _advance(self, draft: StatusPatch, name: ReleaseName, changed: list[str]) -> Outcome:
         release = None
         if changed:
             pause = self.class_objects.pause(draft.key)
@@ -126,11 +126,11 @@ class ReleaseReconciler:
         recheck = min(self.vigilance.rest(draft.key), RESYNC)
         return replace(outcome, recheck=recheck) if isinstance(outcome, Settled) else outcome
 
-    async def _changed(self, draft: Draft) -> list[str] | None:
+    async def _changed(self, draft: StatusPatch) -> list[str] | None:
         """Name the objects that must be applied again, because another writer deleted or changed them."""
         return await self.class_objects.look(draft) if draft.holds(ReleaseCondition.CHART_APPLIED) else []
 
-    async def _apply(self, draft: Draft, release: Release, changed: list[str]) -> Outcome | None:
+    async def _apply(self, draft: StatusPatch, release: Release, changed: list[str]) -> Outcome | None:
         """Apply the class; None when all its objects are in place."""
         results = await apply_class_chart(draft, release, self.renderer.for_object(draft.key), self.applier)
         self.class_objects.applied(draft.key, results)
@@ -142,10 +142,10 @@ class ReleaseReconciler:
             await self.events.record(draft.manifest, "Warning", EventReason.CLASS_OBJECTS_RESTORED, message)
         return None
 
-    async def _open(self, draft: Draft, name: ReleaseName) -> Release | None:
+    async def _open(self, draft: StatusPatch, name: ReleaseName) -> Release | None:
         """Return the release, None while it is being downloaded."""
         draft.status["ready"] = False
-        with draft.blaming(ReleaseCondition.DOWNLOADED):
+        with draft.failing_condition(ReleaseCondition.DOWNLOADED):
             origin = await self.supply.origin(draft.manifest)
         obtained = await self._obtain(draft, name)
         if obtained is None:
@@ -172,9 +172,9 @@ class ReleaseReconciler:
         self.facts.write(draft, release)
         return release
 
-    async def _obtain(self, draft: Draft, name: ReleaseName) -> Obtained | None:
+    async def _obtain(self, draft: StatusPatch, name: ReleaseName) -> Obtained | None:
         try:
-            with draft.blaming(ReleaseCondition.DOWNLOADED, Reason.RELEASE_NOT_DOWNLOADED_YET):
+            with draft.failing_condition(ReleaseCondition.DOWNLOADED, Reason.RELEASE_NOT_DOWNLOADED_YET):
                 return await self.supply.obtain(draft.key, draft.manifest, name)
         except ClusterStacksError as error:
             self._explain(draft, error)
@@ -184,7 +184,7 @@ class ReleaseReconciler:
             raise
 
     @staticmethod
-    def _explain(draft: Draft, error: ClusterStacksError) -> None:
+    def _explain(draft: StatusPatch, error: ClusterStacksError) -> None:
         """Say what is wrong where people and programs look for it."""
         if isinstance(error, DigestMismatch):
             moved(draft, error.message)
@@ -195,23 +195,23 @@ class ReleaseReconciler:
         elif isinstance(error, CHART_ERRORS):
             draft.false(ReleaseCondition.DEPENDENCIES_RESOLVED, error.code, error.message)
 
-    async def _pin(self, draft: Draft, pins: Pins) -> None:
+    async def _pin(self, draft: StatusPatch, pins: Pins) -> None:
         """Remember the first download where it outlives status: a release that changes later is refused."""
         group, version = split_api_version(draft.manifest["apiVersion"])
         resource = await self.client.resource(group, draft.manifest["kind"], version)
         patch = {"metadata": {"annotations": pins.annotations()}}
         draft.manifest = await self.client.merge_patch(resource, draft.key.name, patch, draft.key.namespace)
 
-    async def _provider(self, draft: Draft) -> Outcome | None:
+    async def _provider(self, draft: StatusPatch) -> Outcome | None:
         """Wait for the provider object; None when there is none or it is ready."""
         reference = ClusterStackRelease.parse(draft.manifest).spec.provider_ref
         if reference is None:
             draft.drop(ReleaseCondition.PROVIDER_READY)
             return None
         title = f"{reference.kind} {draft.key.namespace}/{reference.name}"
-        with draft.blaming(ReleaseCondition.PROVIDER_READY):
+        with draft.failing_condition(ReleaseCondition.PROVIDER_READY):
             self.providers.check(reference, draft.key.namespace)
-        with draft.blaming(ReleaseCondition.PROVIDER_READY, Reason.PROCESS_ONGOING):
+        with draft.failing_condition(ReleaseCondition.PROVIDER_READY, Reason.PROCESS_ONGOING):
             provider = await self.providers.find(reference, draft.key.namespace)
             if provider is not None:
                 await self.providers.own(provider, draft.manifest)

@@ -1,4 +1,4 @@
-"""The main job, shown: a release becomes a cluster class, a Cluster becomes an API server with its addons, an upgrade.
+"""The demo of the main job: a release becomes a cluster class, a Cluster becomes an API server with addons, an upgrade.
 
-``scenario`` is the story, ``observing`` reads what a user could read with kubectl, ``tree`` makes the picture of it.
+``scenario`` and ``ranges_scenario`` hold the steps, ``await_state`` reads the clusters, ``view`` draws the tree.
 """

@@ -1,4 +1,4 @@
-"""The story of the demo, step by step, each ending when it is true in the clusters."""
+"""The demo, step by step; each step ends when the clusters show its result."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
-from clusterstacks.api.reading import at, text
-from clusterstacks.devcluster.installing import apply_in_order, read_manifests
+from clusterstacks.api.untyped import at, text
+from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.devcluster.installation import apply_in_order, read_manifests
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.transport import Pool
-from clusterstacks.releases.building.fixed import build_release
 
 if TYPE_CHECKING:
-    from clusterstacks.devcluster.demo.observing import LiveObject
-    from clusterstacks.devcluster.demo.scene import Scene
-    from clusterstacks.devcluster.demo.tree import Snapshot
+    from clusterstacks.devcluster.demo.await_state import LiveObject, Scene
+    from clusterstacks.devcluster.demo.view import Snapshot
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectId
     from clusterstacks.kube.client import Client
@@ -27,7 +26,7 @@ CLUSTER = ObjectKey("default", "first")
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What an upgrade did to the addons' objects in the workload cluster."""
+    """Effect of an upgrade on the addon objects in the workload cluster."""
 
     created: tuple[ObjectId, ...]
     changed: tuple[ObjectId, ...]
@@ -36,15 +35,15 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
-    """What the demo has shown.
+class DemoResult:
+    """Result of the demo.
 
     Args:
         objects: Addon objects read back from the workload API server before the upgrade.
-        first: Class the cluster began with.
-        second: Class it was upgraded to.
-        changes: What the upgrade did.
-        seconds: Time of each step, by its name.
+        first: Class of the cluster at the start.
+        second: Class after the upgrade.
+        changes: Effect of the upgrade.
+        seconds: Duration of each step by its name.
     """
 
     objects: int
@@ -56,21 +55,21 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Plays the story on a running environment.
+    """Runs the demo in a running environment.
 
     Args:
-        scene: Where it plays.
-        releases: The directory its operator takes releases from.
+        scene: The environment.
+        releases: Directory of the operator's releases.
     """
 
     scene: Scene
     releases: Path
 
-    async def play(self) -> Story:
-        """Play it.
+    async def play(self) -> DemoResult:
+        """Run it.
 
         Raises:
-            ClusterStacksError: A step did not become true in time; the message says which and why.
+            ClusterStacksError: A step was not done in time; the message names it and the reason.
         """
         scene = self.scene
         async with Pool() as pool:
@@ -81,7 +80,7 @@ class Scenario:
             second = await self._offer_next(client)
             await self._upgrade(client, second)
             after = await scene.read_back(client, pool)
-        return Story(len(before), first.class_name, second.class_name, compare(before, after), scene.seconds)
+        return DemoResult(len(before), first.class_name, second.class_name, compare(before, after), scene.seconds)
 
     async def _offer(self, client: Client) -> ReleaseName:
         self.scene.say("A provider offers a stack: kubectl apply -f examples/clusterstack.yaml")
@@ -110,7 +109,7 @@ class Scenario:
 
 
 def compare(before: dict[ObjectId, LiveObject], after: dict[ObjectId, LiveObject]) -> Changes:
-    """Compare two readings of the addons' objects; an object of another uid was created anew."""
+    """Compare two snapshots of the addon objects; an object with another uid was recreated."""
     same = {one for one in after if one in before and before[one].uid == after[one].uid}
     return Changes(
         created=tuple(sorted(after.keys() - same)),
@@ -126,7 +125,7 @@ def build_first(releases: Path) -> ReleaseName:
 
 
 def build_second(releases: Path) -> ReleaseName:
-    """Build the second release for the same Kubernetes minor: another network addon, everything else as it was."""
+    """Build the second release for the same Kubernetes minor with another network addon."""
     return build_release(
         stacks() / "demo/1-35",
         releases,
@@ -138,7 +137,7 @@ def build_second(releases: Path) -> ReleaseName:
 
 
 def examples() -> Path:
-    """The examples: beside the installed package, or in the checkout."""
+    """The examples directory, beside the installed package or in the checkout."""
     here = Path(__file__).resolve()
     installed = here.parents[1] / "examples"
     return installed if installed.is_dir() else here.parents[4] / "examples"
@@ -150,7 +149,7 @@ def stacks() -> Path:
 
 
 def release_ready(seen: Snapshot, release: ReleaseName) -> bool:
-    """Tell whether clusters can use a release."""
+    """Return whether clusters can use a release."""
     return any(
         text(found, "metadata", "name") == release.release and at(found, "status", "ready") is True
         for found in seen.releases

@@ -1,5 +1,5 @@
-"""The local Cluster API provider: one real kube-apiserver per Cluster, as infrastructure and control plane at once.
+"""The local Cluster API provider: one real kube-apiserver per Cluster is both infrastructure and control plane.
 
-Contract v1beta2, group ``local.clusterstack.x-k8s.io``. It runs as a process of its own and owns the API servers it
-starts: they end with it and come back with it, with the same keys, port and objects.
+Contract v1beta2, group ``local.clusterstack.x-k8s.io``. It runs as a separate process and owns the API servers that it
+starts: they stop and start with it and keep keys, port and objects.
 """

@@ -8,32 +8,32 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster import records
+from clusterstacks.devcluster import process_records
 from clusterstacks.devcluster.etcd import EtcdAccess
-from clusterstacks.devcluster.files import write_private
-from clusterstacks.devcluster.provider.controlplanes import ControlPlaneReconciler, cluster_of
+from clusterstacks.devcluster.private_files import write_private
+from clusterstacks.devcluster.provider.control_planes import ControlPlaneReconciler, cluster_of
 from clusterstacks.devcluster.provider.infrastructure import InfrastructureReconciler
 from clusterstacks.devcluster.provider.kinds import CLUSTER, CONTROL_PLANE, GROUP
-from clusterstacks.devcluster.provider.servers import Ground, WorkloadServers
+from clusterstacks.devcluster.provider.workload_servers import ServerEnvironment, WorkloadServers
 from clusterstacks.domain.versions import KubernetesVersion
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import load_kubeconfig
 from clusterstacks.kube.transport import Pool
-from clusterstacks.runtime.host import ReconcilerHost
+from clusterstacks.runtime.cache import key_of
+from clusterstacks.runtime.controller import ReconcilerHost
 from clusterstacks.runtime.informer import Informer
-from clusterstacks.runtime.logs import configure_logging
+from clusterstacks.runtime.log_format import configure_logging
 from clusterstacks.runtime.metrics import Metrics
 from clusterstacks.runtime.process import run_until_signal
-from clusterstacks.runtime.store import key_of
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest, ObjectKey
-    from clusterstacks.runtime.store import Change
+    from clusterstacks.runtime.cache import CacheChange
 
 WATCH_SECONDS = 0.5
-"""How often it looks whether an API server ended by itself."""
+"""Interval at which ended API servers are looked for."""
 WORKERS = 8
-"""Clusters handled at a time; starting a server takes 2 s, mostly of its own processor time."""
+"""Clusters reconciled at a time; starting a server takes 2 s, mostly its own CPU time."""
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 class Provider:
-    """The two controllers and what wakes them."""
+    """The two controllers and their event sources."""
 
     def __init__(self, client: Client, servers: WorkloadServers) -> None:
         self.servers = servers
@@ -61,14 +61,14 @@ class Provider:
         self.clusters.subscribe(lambda change: self.cluster_host.enqueue(change.key))
         self.control_planes.subscribe(self._control_plane_changed)
 
-    def _control_plane_changed(self, change: Change) -> None:
+    def _control_plane_changed(self, change: CacheChange) -> None:
         self.plane_host.enqueue(change.key)
         cluster = cluster_of(change.new or change.old or {"metadata": {}})  # one of them is there
         for infrastructure in self.clusters.store.by_index("cluster", str(cluster)):
             self.cluster_host.enqueue(key_of(infrastructure))
 
     async def revive(self) -> None:
-        """Have the control plane of every server that ended by itself reconciled, which starts it again."""
+        """Enqueue the control plane of every server that ended by itself; its reconcile restarts it."""
         told: dict[ObjectKey, str] = {}
         while True:
             ended = self.servers.ended()
@@ -76,12 +76,12 @@ class Provider:
                 for plane in self.control_planes.store.by_index("cluster", str(cluster)):
                     self.plane_host.enqueue(key_of(plane))
                 if told.get(cluster) != how:
-                    log.warning("The API server of %s %s; starting it again", cluster, how)
+                    log.warning("The API server of %s %s; restarting it", cluster, how)
             told = ended
             await asyncio.sleep(WATCH_SECONDS)
 
     async def stand_by(self, ready_file: Path) -> None:
-        """Tell the environment, by a file, that every existing object has been seen."""
+        """Write the ready file after every existing object was seen."""
         await self.clusters.synced()
         await self.control_planes.synced()
         write_private(ready_file, b"")
@@ -89,15 +89,15 @@ class Provider:
 
 
 async def _run(arguments: argparse.Namespace) -> None:
-    ground = Ground(
+    ground = ServerEnvironment(
         binary=arguments.kube_apiserver,
         version=KubernetesVersion.parse(arguments.kube_apiserver_version),
         etcd=EtcdAccess.at(arguments.etcd_port, arguments.etcd_directory),
         clusters=arguments.clusters_directory,
         records=arguments.records_directory,
     )
-    # Servers of a provider that was killed: they hold the ports and keys of the ones started now.
-    records.end(record for record in records.read_all(ground.records) if "/" in record.name)
+    # Servers of a killed provider: they hold the ports and keys of the ones started now.
+    process_records.end(record for record in process_records.read_all(ground.records) if "/" in record.name)
     servers = WorkloadServers(ground)
     async with Pool() as pool:
         client = Client(load_kubeconfig([arguments.kubeconfig]), pool, user_agent="local-cluster-api-provider")

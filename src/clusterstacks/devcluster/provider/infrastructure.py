@@ -1,12 +1,12 @@
-"""LocalCluster: says where the API server of a cluster answers."""
+"""Reconciles LocalClusters, which contain the endpoint of a cluster's API server."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.ports import LOOPBACK
-from clusterstacks.devcluster.provider.controlplanes import cluster_of
-from clusterstacks.devcluster.provider.writing import (
+from clusterstacks.devcluster.loopback import LOOPBACK
+from clusterstacks.devcluster.provider.control_planes import cluster_of
+from clusterstacks.devcluster.provider.object_writer import (
     MANAGER,
     add_finalizer,
     conditions,
@@ -18,16 +18,16 @@ from clusterstacks.kube.errors import NotFound
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from clusterstacks.devcluster.provider.servers import WorkloadServers
+    from clusterstacks.devcluster.provider.workload_servers import WorkloadServers
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.informer import Informer
 
 
 class InfrastructureReconciler:
-    """Provisions a LocalCluster once the API server of its cluster serves and its kubeconfig can be read.
+    """Marks a LocalCluster as provisioned once its API server serves and its kubeconfig exists.
 
-    Not earlier: Cluster API connects as soon as a cluster is provisioned, and waits 30 s after a failed attempt.
+    Earlier would be too early: Cluster API connects at once, and waits 30 s after a failed attempt.
     """
 
     def __init__(self, client: Client, clusters: Informer, control_planes: Informer, servers: WorkloadServers) -> None:
@@ -37,7 +37,7 @@ class InfrastructureReconciler:
         self._servers = servers
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:
-        """Bring one LocalCluster to what its cluster's server is; the control plane's changes wake it."""
+        """Reconcile one LocalCluster; changes of the control plane enqueue it."""
         seen = self._clusters.store.get(key)
         cluster = cluster_of(seen) if seen else None
         if seen is None or cluster is None:
@@ -50,7 +50,7 @@ class InfrastructureReconciler:
             await add_finalizer(self._client, resource, seen)
             await self._publish(cluster, seen)
         except NotFound:
-            return None  # deleted meanwhile: there is an event for it
+            return None  # deleted meanwhile: an event follows
         return None
 
     async def _publish(self, cluster: ObjectKey, seen: Manifest) -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 GROUP = "local.clusterstack.x-k8s.io"
 VERSION = "v1alpha1"
 CONTRACT_LABEL = "cluster.x-k8s.io/v1beta2"
-"""Cluster API refuses references to kinds without it; its value is our version that speaks the contract."""
+"""Cluster API rejects references to kinds without this label; its value is our version that follows the contract."""
 CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 FINALIZER = f"cluster.{GROUP}"
 
@@ -59,7 +59,7 @@ def _definition(kind: str, columns: list[Manifest], *, template: bool) -> Manife
 
 
 def _schema(kind: str) -> Manifest:
-    # Cluster API writes fields of its contract that we need not know, so the objects stay open.
+    # Cluster API writes further fields of its contract, so unknown fields are preserved.
     open_object: Manifest = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
         "type": "object",

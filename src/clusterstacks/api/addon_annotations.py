@@ -1,0 +1,263 @@
+"""Addons that come from another release than the cluster's class: what the Cluster's annotations ask for.
+
+``clusterstack.x-k8s.io/addon-release`` names the release of all addons, ``clusterstack.x-k8s.io/addon.<addon>`` that of
+one; the latter beats the former, the former beats the class.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Stage, StageAction
+from clusterstacks.domain.documents import shown
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, parse_release
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+RELEASE_ANNOTATION = "clusterstack.x-k8s.io/addon-release"
+ADDON_ANNOTATION = "clusterstack.x-k8s.io/addon."
+"""Followed by the addon's name."""
+
+NO_RELEASE = "none"
+"""Value that keeps an addon out which its release would bring."""
+
+MOST_ANNOTATIONS = 512
+"""Annotations about addons that are read of one Cluster. Arbitrary: far above the addons of any release, and each costs
+some microseconds whenever Clusters are looked through."""
+
+MOST_RELEASES = 32
+"""Releases the addons of one cluster may come from. Arbitrary: far above any use, and each of them may cost a request
+to the API server, of which the 256 KiB of an object's annotations could name thousands."""
+
+SHOWN_FAULTS = 3
+"""Annotations without effect that are named; arbitrary."""
+
+SHOWN_ADDONS = 10
+"""Addons that a message lists (arbitrary: most releases have fewer)."""
+
+COMPARED_ADDONS = 50
+"""Addons that a misspelt annotation is compared with. Arbitrary: at worst it takes 20 ms."""
+
+
+class AddonReleaseRefused(SpecError):
+    """An annotation asks for a release the addons cannot come from."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("AddonReleaseRefused", message)
+
+
+@dataclass(frozen=True, slots=True)
+class AddonWishes:
+    """Where the addons of a cluster are to come from.
+
+    Args:
+        release: Of all that are not named; the class's own without the annotation.
+        addons: Of single ones; None keeps an addon out.
+    """
+
+    release: ReleaseName
+    addons: Mapping[str, ReleaseName | None]
+
+    def releases(self) -> tuple[ReleaseName, ...]:
+        """Name every release that is needed, in order."""
+        return tuple(sorted({self.release, *(name for name in self.addons.values() if name is not None)}))
+
+    def sources(self, offered: Mapping[ReleaseName, Collection[str]]) -> dict[str, ReleaseName]:
+        """Return, by addon, the release it comes from.
+
+        Args:
+            offered: By release, the addons it has.
+
+        Raises:
+            AddonReleaseRefused: A release has no addon of the name asked for.
+        """
+        found = dict.fromkeys(offered[self.release], self.release)
+        for addon, release in self.addons.items():
+            if release is None:
+                found.pop(addon, None)
+                continue
+            if addon not in offered[release]:
+                there = ", ".join(sorted(offered[release])) or "none"
+                problem = f"release {release} has no addon {addon}, it has {there}"
+                raise AddonReleaseRefused(f"annotation {ADDON_ANNOTATION}{addon}: {problem}; correct the annotation")
+            found[addon] = release
+        return dict(sorted(found.items()))
+
+
+def without_effect(annotations: Mapping[str, str], addons: Collection[str]) -> list[str]:
+    """Say which annotations about addons have no effect, and what to write instead; sorted, and bounded in number.
+
+    These are annotations that are spelled differently (``.../addons.network``), and those that keep out an addon which
+    does not exist.
+
+    Args:
+        annotations: All of a Cluster.
+        addons: The addons its releases have; empty where they are not known.
+    """
+    faults = [(key, fault) for key in sorted(annotations) if (fault := _fault(key, annotations[key], addons))]
+    written = [ADDON_ANNOTATION + addon for addon in islice(sorted(addons), COMPARED_ADDONS)]
+    found = [f"{fault}: {_advice(key, written)}" for key, fault in faults[:SHOWN_FAULTS]]
+    if not faults:
+        return []
+    if addons:
+        found[-1] += f"; the addons are {_joined(sorted(addons))}"
+    return [*found, *([f"and {len(faults) - SHOWN_FAULTS} more"] if len(faults) > SHOWN_FAULTS else [])]
+
+
+def _fault(key: str, value: str, addons: Collection[str]) -> str:
+    if key.startswith(ADDON_ANNOTATION):
+        kept_out = key.removeprefix(ADDON_ANNOTATION)
+        absent = value == NO_RELEASE and addons and kept_out not in addons
+        return f"annotation {key} keeps out addon {shown(kept_out)}, which does not exist" if absent else ""
+    is_near = key.lower().startswith(ADDON_ANNOTATION.removesuffix("."))
+    return f"annotation {key} is not read" if is_near and key != RELEASE_ANNOTATION else ""
+
+
+def _advice(key: str, written: Sequence[str]) -> str:
+    """Name the nearest annotation; the group, which all begin with, would make everything look similar."""
+    names = {name.rpartition("/")[2]: name for name in (*written, RELEASE_ANNOTATION)}
+    near = get_close_matches(key.rpartition("/")[2].lower(), names, 1)
+    if near:
+        return f"write {names[near[0]]}"
+    return f"write {ADDON_ANNOTATION}<addon>, or {RELEASE_ANNOTATION} for all addons"
+
+
+def _joined(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN_ADDONS} more" if len(names) > SHOWN_ADDONS else ""
+    return ", ".join(names[:SHOWN_ADDONS]) + more
+
+
+def read_wishes(annotations: Mapping[str, str], own: ReleaseName) -> AddonWishes:
+    """Read the annotations of a Cluster.
+
+    Args:
+        annotations: All of them.
+        own: The release its class comes from.
+
+    Raises:
+        AddonReleaseRefused: A value names no release of the class's provider and stack, or there are more than
+            :data:`MOST_ANNOTATIONS`, or they name more than :data:`MOST_RELEASES`.
+    """
+    release = own
+    addons: dict[str, ReleaseName | None] = {}
+    read = list(islice(_about_addons(annotations), MOST_ANNOTATIONS + 1))
+    if len(read) > MOST_ANNOTATIONS:
+        raise AddonReleaseRefused(
+            f"more than {MOST_ANNOTATIONS} annotations {ADDON_ANNOTATION}* are not read: remove those of addons that "
+            "come from the release of the class"
+        )
+    for key, value in sorted(read):
+        if key == RELEASE_ANNOTATION:
+            release = _release(key, value, own)
+        else:
+            named = None if value == NO_RELEASE else _release(key, value, own)
+            addons[key.removeprefix(ADDON_ANNOTATION)] = named
+    wishes = AddonWishes(release, addons)
+    if (count := len(wishes.releases())) > MOST_RELEASES:
+        raise AddonReleaseRefused(
+            f"the annotations {ADDON_ANNOTATION}* take addons from {count} releases, and a cluster may have addons of "
+            f"at most {MOST_RELEASES} releases: name fewer"
+        )
+    return wishes
+
+
+def releases_named(annotations: Mapping[str, str], own: ReleaseName) -> tuple[ReleaseName, ...]:
+    """Name every release whose addons a Cluster may have, the class's included; what cannot be read names none.
+
+    Of more annotations than are followed the first ones count.
+    """
+    named = {own}
+    for key, value in islice(_about_addons(annotations), MOST_ANNOTATIONS):
+        with suppress(AddonReleaseRefused):
+            named.add(_release(key, value, own))
+        if len(named) > MOST_RELEASES:
+            break
+    return tuple(sorted(named))
+
+
+def annotations_digest(annotations: Mapping[str, str]) -> str:
+    """Return a short digest of a Cluster's annotations about addons: all other annotations leave it as it is.
+
+    It has 64 bits, because people copy it in commands; it compares two states of one Cluster and protects nothing.
+    """
+    text = json.dumps(sorted(_about_addons(annotations)), separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _about_addons(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    return (
+        (key, value)
+        for key, value in annotations.items()
+        if key == RELEASE_ANNOTATION or key.startswith(ADDON_ANNOTATION)
+    )
+
+
+def combined_config(
+    own: AddonConfig, sources: Mapping[str, ReleaseName], configs: Mapping[ReleaseName, AddonConfig], home: ReleaseName
+) -> AddonConfig:
+    """Return the stages of a cluster: in the order of its class, each with the conditions of its addon's own release.
+
+    An addon the class does not name comes last, with the stages of its own release.
+
+    Args:
+        own: The stages of the class's release.
+        sources: By addon, the release it comes from; what is missing is kept out.
+        configs: By release, its stages.
+        home: The class's release.
+    """
+    borrowed = {addon: configs[release] for addon, release in sources.items() if release != home}
+    stages = {hook: list(_ordered(own, hook, sources, borrowed)) for hook in LifecycleHook}
+    for addon in sorted(borrowed.keys() - set(own.addons())):
+        theirs = {hook: [one for one in borrowed[addon].stages[hook] if one.addon == addon] for hook in LifecycleHook}
+        for hook, found in theirs.items():
+            stages[hook] += found
+    return replace(own, stages={hook: tuple(found) for hook, found in stages.items()})
+
+
+def _ordered(
+    own: AddonConfig, hook: LifecycleHook, sources: Mapping[str, ReleaseName], borrowed: Mapping[str, AddonConfig]
+) -> list[Stage]:
+    found: list[Stage] = []
+    for stage in own.stages[hook]:
+        if stage.addon in borrowed:
+            # What the class deletes on its way is its own addon, not the one of another release.
+            if stage.action is StageAction.APPLY:
+                found.append(_conditions_of(stage, borrowed[stage.addon].stages[hook]))
+        elif stage.addon in sources or stage.action is StageAction.DELETE:
+            found.append(stage)
+    return found
+
+
+def _conditions_of(stage: Stage, theirs: Collection[Stage]) -> Stage:
+    same = next((one for one in theirs if (one.addon, one.action) == (stage.addon, stage.action)), None)
+    return Stage(stage.addon, stage.action) if same is None else same
+
+
+def _release(key: str, value: str, own: ReleaseName) -> ReleaseName:
+    found = _named(value)
+    if found is None:
+        raise AddonReleaseRefused(
+            f"annotation {key}: {shown(value)} is no release: write a name like {own.release}, or remove the annotation"
+        )
+    if (found.provider, found.stack) != (own.provider, own.stack):
+        raise AddonReleaseRefused(
+            f"annotation {key}: release {found} is of another cluster stack than {own}: name one of "
+            f"{own.provider}-{own.stack}"
+        )
+    return found
+
+
+def _named(value: str) -> ReleaseName | None:
+    """Read the name of a release or of its class."""
+    for parse in (parse_release, parse_class):
+        with suppress(InvalidName):
+            return parse(value)
+    return None

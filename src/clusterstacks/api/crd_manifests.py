@@ -1,0 +1,186 @@
+"""The CustomResourceDefinitions of our kinds.
+
+Group, version, plurals, short names and columns are those users of the Go operator know; our additional columns show
+only with ``kubectl get -o wide``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.api.clusteraddon import ClusterAddon
+from clusterstacks.api.clusterstack import ClusterStack
+from clusterstacks.api.clusterstackrelease import ClusterStackRelease
+from clusterstacks.api.compatibilityrule import CompatibilityRule
+from clusterstacks.api.names import CLUSTERCTL_LABEL, GROUP, MOVE_HIERARCHY_LABEL, VERSION
+from clusterstacks.api.schema import structural_schema
+
+if TYPE_CHECKING:
+    from clusterstacks.api.meta import KubernetesObject
+    from clusterstacks.domain.objects import Manifest
+
+CATEGORY: Final = "cluster-api"
+"""``kubectl get cluster-api`` lists our objects with those of Cluster API."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of ``kubectl get``; a wide one shows only with ``-o wide``."""
+
+    name: str
+    path: str
+    type: str = "string"
+    description: str = ""
+    wide: bool = False
+
+    def document(self) -> Manifest:
+        """Give the JSON of additionalPrinterColumns."""
+        written: Manifest = {"name": self.name, "type": self.type, "jsonPath": self.path}
+        if self.description:
+            written["description"] = self.description
+        if self.wide:
+            written["priority"] = 1
+        return written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CRDOptions:
+    """What a CRD says beyond the schema.
+
+    ``root`` kinds are where ``clusterctl move`` starts; what they own comes along, as does what a Cluster owns.
+    ``cluster_wide`` ones are in no namespace and do not move: they belong to the management cluster.
+    """
+
+    model: type[KubernetesObject]
+    short_name: str
+    columns: tuple[Column, ...]
+    root: bool = False
+    cluster_wide: bool = False
+
+    def document(self) -> Manifest:
+        """Give the CustomResourceDefinition."""
+        kind = self.model.__name__
+        plural = f"{kind.lower()}s"
+        return {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {
+                "name": f"{plural}.{GROUP}",
+                "labels": {CLUSTERCTL_LABEL: "", **({MOVE_HIERARCHY_LABEL: "true"} if self.root else {})},
+            },
+            "spec": {
+                "group": GROUP,
+                "names": {
+                    "kind": kind,
+                    "listKind": f"{kind}List",
+                    "plural": plural,
+                    "singular": kind.lower(),
+                    "shortNames": [self.short_name],
+                    "categories": [CATEGORY],
+                },
+                "scope": "Cluster" if self.cluster_wide else "Namespaced",
+                "versions": [self._version()],
+            },
+        }
+
+    def _version(self) -> Manifest:
+        subresources: Manifest = {"subresources": {"status": {}}} if "status" in self.model.model_fields else {}
+        return {
+            "name": VERSION,
+            "served": True,
+            "storage": True,
+            "schema": {"openAPIV3Schema": _root_schema(self.model)},
+            **subresources,
+            "additionalPrinterColumns": [column.document() for column in self.columns],
+        }
+
+
+def _root_schema(model: type[KubernetesObject]) -> Manifest:
+    """Give the schema of the whole object.
+
+    Metadata is checked by the API server itself. Neither spec nor status is required, as in the Go operator's CRDs;
+    an object without the spec it needs is refused when it is read.
+    """
+    properties = structural_schema(model)["properties"]
+    return {
+        "type": "object",
+        "description": model.__doc__,
+        "properties": {
+            "apiVersion": {"type": "string", "description": "API group and version of the object."},
+            "kind": {"type": "string", "description": "Kind of the object."},
+            "metadata": {"type": "object"},
+            **{part: properties[part] for part in ("spec", "status") if part in properties},
+        },
+    }
+
+
+def _ready(column: str) -> str:
+    return f".status.conditions[?(@.type=='Ready')].{column}"
+
+
+_AGE: Final = Column("Age", ".metadata.creationTimestamp", "date", "Time since the object was created.")
+_REASON: Final = Column("Reason", _ready("reason"), description="Why the object is not ready, as one word.")
+_MESSAGE: Final = Column("Message", _ready("message"), description="Why the object is not ready.")
+
+DEFINITIONS: Final = (
+    CRDOptions(
+        model=ClusterStack,
+        short_name="csk",
+        root=True,
+        columns=(
+            Column("Provider", ".spec.provider"),
+            Column("ClusterStack", ".spec.name"),
+            Column("K8s", ".spec.kubernetesVersion"),
+            Column("Channel", ".spec.channel"),
+            Column("Autosubscribe", ".spec.autoSubscribe"),
+            Column("Usable", ".status.usableVersions"),
+            Column("Latest", ".status.latestRelease"),
+            _AGE,
+            _REASON,
+            _MESSAGE,
+        ),
+    ),
+    CRDOptions(
+        model=ClusterStackRelease,
+        short_name="cskr",
+        columns=(
+            Column("K8s Version", ".status.kubernetesVersion"),
+            Column("Ready", ".status.ready", "boolean"),
+            _AGE,
+            _REASON,
+            _MESSAGE,
+            Column("Digest", ".status.digest", description="Digest of the release's files.", wide=True),
+        ),
+    ),
+    CRDOptions(
+        model=ClusterAddon,
+        short_name="caddon",
+        columns=(
+            Column("Cluster", '.metadata.ownerReferences[?(@.kind=="Cluster")].name'),
+            Column("Hook", ".spec.hook", description="Hook of the stages under way."),
+            Column("Ready", ".status.ready", "boolean"),
+            _AGE,
+            _REASON,
+            _MESSAGE,
+            Column("Class", ".spec.clusterStack", description="Class whose addons the cluster has.", wide=True),
+            Column("Target", ".status.target", description="Class whose addons are being rolled out.", wide=True),
+        ),
+    ),
+    CRDOptions(
+        model=CompatibilityRule,
+        short_name="crule",
+        cluster_wide=True,
+        columns=(
+            Column("Severity", ".spec.severity"),
+            Column("Expires", ".spec.expires", "date"),
+            _AGE,
+            Column("Message", ".spec.message", description="Why there is the rule."),
+        ),
+    ),
+)
+
+
+def all_crds() -> list[Manifest]:
+    """Give the CRDs of all our kinds, ready to be applied."""
+    return [definition.document() for definition in DEFINITIONS]

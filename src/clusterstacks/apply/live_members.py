@@ -1,0 +1,72 @@
+"""The live members of an ApplySet: one metadata-only list per kind and scope."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.apply.concurrency import together
+from clusterstacks.domain.objects import Manifest, ObjectId
+from clusterstacks.kube.errors import KindNotServed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from clusterstacks.kube.client import Client
+    from clusterstacks.kube.resources import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class LiveMembers:
+    """What was found.
+
+    Args:
+        live: The members' metadata.
+        places: Where their kinds are served, in a version the server has (D14); a kind that is missing is not served.
+    """
+
+    live: Mapping[ObjectId, Manifest]
+    places: Mapping[tuple[str, str], Resource]
+
+
+async def survey(
+    client: Client,
+    objects: Iterable[ObjectId],
+    *,
+    labels: str,
+    places: Mapping[tuple[str, str], Resource] | None = None,
+) -> LiveMembers:
+    """Look at objects, as far as they carry the labels.
+
+    Args:
+        client: The cluster.
+        objects: What to look at. A kind that lies in one namespace is listed there, others in the whole cluster.
+        labels: A label selector.
+        places: Kinds that need no discovery.
+    """
+    scopes: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for identity in objects:
+        scopes[identity.group, identity.kind].add(identity.namespace)
+    live: dict[ObjectId, Manifest] = {}
+    served: dict[tuple[str, str], Resource] = {}
+
+    async def look(kind: tuple[str, str]) -> None:
+        namespaces = scopes[kind]
+        try:
+            resource = (places or {}).get(kind) or await client.resource(*kind)
+            listing = await client.list_metadata(
+                resource, next(iter(namespaces)) if len(namespaces) == 1 else "", labels=labels
+            )
+        except KindNotServed:
+            return
+        served[kind] = resource
+        live.update((_identity(resource, item), item) for item in listing.items)
+
+    await together(look, scopes)
+    return LiveMembers(live, served)
+
+
+def _identity(resource: Resource, item: Manifest) -> ObjectId:
+    metadata = item["metadata"]
+    return ObjectId(resource.group, resource.kind, metadata.get("namespace") or "", metadata["name"])

@@ -1,0 +1,143 @@
+"""Whose an object in a cluster is, and how it becomes ours: field managers, labels and the predecessor's traces.
+
+The Go operator applies with force as field manager ``kubectl`` and sets ``OWNED_LABEL`` on objects and pod templates
+(INCUMBENT D66). We apply as ``FIELD_MANAGER`` and keep the label: without it in its pod template a workload would roll.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from clusterstacks.charts.helm_hooks import HOOK_ANNOTATION
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
+
+FIELD_MANAGER: Final = "cluster-stack-operator"
+"""Our field manager; it never changes with our version."""
+
+PREDECESSOR: Final = "kubectl"
+"""The Go operator's field manager; people who use ``kubectl apply --server-side`` have the same one."""
+
+OWNED_LABEL: Final = "clusterstack.x-k8s.io/instance"
+OWNED_VALUE: Final = "owned"
+PART_OF_LABEL: Final = "applyset.kubernetes.io/part-of"
+
+PRUNE_ANNOTATION: Final = "clusterstack.x-k8s.io/prune"
+"""``disabled`` on an object keeps it when its addon no longer renders it."""
+
+RECREATE_ANNOTATION: Final = "clusterstack.x-k8s.io/recreate"
+"""``enabled`` in a manifest allows to delete and create the object when a field of it cannot be changed."""
+
+HOOK_POLICY_ANNOTATION: Final = "helm.sh/hook-delete-policy"
+BEFORE_CREATION: Final = "before-hook-creation"
+"""Helm's words, see helm.sh/docs/topics/charts_hooks."""
+
+_RUN_ONCE: Final = frozenset({"Job", "Pod"})
+
+
+class Standing(Enum):
+    """What an object is to us."""
+
+    OURS = "ours"
+    PREDECESSORS = "the Go operator's"
+    FOREIGN = "somebody else's"
+
+
+def standing(live: Manifest, *, sets: Collection[str], uid: str = "") -> Standing:
+    """Tell whose a live object is.
+
+    Args:
+        live: The object with its managed fields.
+        sets: Ids of the ApplySets whose members are ours.
+        uid: The uid we remember for the object, empty when we never delivered it.
+    """
+    metadata = live["metadata"]
+    entries = metadata.get("managedFields")
+    if uid and metadata.get("uid") == uid:
+        return Standing.OURS
+    if (metadata.get("labels") or {}).get(PART_OF_LABEL) in sets or _claims(entries, FIELD_MANAGER):
+        return Standing.OURS
+    return Standing.PREDECESSORS if _claims(entries, PREDECESSOR) else Standing.FOREIGN
+
+
+def is_marked(live: Manifest) -> bool:
+    """Tell whether the object's own metadata says that this operator or the Go operator applied it.
+
+    A copy of the object, e.g. out of a backup, has lost its managed fields and kept the label.
+    """
+    metadata = live["metadata"]
+    entries, labels = metadata.get("managedFields"), metadata.get("labels") or {}
+    return labels.get(OWNED_LABEL) == OWNED_VALUE or _claims(entries, FIELD_MANAGER) or _claims(entries, PREDECESSOR)
+
+
+def held_by_predecessor(live: Manifest) -> bool:
+    """Tell whether the Go operator still owns fields of an object."""
+    return _claims(live["metadata"].get("managedFields"), PREDECESSOR)
+
+
+def inherited_fields(managed_fields: Iterable[Any]) -> list[Any]:
+    """Make the Go operator's fields ours, so that our next apply removes those that its manifest lacks.
+
+    Other managers' entries stay as they are. Our entry keeps the API version of the one it had before; field paths are
+    the same in both.
+    """
+    entries = list(managed_fields)
+    heirs = [entry for entry in entries if _applies(entry, FIELD_MANAGER)]
+    left = [entry for entry in entries if _applies(entry, PREDECESSOR) and _owns_label(entry)]
+    if not left:
+        return entries
+    heir = dict(heirs[0] if heirs else left[0], manager=FIELD_MANAGER)
+    for entry in left:
+        heir["fieldsV1"] = _union(heir.get("fieldsV1") or {}, entry.get("fieldsV1") or {})
+    return [entry for entry in entries if entry not in heirs and entry not in left] + [heir]
+
+
+def wants_recreation(manifest: Manifest) -> bool:
+    """Tell whether an object opted in to being deleted and created when a field of it cannot be changed.
+
+    A Job or Pod that is a Helm hook did, unless it has a delete policy without ``before-hook-creation``, which is what
+    Helm does without one: hooks that run once are written to be created anew at each upgrade.
+    """
+    annotations = manifest["metadata"].get("annotations") or {}
+    if manifest.get("kind") in _RUN_ONCE and HOOK_ANNOTATION in annotations:
+        policies = str(annotations.get(HOOK_POLICY_ANNOTATION) or BEFORE_CREATION).split(",")
+        if BEFORE_CREATION in (policy.strip() for policy in policies):
+            return True
+    return annotations.get(RECREATE_ANNOTATION) == "enabled"
+
+
+def refuses_pruning(live: Manifest) -> bool:
+    """Tell whether somebody asked to keep an object."""
+    return (live["metadata"].get("annotations") or {}).get(PRUNE_ANNOTATION) == "disabled"
+
+
+def _claims(entries: object, manager: str) -> bool:
+    """An Apply of ``manager`` that set the label: what both operators do on every object, and nobody else."""
+    return isinstance(entries, list) and any(_applies(entry, manager) and _owns_label(entry) for entry in entries)
+
+
+def _applies(entry: object, manager: str) -> bool:
+    return (
+        isinstance(entry, Mapping)
+        and entry.get("manager") == manager
+        and entry.get("operation") == "Apply"
+        and not entry.get("subresource")
+    )
+
+
+def _owns_label(entry: Mapping[str, Any]) -> bool:
+    fields: object = entry.get("fieldsV1")
+    for step in ("f:metadata", "f:labels", f"f:{OWNED_LABEL}"):
+        fields = fields.get(step) if isinstance(fields, Mapping) else None
+    return fields is not None
+
+
+def _union(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Unite two field sets: tries whose leaves are empty mappings."""
+    united = dict(one)
+    for key, below in other.items():
+        united[key] = _union(united[key], below) if key in united else below
+    return united

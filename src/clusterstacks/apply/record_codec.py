@@ -1,0 +1,234 @@
+"""Delivery records as bytes: bounded and checked when read, as the cluster's owner can edit them.
+
+All bounds hold for what is written, too, so that this operator can read whatever it wrote.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from clusterstacks.apply.delivery_plan import MAX_KEPT, DeliveryRecord, DeliveryState, Mark, RecordedObject
+from clusterstacks.domain.documents import shown
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.objects import Manifest, ObjectId
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, Sequence
+
+FORMAT: Final = 1
+
+MAX_BYTES: Final = 8 * 1024 * 1024
+"""Unpacked size of an inventory, and of a revision (CRDs compress to a seventh: more does not fit into a Secret)."""
+
+MAX_WEIGHT: Final = 200_000
+"""Values of an inventory or revision, lists and mappings counted twice (arbitrary: 1 MB of CRDs has 32,000).
+
+The time and the memory that orjson takes follow this number: at the bound 10 to 50 ms and up to 25 MB.
+"""
+
+MAX_DEPTH: Final = 254
+"""Levels of nesting that orjson writes; nothing deeper was ever written."""
+
+MAX_OBJECTS: Final = 10_000
+"""Objects of one addon, old ones included (twice what a chart may render to, see ``render.helm_output``)."""
+
+SLICE: Final = 500
+"""Objects that are checked at a time, which takes 5 ms."""
+
+_COMPRESSION: Final = 6
+
+_GROUP = re.compile(r"[a-z0-9.-]{0,253}")
+_VERSION = re.compile(r"[a-z0-9]{1,63}")
+_KIND = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
+_NAMESPACE = re.compile(r"[a-z0-9-]{0,63}")
+_NAME = re.compile(r"(?!\.{1,2}$)[^/%\x00-\x1f\x7f]{1,253}")
+_WORD = re.compile(r"[A-Za-z0-9:._-]{0,128}")
+_TEXT = re.compile(rf"[^\x00-\x1f\x7f]{{0,{MAX_KEPT}}}")
+_CLUSTER = re.compile(r"(?:[a-z0-9-]{1,63}/[a-z0-9.-]{1,253})?")
+
+
+class RecordUnreadable(SpecError):
+    """Somebody edited a delivery record, or a newer operator wrote it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("RecordUnreadable", message)
+
+
+def pack_record(record: DeliveryRecord) -> bytes | None:
+    """Write a record; equal records give equal bytes, and one over the bounds None."""
+    if len(record.members) > MAX_OBJECTS:
+        return None
+    document = {
+        "format": FORMAT,
+        "addon": record.addon,
+        **({"cluster": record.cluster} if record.cluster else {}),
+        "digest": record.digest,
+        "inputs": record.inputs,
+        "state": record.state.value,
+        "truncated": record.truncated,
+        "objects": [_entry(known) for known in record.objects],
+        "stale": [_entry(known) for known in record.stale],
+    }
+    return _packed(document)
+
+
+def unpacking_record(packed: bytes) -> Generator[None, None, DeliveryRecord]:
+    """Read a record in pieces of some ten milliseconds each, so that a caller can let others work in between.
+
+    Raises:
+        RecordUnreadable: Anything in it is not as we write it.
+    """
+    document = yield from _unpacking(packed)
+    if not isinstance(document, dict):
+        raise RecordUnreadable("it is no mapping")
+    version = document.get("format")
+    if version != FORMAT:
+        raise RecordUnreadable(f"it has format {shown(version)}, this operator knows {FORMAT}")
+    listed: set[ObjectId] = set()
+    objects = yield from _entries(document, "objects", listed)
+    stale = yield from _entries(document, "stale", listed)
+    state = document.get("state")
+    if not isinstance(state, str) or state not in set(DeliveryState):
+        raise RecordUnreadable("its state is unknown")
+    return DeliveryRecord(
+        _text(document, "addon", _NAME),
+        _text(document, "digest", _WORD),
+        _text(document, "inputs", _WORD),
+        DeliveryState(state),
+        objects,
+        stale,
+        document.get("truncated") is True,
+        _text(document, "cluster", _CLUSTER),
+    )
+
+
+def pack_revision(manifests: Sequence[Manifest]) -> bytes | None:
+    """Write a rendered revision; None for one over the bounds."""
+    return _packed(list(manifests))
+
+
+def unpacking_revision(packed: bytes) -> Generator[None, None, list[Manifest]]:
+    """Read a rendered revision in pieces, as ``unpacking_record``.
+
+    Raises:
+        RecordUnreadable: It is no list of mappings, or exceeds the bounds.
+    """
+    manifests = yield from _unpacking(packed)
+    if not isinstance(manifests, list) or not all(isinstance(one, dict) for one in manifests):
+        raise RecordUnreadable("its revision is no list of objects")
+    try:
+        orjson.dumps(manifests)
+    except TypeError:
+        raise RecordUnreadable(f"its revision nests deeper than {MAX_DEPTH} levels") from None
+    return manifests
+
+
+def _entry(known: RecordedObject) -> dict[str, Any]:
+    identity = known.id
+    entry = {
+        "group": identity.group,
+        "version": known.version,
+        "kind": identity.kind,
+        "namespace": identity.namespace,
+        "name": identity.name,
+        "uid": known.uid,
+        "digest": known.digest,
+        "kept": known.kept,
+    }
+    written: dict[str, Any] = {key: value for key, value in entry.items() if value}
+    if known.mark:
+        written["mark"] = {
+            "generation": known.mark.generation,
+            "resourceVersion": known.mark.resource_version,
+            "texts": known.mark.texts,
+        }
+    return written
+
+
+def _entries(
+    document: Mapping[str, Any], key: str, listed: set[ObjectId]
+) -> Generator[None, None, tuple[RecordedObject, ...]]:
+    """Read a list of objects; ``listed`` collects all that the record lists."""
+    entries = document.get(key)
+    if not isinstance(entries, list) or len(listed) + len(entries) > MAX_OBJECTS:
+        raise RecordUnreadable(f"its {key} are no list, or it lists more than {MAX_OBJECTS} objects")
+    found: list[RecordedObject] = []
+    for start in range(0, len(entries), SLICE):
+        known_before = len(listed)
+        found += [_known(entry) for entry in entries[start : start + SLICE]]
+        listed.update(known.id for known in found[start:])
+        if len(listed) - known_before != len(found) - start:
+            raise RecordUnreadable("it lists an object twice")
+        yield
+    return tuple(found)
+
+
+def _known(entry: object) -> RecordedObject:
+    if not isinstance(entry, dict):
+        raise RecordUnreadable("an entry is no mapping")
+    identity = ObjectId(
+        _text(entry, "group", _GROUP),
+        _text(entry, "kind", _KIND),
+        _text(entry, "namespace", _NAMESPACE),
+        _text(entry, "name", _NAME),
+    )
+    return RecordedObject(
+        identity,
+        _text(entry, "version", _VERSION),
+        _text(entry, "uid", _WORD),
+        _text(entry, "digest", _WORD),
+        _mark(entry.get("mark")),
+        _text(entry, "kept", _TEXT),
+    )
+
+
+def _mark(mark: object) -> Mark | None:
+    if mark is None:
+        return None
+    if not isinstance(mark, dict) or type(mark.get("generation")) is not int:
+        raise RecordUnreadable("a mark is not as we write it")
+    return Mark(mark["generation"], _text(mark, "resourceVersion", _WORD), _text(mark, "texts", _WORD))
+
+
+def _text(entry: Mapping[str, Any], key: str, pattern: re.Pattern[str]) -> str:
+    value = entry.get(key, "")
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise RecordUnreadable(f"its field {key} is {shown(value)}")
+    return value
+
+
+def _packed(document: object) -> bytes | None:
+    text = orjson.dumps(document)
+    if len(text) > MAX_BYTES or _weight(text) > MAX_WEIGHT:
+        return None
+    return gzip.compress(text, _COMPRESSION, mtime=0)
+
+
+def _unpacking(packed: bytes) -> Generator[None, None, Any]:
+    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        text = unpacker.decompress(packed, MAX_BYTES)
+        yield
+        if not unpacker.eof:
+            raise RecordUnreadable(f"it is cut off, or larger than {MAX_BYTES} bytes")
+        if _weight(text) > MAX_WEIGHT:
+            raise RecordUnreadable("it holds more values than any that this operator writes")
+        document = orjson.loads(text)
+    except (zlib.error, orjson.JSONDecodeError) as error:
+        raise RecordUnreadable(f"it is no compressed JSON: {error}") from None
+    yield
+    return document
+
+
+def _weight(text: bytes) -> int:
+    """Bound the number of values of a JSON text from above, without reading it: strings may count too much.
+
+    A brace before an escaped quote opens nothing: it stands in a string, as in a dashboard inside a ConfigMap.
+    """
+    containers = text.count(b"{") + text.count(b"[") - text.count(b'{\\"')
+    return text.count(b",") + 2 * containers

@@ -1,0 +1,204 @@
+"""Delivery records in a cluster: one Secret an addon, each the parent of an ApplySet."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from clusterstacks.apply.apply_set import ID_LABEL, applyset_id, parent_annotations, record_name
+from clusterstacks.apply.concurrency import in_pieces
+from clusterstacks.apply.ownership import FIELD_MANAGER
+from clusterstacks.apply.record_codec import RecordUnreadable, pack_record, unpacking_record
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.kube.resources import Resource
+
+if TYPE_CHECKING:
+    from clusterstacks.apply.delivery_plan import DeliveryRecord
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.kube.client import Client
+
+SECRETS: Final = Resource("", "v1", "Secret", "secrets", namespaced=True)
+SECRET_TYPE: Final = "clusterstack.x-k8s.io/delivery-record"  # noqa: S105  # no password
+RECORD_LABEL: Final = "clusterstack.x-k8s.io/delivery-record"
+ADDON_RECORD: Final = "addon"
+"""Value of ``RECORD_LABEL``: whose deliveries the record is about."""
+
+MAX_SECRET_BYTES: Final = 1024 * 1024
+"""Kubernetes' limit for the values of a Secret together (core/v1 MaxSecretSize)."""
+
+MAX_RECORDS: Final = 256
+"""Records of one cluster, thus addons (arbitrary: the largest stacks known have some twenty)."""
+
+MAX_UNREADABLE: Final = 32
+"""Unreadable records that are looked at (arbitrary: each may take 0.1 s of CPU time)."""
+
+MAX_OBJECTS_TOGETHER: Final = 100_000
+"""Objects in all records of one cluster (arbitrary: some twenty addons of the largest size; a second of CPU time)."""
+
+_MAX_ENCODED: Final = MAX_SECRET_BYTES // 3 * 4 + 4
+"""Characters of base64 that ``MAX_SECRET_BYTES`` take."""
+
+_RECORD: Final = "record"
+_REVISION: Final = "revision"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A record as it lies in the cluster.
+
+    Args:
+        record: What it says.
+        revision: The packed revision; empty when it did not fit.
+        resource_version: Of its Secret.
+    """
+
+    record: DeliveryRecord
+    revision: bytes
+    resource_version: str
+
+    @property
+    def kept_revision(self) -> bytes | None:
+        """The packed revision as ``RecordStore.write`` takes it."""
+        return None if self.record.truncated else self.revision
+
+
+class RecordStore:
+    """The delivery records of one cluster.
+
+    A write fails with Conflict when somebody else wrote since the record was read: two operators never mix their
+    deliveries in one record.
+
+    Args:
+        client: The workload cluster.
+        namespace: Where the records are.
+        cluster: The Cluster that written records name, as ``team/prod``.
+    """
+
+    def __init__(self, client: Client, namespace: str, cluster: str = "") -> None:
+        self._client = client
+        self.namespace = namespace
+        self._cluster = cluster
+
+    def set_id(self, addon: str) -> str:
+        """Return the ApplySet id of an addon."""
+        return applyset_id(record_name(addon), self.namespace)
+
+    async def read(self) -> tuple[dict[str, Stored], dict[str, str]]:
+        """Read all records with one list: those that are readable by addon, and why others, by Secret, are not.
+
+        Raises:
+            RecordUnreadable: There are more records, or more unreadable ones, than this operator bothers with.
+        """
+        listing = await self._client.list(SECRETS, self.namespace, labels=f"{RECORD_LABEL}={ADDON_RECORD}")
+        stored: dict[str, Stored] = {}
+        unreadable: dict[str, str] = {}
+        objects = 0
+        for secret in listing.items:
+            try:
+                one = await _read(secret)
+            except RecordUnreadable as error:
+                name = secret["metadata"]["name"]
+                unreadable[name] = (
+                    f"delivery record Secret {self.namespace}/{name} is unreadable: {error}; delete it to deliver the "
+                    "addon anew (objects that only earlier releases had then stay)"
+                )
+            else:
+                stored[one.record.addon] = one
+                objects += len(one.record.members)
+            if len(stored) > MAX_RECORDS or len(unreadable) > MAX_UNREADABLE or objects > MAX_OBJECTS_TOGETHER:
+                raise RecordUnreadable(
+                    f"namespace {self.namespace} holds {len(listing.items)} Secrets with the label {RECORD_LABEL}; at "
+                    f"most {MAX_RECORDS} with {MAX_OBJECTS_TOGETHER} objects are read, and at most {MAX_UNREADABLE} "
+                    "that are unreadable: delete those that belong to no addon"
+                )
+        return stored, unreadable
+
+    async def write(self, before: Stored | None, record: DeliveryRecord, revision: bytes | None) -> Stored:
+        """Write a record when it says something else than before; without its revision when that does not fit.
+
+        What is written names the Cluster of this store. That alone is no reason to write a record that names none.
+
+        Args:
+            before: The record as it was read or written last.
+            record: What it is to say.
+            revision: The packed revision; None when it is over the bounds of the codec.
+
+        Raises:
+            SpecError: Not even the inventory fits.
+            DependencyError: The server refused; Conflict when somebody else wrote.
+        """
+        record = replace(record, cluster=self._cluster)
+        packed = pack_record(record)
+        truncated = revision is None or len(packed or b"") + len(revision) > MAX_SECRET_BYTES
+        if truncated != record.truncated:
+            record = replace(record, truncated=truncated)
+            packed = pack_record(record)
+        if packed is None or len(packed) > MAX_SECRET_BYTES:
+            raise SpecError(
+                "TooManyObjects",
+                f"addon {record.addon} has {len(record.members)} objects, whose inventory does not fit into a Secret; "
+                "split the chart",
+            )
+        kept = b"" if truncated else revision or b""
+        if before and before.revision == kept and before.record in (record, replace(record, cluster="")):
+            return before
+        secret = await (self._change(before, record, packed, kept) if before else self._create(record, packed, kept))
+        return Stored(record, kept, secret["metadata"]["resourceVersion"])
+
+    async def delete(self, stored: Stored) -> None:
+        """Delete a record unless somebody wrote it since it was read."""
+        name = record_name(stored.record.addon)
+        await self._client.delete(SECRETS, name, self.namespace, resource_version=stored.resource_version)
+
+    async def _create(self, record: DeliveryRecord, packed: bytes, revision: bytes) -> Manifest:
+        values = {_RECORD: packed, _REVISION: revision}
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": record_name(record.addon),
+                "namespace": self.namespace,
+                **self._parent(record),
+            },
+            "type": SECRET_TYPE,
+            "data": {key: b64encode(value).decode() for key, value in values.items() if value},
+        }
+        return await self._client.create(SECRETS, secret, self.namespace)
+
+    async def _change(self, before: Stored, record: DeliveryRecord, packed: bytes, revision: bytes) -> Manifest:
+        values: dict[str, str | None] = {_RECORD: b64encode(packed).decode()}
+        if revision != before.revision:
+            values[_REVISION] = b64encode(revision).decode() if revision else None
+        metadata = {"resourceVersion": before.resource_version, **self._parent(record)}
+        patch = {"metadata": metadata, "data": values}
+        name = record_name(record.addon)
+        return await self._client.merge_patch(SECRETS, name, patch, self.namespace, manager=FIELD_MANAGER)
+
+    def _parent(self, record: DeliveryRecord) -> dict[str, Any]:
+        members = (known.id for known in record.members)
+        return {
+            "labels": {ID_LABEL: self.set_id(record.addon), RECORD_LABEL: ADDON_RECORD},
+            "annotations": parent_annotations(members, self.namespace),
+        }
+
+
+async def _read(secret: Manifest) -> Stored:
+    values = secret.get("data")
+    if not isinstance(values, dict):
+        raise RecordUnreadable(f"it has no {_RECORD}")
+    record = await in_pieces(unpacking_record(_value(values, _RECORD)))
+    if record_name(record.addon) != secret["metadata"]["name"]:
+        raise RecordUnreadable(f"it is about the addon {record.addon}, which has another Secret")
+    revision = _value(values, _REVISION) if _REVISION in values else b""
+    return Stored(record, revision, secret["metadata"]["resourceVersion"])
+
+
+def _value(values: dict[str, Any], key: str) -> bytes:
+    encoded = values.get(key)
+    if isinstance(encoded, str) and len(encoded) > _MAX_ENCODED:
+        raise RecordUnreadable(f"its {key} is larger than {MAX_SECRET_BYTES} bytes")
+    try:
+        return b64decode(values[key] or "", validate=True)
+    except (KeyError, TypeError, ValueError):
+        raise RecordUnreadable(f"it has no {key}") from None

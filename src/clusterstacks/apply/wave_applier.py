@@ -1,0 +1,126 @@
+"""Many objects into a cluster, wave by wave.
+
+An object that fails stops nobody but those that cannot exist without it: the objects of its namespace, the custom
+resources of its CRD.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from clusterstacks.apply.concurrency import together
+from clusterstacks.apply.established import await_established, is_established
+from clusterstacks.apply.object_applier import Applied, ObjectApplier, ObjectStep, failed
+from clusterstacks.apply.results import Deadlines, ObjectResult
+from clusterstacks.apply.targets import defined_kinds
+from clusterstacks.apply.waiting import pauses
+from clusterstacks.apply.waves import CRD_KIND, NAMESPACE_KIND, Wave, wave_of
+from clusterstacks.kube.errors import KindNotServed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from clusterstacks.apply.targets import ApplyTarget
+    from clusterstacks.domain.objects import Manifest, ObjectId
+    from clusterstacks.kube.client import Client
+
+GroupKind: TypeAlias = tuple[str, str]
+
+Obstacles: TypeAlias = dict[tuple[str, str], str]
+"""Group and kind, or ``NAMESPACE_KIND`` and name, of what cannot be applied, and why."""
+
+
+class WaveApplier:
+    """Brings prepared objects into one cluster.
+
+    Args:
+        client: The cluster.
+        sets: Ids of the ApplySets whose members are ours.
+        deadlines: How long to wait for the server.
+    """
+
+    def __init__(
+        self, client: Client, *, sets: Collection[str] = frozenset(), deadlines: Deadlines | None = None
+    ) -> None:
+        self._client = client
+        self._deadlines = deadlines or Deadlines()
+        self._single = ObjectApplier(client, sets, self._deadlines)
+
+    async def run(self, steps: Sequence[ObjectStep]) -> list[ObjectResult]:
+        """Apply all objects; results come in the same order.
+
+        Raises:
+            DependencyError: The server answers nobody, or does not know us.
+        """
+        waves: dict[Wave, list[ObjectStep]] = defaultdict(list)
+        for step in steps:
+            waves[wave_of(step.target.id)].append(step)
+        results: dict[ObjectId, ObjectResult] = {}
+        obstacles: Obstacles = {}
+        new_kinds: list[GroupKind] = []
+        for wave, members in sorted(waves.items()):
+            applied = await together(partial(self._step, obstacles), members)
+            results |= {one.result.id: one.result for one in applied}
+            if wave is Wave.FOUNDATIONS:
+                obstacles, new_kinds = await self._found(members, applied)
+        await self._discover(new_kinds)
+        return [results[step.target.id] for step in steps]
+
+    async def _step(self, obstacles: Obstacles, step: ObjectStep) -> Applied:
+        target = step.target
+        if target.refusal:
+            return Applied(failed(target, "NotServed", target.refusal, uid=step.uid), None)
+        if reason := _obstacle(target, obstacles):
+            return Applied(failed(target, "Blocked", f"{target.id} waits: {reason}", uid=step.uid), None)
+        return await self._single.apply(step)
+
+    async def _found(
+        self, steps: Sequence[ObjectStep], applied: Sequence[Applied]
+    ) -> tuple[Obstacles, list[GroupKind]]:
+        """Wait for the CRDs among the foundations; return what cannot be built on, and the kinds that are new."""
+        obstacles: Obstacles = {}
+        crds: dict[str, Manifest] = {}
+        kinds: dict[str, GroupKind] = {}
+        for step, one in zip(steps, applied, strict=True):
+            identity = step.target.id
+            is_crd = (identity.group, identity.kind) == CRD_KIND
+            place = _defined_kind(step.target) if is_crd else (NAMESPACE_KIND[1], identity.name)
+            if one.live is None:
+                obstacles[place] = one.result.error
+            elif is_crd:
+                crds[identity.name] = one.live
+                kinds[identity.name] = place
+        if not crds:
+            return obstacles, []
+        # The server's kinds are others now.
+        self._client.forget_discovery()
+        new = [kinds[name] for name, live in crds.items() if not is_established(live)]
+        late = await await_established(self._client, crds, self._deadlines.established)
+        crd = ".".join(reversed(CRD_KIND))
+        obstacles |= {kinds[name]: f"{crd} {name}: {reason}" for name, reason in late.items()}
+        return obstacles, [kind for kind in new if kind not in obstacles]
+
+    async def _discover(self, kinds: Sequence[GroupKind]) -> None:
+        """Let discovery catch up with new kinds: the next addon may consist of their custom resources."""
+        for pause in pauses(self._deadlines.served if kinds else timedelta(0)):
+            try:
+                for kind in kinds:
+                    await self._client.resource(*kind)
+            except KindNotServed:
+                self._client.forget_discovery()
+                await asyncio.sleep(pause)
+            else:
+                return
+
+
+def _defined_kind(crd: ApplyTarget) -> GroupKind:
+    return next(iter(defined_kinds([crd.manifest])), ("", crd.id.name))
+
+
+def _obstacle(target: ApplyTarget, obstacles: Obstacles) -> str:
+    identity = target.id
+    return obstacles.get((identity.group, identity.kind)) or obstacles.get((NAMESPACE_KIND[1], identity.namespace), "")

@@ -1,0 +1,213 @@
+"""The objects that values templates are tried with: a sample made for the class, or those of a file.
+
+The sample has what Cluster API has filled in by the time addons are delivered: the endpoint, the references, defaults
+of the class's variables. Control plane and infrastructure object are of the kinds the class names, with the spec its
+templates give them; whatever a controller of the provider would add, the author gives in a file of his own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.api import yaml
+from clusterstacks.api.clusterapi import ObjectRef, cluster_view, template_data
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND
+from clusterstacks.api.untyped import at, mapping, mappings, text
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.objects import split_api_version
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.domain.versions import KubernetesVersion
+
+NAME = "sample"
+NAMESPACE = "default"
+ENDPOINT = {"host": "192.0.2.10", "port": 6443}
+"""An address of the range set apart for documentation (RFC 5737)."""
+
+_UID = "00000000-0000-4000-8000-000000000000"
+_HEADER = """\
+# The objects that values templates (overwrite.yaml, cluster-addon-values.yaml) see as .Cluster, .ControlPlane and
+# .InfraCluster. Change what your clusters have otherwise, then give the file to csctl template and lint as --cluster.
+"""
+
+
+class InvalidSample(SpecError):
+    """The file with the sample objects cannot be used."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("InvalidSample", message)
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """What a values template sees."""
+
+    cluster: Manifest
+    control_plane: Manifest
+    infrastructure: Manifest
+
+    @property
+    def data(self) -> dict[str, Manifest]:
+        """The roots as the operator hands them to the template."""
+        return template_data(self.cluster, self.control_plane, self.infrastructure)
+
+    def text(self) -> str:
+        """Write the objects as a file that ``read_roots`` takes."""
+        documents = (self.cluster, self.control_plane, self.infrastructure)
+        return _HEADER + "---\n".join(yaml.dump(document) for document in documents if document)
+
+
+def read_roots(content: bytes, file: str) -> Roots:
+    """Read a file that holds a Cluster, and the objects its references name.
+
+    Raises:
+        SpecError: It is no YAML, or has no Cluster, or more than one.
+    """
+    documents = [one for one in yaml.load_all(content, name=file) if isinstance(one, dict)]
+    clusters = [one for one in documents if _is_cluster(one)]
+    if len(clusters) != 1:
+        raise InvalidSample(
+            f"{file} holds {len(clusters)} objects of kind Cluster: write one, csctl template --sample shows how"
+        )
+    view = cluster_view(clusters[0])
+    return Roots(
+        clusters[0],
+        _referenced(documents, view.control_plane_ref, "ControlPlane"),
+        _referenced(documents, view.infrastructure_ref, "Cluster"),
+    )
+
+
+def sample_roots(name: ReleaseName, kubernetes: KubernetesVersion, class_objects: Sequence[Manifest]) -> Roots:
+    """Make up the objects of a cluster of a class."""
+    cluster_class = next((one for one in class_objects if _is_class(one)), {})
+    control_plane = _made(cluster_class, "controlPlane", class_objects, "ControlPlane")
+    infrastructure = _made(cluster_class, "infrastructure", class_objects, "Cluster")
+    control_plane = {
+        **control_plane,
+        "spec": {**control_plane["spec"], "replicas": 3, "version": kubernetes.text},
+        "status": {
+            "initialization": {"controlPlaneInitialized": True},
+            "replicas": 3,
+            "readyReplicas": 3,
+            "version": kubernetes.text,
+        },
+    }
+    infrastructure = {
+        **infrastructure,
+        "spec": {**infrastructure["spec"], "controlPlaneEndpoint": ENDPOINT},
+        "status": {"initialization": {"provisioned": True}, "ready": True},
+    }
+    return Roots(
+        _cluster(name, kubernetes, cluster_class, (control_plane, infrastructure)), control_plane, infrastructure
+    )
+
+
+def _cluster(
+    name: ReleaseName, kubernetes: KubernetesVersion, cluster_class: Manifest, made: tuple[Manifest, Manifest]
+) -> Manifest:
+    control_plane, infrastructure = made
+    return {
+        "apiVersion": f"{CLUSTER_API_GROUP}/v1beta2",
+        "kind": CLUSTER_KIND,
+        "metadata": {
+            "name": NAME,
+            "namespace": NAMESPACE,
+            "uid": _UID,
+            "labels": {"topology.cluster.x-k8s.io/owned": ""},
+            "annotations": {},
+        },
+        "spec": {
+            "clusterNetwork": {
+                "pods": {"cidrBlocks": ["10.244.0.0/16"]},
+                "services": {"cidrBlocks": ["10.96.0.0/16"]},
+                "serviceDomain": "cluster.local",
+            },
+            "controlPlaneEndpoint": ENDPOINT,
+            "controlPlaneRef": _reference(control_plane),
+            "infrastructureRef": _reference(infrastructure),
+            "topology": {
+                "classRef": {"name": name.class_name, "namespace": NAMESPACE},
+                "version": kubernetes.text,
+                "controlPlane": {"replicas": 3},
+                "workers": _workers(cluster_class),
+                "variables": _variables(cluster_class),
+            },
+        },
+        "status": {"initialization": {"controlPlaneInitialized": True, "infrastructureProvisioned": True}},
+    }
+
+
+def _variables(cluster_class: Manifest) -> list[Manifest]:
+    """Cluster API writes the defaults of a class into every Cluster."""
+    found = []
+    for variable in mappings(cluster_class, "spec", "variables"):
+        schema = mapping(variable, "schema", "openAPIV3Schema")
+        default = _default(schema)
+        if default is not None:
+            found.append({"name": text(variable, "name"), "value": default})
+    return found
+
+
+def _default(schema: Manifest) -> object:
+    if "default" not in schema:
+        return None
+    default = schema["default"]
+    if not isinstance(default, dict):
+        return default
+    inner = {key: _default(one) for key, one in mapping(schema, "properties").items() if isinstance(one, dict)}
+    return {**{key: value for key, value in inner.items() if value is not None}, **default}
+
+
+def _workers(cluster_class: Manifest) -> Manifest:
+    classes = mappings(cluster_class, "spec", "workers", "machineDeployments")
+    return {
+        "machineDeployments": [{"class": text(one, "class"), "name": "workers", "replicas": 3} for one in classes[:1]]
+    }
+
+
+def _made(cluster_class: Manifest, role: str, objects: Sequence[Manifest], suffix: str) -> Manifest:
+    """The object Cluster API makes of a template the class names."""
+    spec = mapping(cluster_class, "spec", role)
+    reference = mapping(spec, "templateRef") or mapping(spec, "ref")
+    kind, name = text(reference, "kind"), text(reference, "name")
+    template = next((one for one in objects if (at(one, "kind"), at(one, "metadata", "name")) == (kind, name)), {})
+    return {
+        "apiVersion": text(reference, "apiVersion") or "infrastructure.cluster.x-k8s.io/v1beta2",
+        "kind": kind.removesuffix("Template") or f"Sample{suffix}",
+        "metadata": {
+            "name": NAME,
+            "namespace": NAMESPACE,
+            "uid": _UID,
+            "labels": {"cluster.x-k8s.io/cluster-name": NAME},
+        },
+        "spec": mapping(template, "spec", "template", "spec"),
+    }
+
+
+def _reference(made: Manifest) -> Manifest:
+    group, _ = split_api_version(made["apiVersion"])
+    return {"apiGroup": group, "kind": made["kind"], "name": NAME}
+
+
+def _referenced(documents: Sequence[Manifest], reference: ObjectRef | None, suffix: str) -> Manifest:
+    others = [one for one in documents if not _is_cluster(one)]
+    if reference is None:
+        return next((one for one in others if text(one, "kind").endswith(suffix)), {})
+    return next((one for one in others if text(one, "kind") == reference.kind), {})
+
+
+def _is_cluster(manifest: Manifest) -> bool:
+    return _kind(manifest) == (CLUSTER_API_GROUP, CLUSTER_KIND)
+
+
+def _is_class(manifest: Manifest) -> bool:
+    return _kind(manifest) == (CLUSTER_API_GROUP, CLUSTER_CLASS_KIND)
+
+
+def _kind(manifest: Manifest) -> tuple[str, str]:
+    return split_api_version(text(manifest, "apiVersion"))[0], text(manifest, "kind")

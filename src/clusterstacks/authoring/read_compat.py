@@ -1,0 +1,76 @@
+"""What releases and stacks state about versions, read from their directories; nothing is built or fetched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.api import yaml
+from clusterstacks.authoring.load_stack import load
+from clusterstacks.building.discover_stacks import find_stacks
+from clusterstacks.building.source_tree import read_tree
+from clusterstacks.compat.world import Candidate
+from clusterstacks.domain.compatibility import FILE, parse_compatibility
+from clusterstacks.domain.names import release_named
+from clusterstacks.releases.compat_statements import read_candidate, read_candidates
+from clusterstacks.releases.errors import SourceBroken
+from clusterstacks.releases.release import METADATA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from clusterstacks.authoring.stack import LintedStack
+    from clusterstacks.domain.compatibility import Compatibility
+    from clusterstacks.domain.names import ReleaseName
+
+
+def stated_by(directory: Path) -> tuple[tuple[str, Candidate], ...]:
+    """Read one release, all releases in a directory, or every stack at or below it.
+
+    A stack is read once for each Kubernetes version it is for.
+
+    Returns:
+        What to call each, and what it states.
+
+    Raises:
+        SpecError: A file cannot be read, or there is neither release nor stack.
+        OSError: The directory cannot be read.
+    """
+    whole = directory.absolute()
+    name = _release_name(whole)
+    if name is not None:
+        return ((str(name), read_candidate(name, whole)),)
+    if releases := read_candidates(directory):
+        return tuple((str(one.name), one) for one in releases)
+    return tuple(one for root in find_stacks(directory) for one in _of_stack(root))
+
+
+def _release_name(directory: Path) -> ReleaseName | None:
+    if not (directory / METADATA).is_file():
+        return None
+    return release_named(directory.name)
+
+
+def _of_stack(root: Path) -> Iterator[tuple[str, Candidate]]:
+    tree = read_tree(root)
+    stacks = load(tree, str(root), listed=True)
+    for stack in stacks:
+        if stack.settings is None or stack.name is None:
+            raise SourceBroken(root, f"is no stack that can be read: {stack.settings_problem}")
+        label = f"{root} for {stack.settings.kubernetes.series}" if len(stacks) > 1 else str(root)
+        yield label, Candidate(stack.name, stack.settings.kubernetes, stated_in(stack, str(root / FILE)))
+
+
+def stated_in(stack: LintedStack, file: str = FILE) -> Compatibility | None:
+    """Read the compatibility.yaml of a stack; None where it has none.
+
+    Args:
+        stack: As it was loaded.
+        file: How messages call the file.
+
+    Raises:
+        SpecError: It cannot be read.
+    """
+    if FILE not in stack.tree:
+        return None
+    return parse_compatibility(yaml.load(stack.content(FILE), name=file), file=file)

@@ -1,0 +1,188 @@
+"""The files of a stack directory as such: their keys, placeholders, encoding, size, and leftovers of editors."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
+from clusterstacks.authoring.positions import line_of_field
+from clusterstacks.authoring.stack_chart import oversized
+from clusterstacks.building.packaging import CLASS_DIRECTORY
+from clusterstacks.building.pinning import ADDON_DIRECTORY
+from clusterstacks.building.settings import CSCTL
+from clusterstacks.charts.archive import LIMITS
+from clusterstacks.releases.release import ADDON_CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from clusterstacks.authoring.stack import LintedStack
+
+Keys: TypeAlias = "Mapping[str, Keys | None]"
+"""The keys of a mapping, or of the mappings in a list, with those below; None where anything may follow."""
+
+_CHECK: Final[Keys] = {
+    "objects": {"key": None, "apiVersion": None, "kind": None, "name": None, "namespace": None},
+    "conditions": None,
+    "timeout": None,
+}
+_STAGE: Final[Keys] = {
+    "name": None,
+    "action": None,
+    "waitForPreCondition": _CHECK,
+    "waitForPostCondition": _CHECK,
+}
+_ANY: Final = "*"
+"""Stands for every key; ``unknown-hook`` looks at the keys of addonStages."""
+
+KNOWN: Final[Mapping[str, Keys]] = {
+    CSCTL: {
+        "apiVersion": None,
+        "config": {
+            "kubernetesVersion": None,
+            "clusterStackName": None,
+            "provider": {"type": None, "apiVersion": None, "config": None},
+        },
+    },
+    ADDON_CONFIG: {"apiVersion": None, "clusterAddonVersion": None, "addonStages": {_ANY: _STAGE}},
+}
+"""Every key that csctl or the operator reads, or did in Go: structs CsctlConfig and ClusterAddonConfig there."""
+
+_LEFTOVER: Final = re.compile(
+    r"\.DS_Store|Thumbs\.db|desktop\.ini|\._.+|.+~|\.#.+|#.+#|.+\.(?:orig|rej|bak|tmp|sw[a-p])|\.swp", re.IGNORECASE
+)
+"""Names that operating systems, editors and ``patch`` give to files which nobody means to publish."""
+
+_TEXT: Final = (".yaml", ".yml", ".tpl", ".txt", ".json")
+_PRIVATE_KEY: Final = re.compile(rb"\A\s*-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----")
+_TO_FILL_IN: Final = re.compile(rb"^[ \t]*#.*\bTo be filled in\b", re.MULTILINE)
+_EMPTY_SPEC: Final = re.compile(rb"^[ \t]+spec:[ \t]*\{\}", re.MULTILINE)
+
+
+def is_leftover(name: str) -> bool:
+    """Tell whether a file's name is that of a leftover of an editor or operating system."""
+    return _LEFTOVER.fullmatch(name) is not None
+
+
+def keys(stack: LintedStack) -> Iterator[Fault]:
+    """Find keys that neither csctl nor the operator reads."""
+    for file, known in KNOWN.items():
+        document = stack.document(file)
+        for path, there in _unknown(document, known, ()) if isinstance(document, dict) else ():
+            parent, key = _shown(path[:-1]), path[-1]
+            close = get_close_matches(str(key), there, n=1)
+            meant = f"did you mean {close[0]}? " if close else ""
+            problem = f"{f'{parent} has ' if parent else ''}the unknown key {key!r}, which has no effect"
+            known_keys = f"known are {', '.join(sorted(there))}"
+            yield Fault(file, line_of_field(stack.content(file), path), problem, meant + known_keys)
+
+
+def placeholders(stack: LintedStack) -> Iterator[Fault]:
+    """Find templates of ``csctl init`` that are as empty as it wrote them."""
+    for path, content in stack.tree.items():
+        if not path.startswith(f"{CLASS_DIRECTORY}templates/"):
+            continue
+        empty, marker = _EMPTY_SPEC.search(content), _TO_FILL_IN.search(content)
+        if empty and marker:
+            yield Fault(
+                path,
+                content.count(b"\n", 0, empty.start()) + 1,
+                "is still the placeholder that csctl init wrote",
+                "write the fields of the provider into spec; if it needs none, remove the comment 'To be filled in'",
+            )
+
+
+def encodings(stack: LintedStack) -> Iterator[Fault]:
+    """Find text files with bytes that are not UTF-8."""
+    for path, content in stack.tree.items():
+        if not path.endswith(_TEXT):
+            continue
+        try:
+            content.decode()
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            problem = f"is not UTF-8 at byte {error.start}: Helm writes U+FFFD instead of this character"
+            yield Fault(path, line, problem, "save the file as UTF-8")
+
+
+def line_ends(stack: LintedStack) -> Iterator[Fault]:
+    """Find text files with the line ends of Windows, of which the first is named."""
+    found = sorted(path for path, content in stack.tree.items() if path.endswith(_TEXT) and b"\r\n" in content)
+    if found:
+        more = f" (and so have {len(found) - 1} more files)" if len(found) > 1 else ""
+        problem = f"has the line ends of Windows (CRLF){more}: the stack has another hash than with those of Unix (LF)"
+        way_out = "save it with LF, and write the line '* text=auto eol=lf' into .gitattributes"
+        yield Fault(found[0], 1, problem, way_out)
+
+
+def private_keys(stack: LintedStack) -> Iterator[Fault]:
+    """Find private keys."""
+    for path, content in stack.tree.items():
+        if _PRIVATE_KEY.match(content):
+            way_out = "move it out of the stack directory; if it was committed or published, make a new key"
+            yield Fault(path, 1, "is a private key", way_out)
+
+
+def leftovers(stack: LintedStack) -> Iterator[Fault]:
+    """Find files of editors and operating systems."""
+    for path in stack.tree:
+        if is_leftover(path.rpartition("/")[2]):
+            problem = "is a leftover of an editor or of the operating system, and counts for the hash of the stack"
+            if path.startswith((CLASS_DIRECTORY, ADDON_DIRECTORY)):
+                problem += " and may be in the release"
+            yield Fault(path, 1, problem, "delete it, and add its name to .gitignore and to .helmignore of the chart")
+
+
+def sizes(stack: LintedStack) -> Iterator[Fault]:
+    """Find files and charts that are too large for the operator."""
+    for chart in stack.charts:
+        if not (found := oversized(chart.files)):
+            continue
+        for name in found:
+            size = len(chart.files[name])
+            total = sum(map(len, chart.files.values()))
+            problem = (
+                f"has {size} bytes: a file of a chart may have {_mib(LIMITS.file_bytes)}"
+                if size > LIMITS.file_bytes
+                else f"is the largest file of a chart of {total} bytes: a chart may have {_mib(LIMITS.total_bytes)}"
+            )
+            way_out = "remove it, or keep it outside of the chart and let a workload download it"
+            yield Fault(f"{chart.directory}/{name}", 1, problem, way_out)
+
+
+def _unknown(
+    value: object, known: Keys, path: tuple[str | int, ...]
+) -> Iterator[tuple[tuple[str | int, ...], Sequence[str]]]:
+    """Yield the path of each unknown key, and the keys known at its place."""
+    if isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _unknown(item, known, (*path, at))
+    elif isinstance(value, dict):
+        for key, below in value.items():
+            if key not in known and _ANY not in known:
+                yield (*path, key), tuple(known)
+            elif (inner := known.get(key, known.get(_ANY))) is not None:
+                yield from _unknown(below, inner, (*path, key))
+
+
+def _shown(path: tuple[str | int, ...]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+
+
+def _mib(count: int) -> str:
+    return f"at most {count // 1024**2} MiB ({count} bytes)"
+
+
+RULES = (
+    LintRule("unknown-key", LintSeverity.ERROR, "csctl.yaml and clusteraddon.yaml have no unknown keys.", keys),
+    LintRule(
+        "placeholder", LintSeverity.ERROR, "Templates that csctl init left to be filled in are filled in.", placeholders
+    ),
+    LintRule("not-utf8", LintSeverity.ERROR, "YAML files and templates are UTF-8 text.", encodings),
+    LintRule("private-key", LintSeverity.ERROR, "No file is a private key.", private_keys),
+    LintRule("line-ends", LintSeverity.WARNING, "Text files have the line ends of Unix.", line_ends),
+    LintRule("editor-file", LintSeverity.WARNING, "No file is a leftover of an editor or operating system.", leftovers),
+    LintRule("file-size", LintSeverity.ERROR, "No file of a chart has more than 16 MiB, and no chart 64 MiB.", sizes),
+)

@@ -1,0 +1,165 @@
+"""A new stack: small, complete, and without anything lint would complain about."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from datetime import date
+from importlib import resources
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from clusterstacks.building.settings import CSCTL
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.names import ReleaseName
+from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion, StackVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
+
+LOCAL = "local"
+"""The provider of ``csctl dev``; its clusters have no machines."""
+
+INFRASTRUCTURE = {
+    "aws": ("AWS", "v1beta2"),
+    "azure": ("Azure", "v1beta1"),
+    "docker": ("Docker", "v1beta2"),
+    "hetzner": ("Hetzner", "v1beta1"),
+    "hcloud": ("Hetzner", "v1beta1"),
+    "kubevirt": ("Kubevirt", "v1alpha1"),
+    "metal3": ("Metal3", "v1beta1"),
+    "openstack": ("OpenStack", "v1beta1"),
+    "proxmox": ("Proxmox", "v1alpha1"),
+    "vsphere": ("VSphere", "v1beta1"),
+}
+"""What known providers put in front of their kinds, and the API version they serve (their own documentation)."""
+
+_KNOWN_MINOR = 35
+_KNOWN_RELEASE = date(2025, 12, 17)
+_MONTHS_PER_MINOR = 4
+"""Kubernetes 1.35 and its date, and three minors a year (kubernetes.io/releases)."""
+
+IGNORED = "# Releases that csctl builds, and private keys.\n/.release/\n*.key\n"
+"""The file .gitignore of a new repository, from whose root releases are built."""
+
+_GROUP = "infrastructure.cluster.x-k8s.io"
+_PLACEHOLDER = re.compile(r"@(\w+)@")
+_JOINED = "README.md"
+"""Made of what all stacks and what those of a kind say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """A stack to begin.
+
+    Args:
+        provider: The infrastructure provider.
+        stack: The stack's name.
+        kubernetes: The version of its clusters.
+    """
+
+    provider: str
+    stack: str
+    kubernetes: KubernetesVersion
+
+    @classmethod
+    def parse(cls, text: str, kubernetes: str = "") -> Beginning:
+        """Read ``openstack/scs/1-35``.
+
+        Args:
+            text: Provider, stack and minor.
+            kubernetes: The full version; empty for the first patch of the minor.
+
+        Raises:
+            SpecError: A part cannot stand in the name of a release, or the version is of another minor.
+        """
+        parts = text.split("/")
+        if len(parts) != 3:
+            raise SpecError("InvalidName", f"{text!r} names no stack: write PROVIDER/STACK/1-35")
+        minor = KubernetesMinor.parse(parts[2].replace("-", "."))
+        version = KubernetesVersion.parse(kubernetes or f"{minor}.0")
+        if version.series != minor:
+            raise SpecError(
+                "InvalidVersion", f"{version} is no version of Kubernetes {minor}: write one like v{minor}.4"
+            )
+        ReleaseName(parts[0], parts[1], minor, StackVersion(1))
+        return cls(parts[0], parts[1], version)
+
+    def doubt(self, today: date) -> str:
+        """Say what is doubtful about the Kubernetes version; empty for one that may exist or soon will."""
+        months = 12 * (today.year - _KNOWN_RELEASE.year) + today.month - _KNOWN_RELEASE.month
+        newest = _KNOWN_MINOR + max(0, months // _MONTHS_PER_MINOR)
+        if (self.kubernetes.major, self.kubernetes.minor) <= (1, newest + 1):
+            return ""
+        return (
+            f"Kubernetes {self.kubernetes.series} is not expected to exist yet (the newest is about 1.{newest}): check "
+            f"the number, or correct {CSCTL} and the name of the class chart"
+        )
+
+    @property
+    def directory(self) -> Path:
+        """Where such a stack lies in a repository, by convention."""
+        return Path("providers", self.provider, self.stack, f"{self.kubernetes.major}-{self.kubernetes.minor}")
+
+    def files(self) -> dict[str, str]:
+        """Write the files of the stack: text by path below its directory."""
+        kind = LOCAL if self.provider == LOCAL else "kubeadm"
+        words = self._words()
+        result: dict[str, str] = {}
+        for skeleton in ("common", kind):
+            for path, text in _skeleton(skeleton):
+                before = result.get(path, "") if path == _JOINED else ""
+                result[path] = before + _PLACEHOLDER.sub(lambda word: words[word[1]], text)
+        return result
+
+    def _words(self) -> dict[str, str]:
+        prefix, version = INFRASTRUCTURE.get(self.provider, (self.provider.capitalize(), "v1beta1"))
+        series = self.kubernetes.series
+        return {
+            "provider": self.provider,
+            "stack": self.stack,
+            "kubernetes": self.kubernetes.text,
+            "minor": str(series),
+            "series": ReleaseName(self.provider, self.stack, series, StackVersion(1)).series,
+            "infrastructure": f"{_GROUP}/{version}",
+            "prefix": prefix,
+        }
+
+
+def write(files: dict[str, str], directory: Path) -> tuple[Path, ...]:
+    """Write new files: all of them, or none where one exists or cannot be written.
+
+    Raises:
+        SpecError: A file is there already.
+        OSError: The directory cannot be written.
+    """
+    places = {directory / path: text for path, text in files.items()}
+    if there := [place for place in places if os.path.lexists(place)]:
+        what = f"{there[0]} and {len(there) - 1} more are" if len(there) > 1 else f"{there[0]} is"
+        raise SpecError("FileExists", f"{what} there already: name another directory, or remove what is there")
+    written: list[Path] = []
+    try:
+        for place, text in places.items():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("x", encoding="utf-8") as file:
+                written.append(place)
+                file.write(text)
+    except BaseException:  # Ctrl-C, too: half a stack would be in the way of the next attempt
+        for place in written:
+            place.unlink()
+        raise
+    return tuple(written)
+
+
+def _skeleton(name: str) -> Iterator[tuple[str, str]]:
+    return _below(resources.files(__package__).joinpath("skeletons", name), PurePosixPath())
+
+
+def _below(directory: Traversable, path: PurePosixPath) -> Iterator[tuple[str, str]]:
+    for entry in sorted(directory.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _below(entry, path / entry.name)
+        else:
+            yield str(path / entry.name), entry.read_text(encoding="utf-8")

@@ -1,0 +1,154 @@
+"""Setting the versions of addons that stack.yaml or versions.yaml lists, in the copy that is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.api import yaml
+from clusterstacks.building.settings import VERSIONS
+from clusterstacks.building.yaml_edit import with_values
+from clusterstacks.charts.chart import CHART_FILE
+from clusterstacks.domain.documents import Node
+from clusterstacks.domain.semver import Constraint, InvalidConstraint, SemVer
+from clusterstacks.domain.versions import InvalidVersion
+from clusterstacks.releases.errors import SourceBroken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from clusterstacks.building.settings import StackSettings
+
+ADDON_DIRECTORY: Final = "cluster-addon/"
+
+SHORT_NAMES: Final = {"occm": "openstack-cloud-controller-manager", "cinder_csi": "openstack-cinder-csi"}
+"""What hack/generate_version.py of SovereignCloudStack/cluster-stacks calls two charts in versions.yaml."""
+
+_LOCK = "Chart.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class _Dependency:
+    """One dependency of an addon chart.
+
+    Args:
+        chart: The chart's directory with a slash at its end.
+        position: In the list of dependencies.
+        name: Its chart's name.
+        alias: What the addon chart calls it.
+        version: What the addon chart asks for.
+    """
+
+    chart: str
+    position: int
+    name: str
+    alias: str
+    version: str
+
+
+def with_addon_versions(tree: Mapping[str, bytes], settings: StackSettings) -> dict[str, bytes]:
+    """Set the version of every dependency that the settings list.
+
+    An exact version is written into Chart.yaml; where that changes it, the chart's lock file and the vendored copy are
+    left out, as both are of the other version. A range (``2.35.x``) sets nothing: the version in Chart.yaml must lie
+    in it, so that what is built does not depend on the day.
+
+    Args:
+        tree: The files of the stack with their tags filled.
+        settings: With the versions.
+
+    Raises:
+        SourceBroken: A name listed in stack.yaml is that of no dependency, or a version lies outside its range.
+        SpecError: A Chart.yaml cannot be read.
+    """
+    result = dict(tree)
+    known = list(_dependencies(tree)) if settings.addons else []
+    ignored = without_dependency(tree, settings)
+    for key, wanted in settings.addons.items():
+        if key in ignored:
+            continue
+        dependency = _chosen(key, known, settings.addons_file)
+        if _is_exact(wanted):
+            _set(result, dependency, wanted)
+        else:
+            _check(dependency, wanted, f"{settings.addons_file} ({key})")
+    return result
+
+
+def without_dependency(tree: Mapping[str, bytes], settings: StackSettings) -> tuple[str, ...]:
+    """Name what versions.yaml lists besides dependencies: stacks keep the version of their images there, too.
+
+    stack.yaml has a place of its own for addons, so there a name of no dependency is a mistake.
+    """
+    if settings.addons_file != VERSIONS:
+        return ()
+    known = list(_dependencies(tree))
+    return tuple(key for key in settings.addons if not _named(key, known))
+
+
+def exact_versions(settings: StackSettings) -> dict[str, str]:
+    """Return those of the listed versions that are set while building."""
+    return {name: version for name, version in settings.addons.items() if _is_exact(version)}
+
+
+def _dependencies(tree: Mapping[str, bytes]) -> Iterator[_Dependency]:
+    for path in sorted(tree):
+        if not path.startswith(ADDON_DIRECTORY) or not path.endswith(f"/{CHART_FILE}") or "/charts/" in path:
+            continue
+        chart = path.removesuffix(CHART_FILE)
+        for position, node in enumerate(Node(yaml.load(tree[path], name=path), path).child("dependencies").items()):
+            name, alias = node.child("name").text(), node.child("alias").optional_text()
+            yield _Dependency(chart, position, name, alias, node.child("version").text("write a version in quotes"))
+
+
+def _chosen(key: str, known: list[_Dependency], file: str) -> _Dependency:
+    found = _named(key, known)
+    if len(found) != 1:
+        what = "several dependencies" if found else "no dependency of an addon"
+        choice = ", ".join(sorted({one.name for one in known})) or "none"
+        raise SourceBroken(file, f"lists {key}, which is {what}: write the name of one (there is {choice})")
+    return found[0]
+
+
+def _named(key: str, known: list[_Dependency]) -> list[_Dependency]:
+    names = {key, key.replace("_", "-"), SHORT_NAMES.get(key, key)}
+    found = [one for one in known if one.name in names or one.alias in names]
+    return found or [one for one in known if one.chart.removeprefix(ADDON_DIRECTORY) == f"{key}/"]
+
+
+def _is_exact(wanted: str) -> bool:
+    try:
+        SemVer.parse(wanted)
+    except InvalidVersion:
+        return False
+    return wanted.count(".") >= 2  # 2.35 is the series to Helm
+
+
+def _set(tree: dict[str, bytes], dependency: _Dependency, wanted: str) -> None:
+    if dependency.version == wanted:
+        return
+    path = f"{dependency.chart}{CHART_FILE}"
+    changed = with_values(tree[path], {("dependencies", dependency.position, "version"): wanted}, name=path)
+    if changed is None:
+        raise SourceBroken(path, f"has no plain version of {dependency.name}: write version: {wanted}")
+    tree[path] = changed
+    vendored = f"{dependency.chart}charts/{dependency.name}"
+    for stale in [one for one in tree if one.startswith((f"{vendored}-", f"{vendored}/"))]:
+        del tree[stale]
+    tree.pop(f"{dependency.chart}{_LOCK}", None)
+
+
+def _check(dependency: _Dependency, wanted: str, place: str) -> None:
+    try:
+        allowed = Constraint.parse(wanted)
+    except InvalidConstraint as error:
+        raise SourceBroken(place, f"says {error.message}") from None
+    try:
+        inside = allowed.allows(SemVer.parse(dependency.version))
+    except InvalidVersion:
+        inside = False
+    if not inside:
+        way_out = f"write a version in {wanted} there, or change {place}"
+        raise SourceBroken(
+            f"{dependency.chart}{CHART_FILE}", f"wants {dependency.name} {dependency.version}: {way_out}"
+        )

@@ -1,0 +1,1 @@
+"""Options, tables and steps that several verbs share."""

@@ -1,0 +1,44 @@
+"""Applies the rules of lint that need no rendering before releases are built."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.authoring.linter import findings
+from clusterstacks.authoring.load_stack import load
+from clusterstacks.authoring.rule_registry import BEFORE_BUILD, REFUSED
+from clusterstacks.cli.shared import output
+from clusterstacks.domain.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from clusterstacks.authoring.findings import LintFinding
+
+
+def check_sources(trees: Mapping[str, Mapping[str, bytes]], *, strict: bool) -> None:
+    """Print what lint finds in the files of stacks.
+
+    Args:
+        trees: The files of each stack directory, by how messages call it.
+        strict: Refuse whatever is found, not only what makes a release useless.
+
+    Raises:
+        SpecError: A finding is to be corrected before anything is built.
+    """
+    refused: list[str] = []
+    for directory, tree in trees.items():
+        for finding in findings(load(tree, directory), BEFORE_BUILD):
+            if strict or finding.rule in REFUSED:
+                refused.append(_line(directory, finding))
+            else:
+                output.warn(f"{_line(directory, finding)} ({finding.rule})")
+    if refused:
+        shown = refused[: output.NOTED]
+        more = [f"{len(refused) - len(shown)} more; 'csctl lint' prints them"] if len(refused) > len(shown) else []
+        raise SpecError("SourceRefused", "\n".join(["correct the source before a release is built:", *shown, *more]))
+
+
+def _line(directory: str, finding: LintFinding) -> str:
+    fault = finding.fault
+    return f"{directory}/{fault.path}:{fault.line}: {fault.message}: {fault.way_out}"

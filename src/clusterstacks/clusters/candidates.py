@@ -1,0 +1,135 @@
+"""The releases a Cluster could use, read where they are published; none of them needs a ClusterStackRelease."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.domain.names import ReleaseName, release_named
+from clusterstacks.releases.compat_statements import ask_candidate
+from clusterstacks.releases.errors import ReleaseNotFound
+from clusterstacks.sources.stack_source import named_terms
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping
+
+    from clusterstacks.api.clusterstack import ClusterStack
+    from clusterstacks.compat.world import Candidate
+    from clusterstacks.releases.release_source import ReleaseSource
+    from clusterstacks.sources.open_source import SourceOpener
+    from clusterstacks.sources.spec import SourceTerms
+
+DEADLINE: Final = 120.0
+"""Seconds one source may take for everything. Arbitrary: somebody waits."""
+
+NOTHING: Final[Mapping[ReleaseName, Candidate]] = {}
+
+INSTEAD: Final = "give its releases with --releases DIR"
+
+
+async def published(
+    stacks: Iterable[ClusterStack],
+    release: ReleaseName,
+    opener: SourceOpener,
+    notices: list[str],
+    *,
+    known: Mapping[ReleaseName, Candidate] = NOTHING,
+    others_given: bool = False,
+) -> dict[ReleaseName, Candidate]:
+    """Read what the releases of a stack state, in every source its ClusterStacks name.
+
+    Signatures are not looked at, as nothing is taken from a release but what it states; the operator does that.
+
+    Args:
+        stacks: The ClusterStacks.
+        release: Any of the stack.
+        opener: Opens sources.
+        notices: Gets which sources and releases could not be read.
+        known: Releases that are not asked for; they are returned, too.
+        others_given: Whether releases come from elsewhere, too: then no word on sources that only the operator knows.
+    """
+    found = dict(known)
+    unknown: list[str] = []
+    sources = _terms(stacks, notices, unknown)
+    notices += () if others_given else unknown
+    for terms, names in sources.items():
+        before = len(found)
+        try:
+            async with asyncio.timeout(DEADLINE), _opened(opener, terms) as source:
+                await _read(source, terms, release, found, notices)
+        except TimeoutError:
+            problem = f"it took longer than {DEADLINE:.0f} s"
+        except ClusterStacksError as error:
+            problem = error.message
+        else:
+            continue
+        given = f"gave {len(found) - before} of its releases and no more" if len(found) > before else "is not read"
+        notices.append(f"{terms.address} ({names}) {given}: {problem}; {INSTEAD}")
+    return found
+
+
+def _terms(stacks: Iterable[ClusterStack], notices: list[str], unknown: list[str]) -> dict[SourceTerms, str]:
+    """Return each source once, with the ClusterStacks that name it; ``unknown`` gets those only the operator knows."""
+    found: dict[SourceTerms, str] = {}
+    for stack in stacks:
+        place = f"spec.source of ClusterStack {stack.key}"
+        try:
+            terms = named_terms(stack)
+        except SpecError as error:
+            notices.append(error.message)
+            continue
+        if terms is None:
+            unknown.append(f"ClusterStack {stack.key} names no spec.source, so only the operator knows it: {INSTEAD}")
+        elif not terms.address.kind.is_remote:
+            unknown.append(f"{place} is a directory of the operator's, which only it can read: {INSTEAD}")
+        else:
+            found[terms] = f"{found[terms]}, {stack.key}" if terms in found else place
+    return found
+
+
+@asynccontextmanager
+async def _opened(opener: SourceOpener, terms: SourceTerms) -> AsyncIterator[ReleaseSource]:
+    source, web = await opener.open(terms.address, await opener.access(terms))
+    try:
+        yield source
+    finally:
+        if web is not None:
+            await web.close()
+
+
+async def _read(
+    source: ReleaseSource,
+    terms: SourceTerms,
+    release: ReleaseName,
+    found: dict[ReleaseName, Candidate],
+    notices: list[str],
+) -> None:
+    """Read all releases of the stack, the newest first; the first sign that the source gives no more ends it.
+
+    Raises:
+        ClusterStacksError: The source gives no list, or no more.
+    """
+    names = sorted(_of_stack(await source.list(), release) - found.keys(), reverse=True)
+    turns = asyncio.Semaphore(terms.address.kind.reads_at_once)
+
+    async def read(name: ReleaseName) -> None:
+        async with turns:
+            try:
+                found[name] = await ask_candidate(source, name)
+            except (SpecError, ReleaseNotFound) as error:
+                notices.append(f"a release is left out: {error.message}")
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for name in names:
+                group.create_task(read(name))
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+
+
+def _of_stack(names: Iterable[str], release: ReleaseName) -> set[ReleaseName]:
+    wanted = (release.provider, release.stack)
+    named = (release_named(text) for text in names)
+    return {name for name in named if name is not None and (name.provider, name.stack) == wanted}

@@ -1,0 +1,152 @@
+"""One live Cluster as the planner has to know it.
+
+A plan begins at what the Cluster asks for, because that is what patches change: class and Kubernetes version of its
+topology. What lags behind is waited for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.clusteraddon import addon_name
+from clusterstacks.api.clusterapi import cluster_view, is_paused, topology_variables
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
+from clusterstacks.api.untyped import mappings, text
+from clusterstacks.clusters.nodes import control_plane_versions, worker_versions
+from clusterstacks.clusters.permissions import or_else
+from clusterstacks.domain.errors import DependencyError, SpecError
+from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, release_named
+from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
+from clusterstacks.kube.errors import Forbidden
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from clusterstacks.api.clusterapi import ClusterView
+    from clusterstacks.domain.objects import Manifest, ObjectKey
+    from clusterstacks.kube.client import Client
+
+
+class ClusterUnplannable(SpecError):
+    """A Cluster about which the planner can say nothing."""
+
+    def __init__(self, cluster: ObjectKey, problem: str) -> None:
+        super().__init__("ClusterUnplannable", f"Cluster {cluster} {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What a cluster has of one addon.
+
+    Args:
+        release: Where it comes from; None where that is not told.
+        version: Of its software; empty where its release does not state it.
+    """
+
+    release: ReleaseName | None
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveCluster:
+    """A Cluster of a cluster stack.
+
+    Args:
+        view: The Cluster.
+        release: Its class comes from.
+        kubernetes: The version its topology asks for.
+        oldest: The oldest version anything of it reports; never above ``kubernetes``.
+        delivered: By addon, what it has.
+    """
+
+    view: ClusterView
+    release: ReleaseName
+    kubernetes: KubernetesVersion
+    oldest: KubernetesVersion
+    delivered: Mapping[str, Delivered]
+
+    @property
+    def variables(self) -> dict[str, object]:
+        """The variables of its topology, by name."""
+        return topology_variables(self.view.raw)
+
+
+async def read_cluster(client: Client, key: ObjectKey, notices: list[str]) -> LiveCluster:
+    """Read a Cluster, its ClusterAddon and its Machines.
+
+    Args:
+        client: The management cluster as the user who asks.
+        key: The Cluster.
+        notices: Gets what could not be read, and what holds the cluster up.
+
+    Raises:
+        ClusterUnplannable: It does not exist, is being deleted, or has no class of a cluster stack.
+        DependencyError: The API server does not answer, or does not let this user read the Cluster.
+    """
+    view = cluster_view(await _find(client, key))
+    release = _release(view)
+    try:
+        kubernetes = KubernetesVersion.parse(view.version)
+    except InvalidVersion as error:
+        raise ClusterUnplannable(key, f"has a spec.topology.version that is none: {error.message}") from None
+    control_plane = await control_plane_versions(client, view, notices)
+    # What a distribution adds to its versions is nothing that moves.
+    kubernetes = max([kubernetes, *(replace(one, build=kubernetes.build) for one in control_plane)])
+    lagging = [one for one in control_plane if not one.reaches(kubernetes)]
+    if lagging:
+        notices.append(
+            f"the control plane of Cluster {key} has {min(lagging)} on its way to {kubernetes}: a plan begins there"
+        )
+    lagging += [one for one in await worker_versions(client, view, notices) if not one.reaches(kubernetes)]
+    addon = await or_else(_addon(client, key), {}, "the addons are taken to be those that are asked for", notices)
+    for kind, manifest in ((CLUSTER_KIND, view.raw), (Kind.CLUSTER_ADDON.value, addon)):
+        if is_paused(manifest):
+            notices.append(f"{kind} {key} is paused: nothing moves before it is resumed")
+    return LiveCluster(
+        view=view,
+        release=release,
+        kubernetes=kubernetes,
+        oldest=min(lagging, default=kubernetes),
+        delivered=_delivered(addon),
+    )
+
+
+async def _find(client: Client, key: ObjectKey) -> Manifest:
+    resource = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
+    try:
+        found = await client.find(resource, key.name, key.namespace)
+    except Forbidden as error:
+        raise DependencyError(
+            error.code, f"{error.message}; ask for the right to get clusters in namespace {key.namespace}"
+        ) from None
+    if found is None:
+        raise ClusterUnplannable(
+            key, f"does not exist: 'kubectl get clusters -n {key.namespace}' lists those there are"
+        )
+    return found
+
+
+def _release(view: ClusterView) -> ReleaseName:
+    if view.deleting:
+        raise ClusterUnplannable(view.key, "is being deleted")
+    if not view.class_name:
+        raise ClusterUnplannable(view.key, "has no spec.topology: it was made without a class, which cannot be changed")
+    try:
+        return parse_class(view.class_name)
+    except InvalidName:
+        raise ClusterUnplannable(
+            view.key,
+            f"has class {view.class_name}, which is of no cluster stack: those are named like openstack-scs-1-35-v2",
+        ) from None
+
+
+async def _addon(client: Client, key: ObjectKey) -> Manifest:
+    resource = await client.resource(GROUP, Kind.CLUSTER_ADDON)
+    return await client.find(resource, addon_name(key.name), key.namespace) or {}
+
+
+def _delivered(addon: Manifest) -> dict[str, Delivered]:
+    """Read ``status.addons``; after a move of the management cluster ``spec.addons``, which has no versions."""
+    entries = mappings(addon, "status", "addons") or mappings(addon, "spec", "addons")
+    return {text(one, "name"): Delivered(release_named(text(one, "release")), text(one, "version")) for one in entries}

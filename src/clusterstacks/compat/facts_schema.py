@@ -1,0 +1,215 @@
+"""The schema of a facts file (``facts/README.md`` describes it), and the rules a file keeps with itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import date
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.compat.statements import (
+    OUTSIDE,
+    ChartStatement,
+    ComponentFacts,
+    FactSource,
+    UpgradeStatement,
+    UpstreamStatement,
+)
+from clusterstacks.compat.verdicts import Verdict
+from clusterstacks.domain.compatibility import UpgradeRule
+from clusterstacks.domain.documents import Node
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.ranges import Range
+from clusterstacks.domain.semver import SemVer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+VERSION: Final = 1
+ALL_SUPPORTED: Final = "all-upstream-supported"
+"""The one value of ``kubernetesRule``: every Kubernetes minor that is not past its end of life on the facts' day."""
+
+ROLES: Final = ("management", "workload")
+AUTHORITIES: Final = ("upstream", "mirror", "secondary")
+CONFIDENCES: Final = ("low", "medium")
+RECOMMENDED: Final = "recommended"
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_TOP: Final = _words(
+    "schemaVersion component title category semantics outside sources versions upgrade charts "
+    "constraints rules facts limits policy lifecycle planned status contracts apiVersions "
+    "kubeadmConfig"
+)
+_ENTRY: Final = _words(
+    "version kubernetes kind source corroboratedBy conflictsWith role kubernetesHard hardSource "
+    "kubernetesRule requires contract builtWith released eol eolRule lifecycleSource confidence notes"
+)
+_SOURCE: Final = _words("id url published snapshot retrieved authority note")
+_UPGRADE: Final = _words(
+    "maxMinorStep maxMinorRollback downgrade latestPatchFirst enforced strength since directFrom "
+    "ltsSkip order preconditions source withinMajor notes"
+)
+_CHART: Final = _words("name repository rule map source newestSeen")
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}")
+_SERIES: Final = re.compile(r"(\d{1,9})\.(\d{1,8})")
+_EXACT: Final = re.compile(r"\d+\.\d+\.\d+")
+
+
+def parse_facts(document: object, *, file: str, supported: Callable[[], Range], origin: str = "") -> ComponentFacts:
+    """Read a facts file of a component.
+
+    Args:
+        document: Its content.
+        file: How messages call it.
+        supported: Gives the Kubernetes versions that are not past their end of life.
+        origin: The file, where it is not a built-in one.
+
+    Raises:
+        DocumentError: A field is missing, unknown or wrong; the message names it.
+    """
+    node = Node(document, file)
+    node.only(_TOP)
+    version = node.child("schemaVersion")
+    if version.value != VERSION:
+        raise version.refuse(f"write {VERSION}, the schema this program reads")
+    sources = read_sources(node.child("sources"))
+    upgrade, semantics = node.child("upgrade"), node.child("semantics")
+    return ComponentFacts(
+        name=_name(node.child("component")),
+        title=node.child("title").text(),
+        read=max(source.retrieved for source in sources.values()),
+        semantics=" ".join(semantics.text("say what the project means by its statements").split()),
+        statements=tuple(_statement(one, sources, supported) for one in node.child("versions").items()),
+        outside=_outside(node.child("outside")),
+        upgrade=None if upgrade.value is None else _upgrade(upgrade, sources),
+        charts=tuple(map(_chart, node.child("charts").items())),
+        origin=origin,
+    )
+
+
+def _name(node: Node) -> str:
+    name = node.text()
+    # It becomes the name of a file.
+    if not _NAME.fullmatch(name):
+        raise node.refuse("write an id of small letters, digits, dots and dashes, at most 63")
+    return name
+
+
+def read_sources(node: Node) -> dict[str, FactSource]:
+    """Read the sources of a facts file by their ids; raises as :func:`parse_facts`."""
+    sources: dict[str, FactSource] = {}
+    for one in node.items():
+        one.only(_SOURCE)
+        key = one.child("id").text()
+        if key in sources:
+            raise one.child("id").refuse("every source has an id of its own")
+        retrieved = read_day(one.child("retrieved"))
+        if retrieved is None:
+            raise one.child("retrieved").refuse("write the day it was read, like '2026-11-20'")
+        published = read_day(one.child("published"))
+        authority = _one_of(one.child("authority"), AUTHORITIES)
+        url = one.child("url").text()
+        sources[key] = FactSource(url, str(retrieved), str(published or ""), authority)
+    if not sources:
+        raise node.refuse("name at least one source: a fact without a source is none")
+    return sources
+
+
+def _statement(node: Node, sources: Mapping[str, FactSource], supported: Callable[[], Range]) -> UpstreamStatement:
+    node.only(_ENTRY)
+    role, confidence = node.child("role"), node.child("confidence")
+    limit = _optional_range(node.child("kubernetesHard"))
+    return UpstreamStatement(
+        versions=_versions(node.child("version")),
+        text=node.child("version").text(),
+        kind=_one_of(node.child("kind"), tuple(OUTSIDE)),
+        source=_source(node.child("source"), sources),
+        kubernetes=_kubernetes(node, supported),
+        limit=limit,
+        limit_source=None if limit is None else _source(node.child("hardSource"), sources),
+        role="" if role.value is None else _one_of(role, ROLES),
+        confidence="" if confidence.value is None else _one_of(confidence, CONFIDENCES),
+        notes=node.child("notes").optional_text(),
+    )
+
+
+def _kubernetes(node: Node, supported: Callable[[], Range]) -> Range | None:
+    rule = node.child("kubernetesRule")
+    if rule.value is None:
+        return _optional_range(node.child("kubernetes"))
+    _one_of(rule, (ALL_SUPPORTED,))
+    return supported()
+
+
+def _versions(node: Node) -> Range:
+    text = node.text("write a version like '1.18', '1.18.2' or '>=1.9 <1.10', in quotes")
+    if series := _SERIES.fullmatch(text):
+        text = f">={text} <{series[1]}.{int(series[2]) + 1}"
+    elif _EXACT.fullmatch(text):
+        text = f"={text}"
+    return Range.at(replace(node, value=text))
+
+
+def _upgrade(node: Node, sources: Mapping[str, FactSource]) -> UpgradeStatement | None:
+    """Read what forbids; a step that is only recommended, or of any size, forbids nothing."""
+    node.only(_UPGRADE)
+    source = _source(node.child("source"), sources)
+    step, downgrade, since = (node.child(key) for key in ("maxMinorStep", "downgrade", "since"))
+    if step.value not in (None, "any") and (type(step.value) is not int or step.value < 1):
+        raise step.refuse("write a number of minors, or any")
+    if not isinstance(downgrade.value, bool | None):
+        raise downgrade.refuse("write true or false")
+    limited = isinstance(step.value, int) and node.child("strength").value != RECOMMENDED
+    if not limited and downgrade.value is None:
+        return None
+    rule = UpgradeRule(step.value if limited and isinstance(step.value, int) else None, downgrade.value is True)
+    return UpgradeStatement(rule, source, None if since.value is None else _semver(since))
+
+
+def _chart(node: Node) -> ChartStatement:
+    node.only(_CHART)
+    versions = {one.child("chart").text(): one.child("app").text() for one in node.child("map").items()}
+    return ChartStatement(node.child("name").text(), node.child("repository").text(), versions)
+
+
+def _outside(node: Node) -> Verdict | None:
+    if node.value is None:
+        return None
+    return Verdict(_one_of(node, tuple(verdict for verdict in Verdict if verdict is not Verdict.OK)))
+
+
+def _semver(node: Node) -> SemVer:
+    try:
+        return SemVer.parse(node.value)
+    except SpecError:
+        raise node.refuse("write a version like '1.5.0', in quotes") from None
+
+
+def _optional_range(node: Node) -> Range | None:
+    return None if node.value is None else Range.at(node)
+
+
+def _source(node: Node, sources: Mapping[str, FactSource]) -> FactSource:
+    if not isinstance(node.value, str) or node.value not in sources:
+        raise node.refuse(f"write the id of a source: {', '.join(sorted(sources))}")
+    return sources[node.value]
+
+
+def _one_of(node: Node, words: tuple[str, ...]) -> str:
+    if not isinstance(node.value, str) or node.value not in words:
+        raise node.refuse(f"write one of {', '.join(words)}")
+    return node.value
+
+
+def read_day(node: Node) -> date | None:
+    """Read a day of the calendar, None where there is none; raises as :func:`parse_facts`."""
+    if node.value is None:
+        return None
+    try:
+        return date.fromisoformat(node.text())
+    except ValueError:
+        raise node.refuse("write a day like '2026-11-20', in quotes") from None

@@ -1,0 +1,107 @@
+"""All facts on components: the built-in ones, and those a user installed over them; a file is read when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.api import yaml
+from clusterstacks.compat.facts_schema import parse_facts
+from clusterstacks.compat.kubernetes import supported_minors
+from clusterstacks.compat.statements import ComponentFacts, UpstreamFacts
+from clusterstacks.domain.errors import SpecError
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+    from pathlib import Path
+
+SUFFIX: Final = ".yaml"
+OWN_SHAPE: Final = frozenset({"kubernetes", "api-removals", "kubernetes-api"})
+"""Names of files about Kubernetes itself: they say other things than those of components, and only come built in."""
+
+MAX_BYTES: Final = 1024 * 1024
+"""Longest facts file read (arbitrary; the largest built-in one has 30 kB)."""
+
+
+@cache
+def facts(installed: Path | None = None) -> UpstreamFacts:
+    """Return the facts on every component; no file is read before somebody asks for its component.
+
+    Args:
+        installed: A directory with files that replace the built-in ones of the same component; it need not exist.
+
+    Raises:
+        SpecError: By what is asked later: an installed file is broken; the message names it.
+    """
+    return UpstreamFacts(_Shelf(installed))
+
+
+def read_facts(content: bytes, file: str, origin: str = "") -> ComponentFacts:
+    """Read a facts file.
+
+    Args:
+        content: Its bytes.
+        file: How messages call it.
+        origin: The file, where it is not a built-in one.
+
+    Raises:
+        SpecError: It is no YAML, or not of the schema.
+    """
+    document = yaml.load(content, name=file, max_bytes=MAX_BYTES)
+    return parse_facts(document, file=file, supported=supported_minors, origin=origin)
+
+
+class _Shelf(Mapping[str, ComponentFacts]):
+    """Facts by component, read once."""
+
+    def __init__(self, installed: Path | None) -> None:
+        self._built_in = {_stem(file): file for file in resources.files(__package__).joinpath("facts").iterdir()}
+        there = installed.iterdir() if installed is not None and installed.is_dir() else ()
+        self._installed = {_stem(file): file for file in there}
+        self._names = frozenset({*self._built_in, *self._installed} - OWN_SHAPE - {""})
+        self._read: dict[str, ComponentFacts] = {}
+
+    def __getitem__(self, name: str) -> ComponentFacts:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._read:
+            self._read[name] = self._load(name)
+        return self._read[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._names))
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def _load(self, name: str) -> ComponentFacts:
+        if name not in self._installed:
+            file = self._built_in[name]
+            return read_facts(file.read_bytes(), f"facts/{file.name}")
+        path = self._installed[name]
+        try:
+            found = read_facts(_content(path), str(path), str(path))
+        except SpecError as error:
+            raise SpecError(error.code, f"{error.message}; correct the file, or remove it") from None
+        if found.name != name:
+            problem = f"is about {found.name}: install it with csctl compat update, or remove it"
+            raise SpecError("FactsMisnamed", f"{path} {problem}")
+        return found
+
+
+def _stem(file: Traversable) -> str:
+    """Name the component of a file; empty for a file that is none of facts."""
+    return file.name.removesuffix(SUFFIX) if file.name.endswith(SUFFIX) else ""
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as reader:
+            return reader.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise SpecError("FactsUnreadable", f"{path} cannot be read: {error.strerror}") from None

@@ -1,0 +1,100 @@
+"""The facts a release states, in the status of its ClusterStackRelease.
+
+They are the versions of ``metadata.yaml`` and the whole of ``compatibility.yaml``, as one line of JSON. With them a
+Cluster can be judged and an upgrade planned without the release's files and without its source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import orjson
+
+from clusterstacks.api import bounded_json
+from clusterstacks.api.clusterstackrelease import MAX_FACTS_BYTES
+from clusterstacks.api.names import DIGEST_ANNOTATION
+from clusterstacks.api.untyped import mapping, text
+from clusterstacks.compat.world import Candidate
+from clusterstacks.domain.compatibility import Compatibility, parse_compatibility, write_compatibility
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.metadata import Metadata, parse_metadata
+from clusterstacks.domain.names import release_named
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
+
+FIELD: Final = "facts"
+"""Where they are in the status."""
+
+
+class FactsNotKept(SpecError):
+    """The status cannot hold what a release states."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(
+            "FactsNotKept",
+            f"status.{FIELD} cannot hold compatibility.yaml, {problem}: after a restart with an empty cache, updates "
+            "of Clusters of this release are refused until it is downloaded again; publish a shorter one",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseFacts:
+    """What a release states.
+
+    Args:
+        metadata: metadata.yaml.
+        compatibility: compatibility.yaml; None makes the release a bundle.
+    """
+
+    metadata: Metadata
+    compatibility: Compatibility | None = None
+
+    def write(self) -> str:
+        """Return the text for the status.
+
+        Raises:
+            FactsNotKept: It has more than ``MAX_FACTS_BYTES``, or a number that JSON does not have.
+        """
+        document: Manifest = {"metadata": self.metadata.document()}
+        if self.compatibility is not None:
+            document["compatibility"] = write_compatibility(self.compatibility)
+        try:
+            written = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+        except orjson.JSONEncodeError as error:
+            raise FactsNotKept(f"which cannot be written as JSON ({error})") from None
+        if len(written) > MAX_FACTS_BYTES:
+            raise FactsNotKept(f"which has {len(written)} bytes as JSON and more than {MAX_FACTS_BYTES}")
+        return written.decode()
+
+
+def facts_text(release: Manifest) -> str:
+    """Return the facts in the status of a ClusterStackRelease, as they are written there.
+
+    Empty where there are none, where there are too many, and where they are those of another content than the pinned
+    one, whose digest is an annotation.
+    """
+    found = text(release, "status", FIELD)
+    pinned = mapping(release, "metadata", "annotations").get(DIGEST_ANNOTATION)
+    if not pinned or text(release, "status", "digest") != pinned or len(found) > MAX_FACTS_BYTES:
+        return ""
+    return found
+
+
+def read_facts(release: Manifest) -> Candidate | None:
+    """Read the facts in the status of a ClusterStackRelease; None where there are none, or none that can be read."""
+    name, written = release_named(text(release, "metadata", "name")), facts_text(release)
+    if name is None or not written:
+        return None
+    label = f"status.{FIELD} of ClusterStackRelease {name}"
+    try:
+        document = bounded_json.decode(written.encode())
+        if not isinstance(document, dict):
+            return None
+        metadata = parse_metadata(document.get("metadata"), file=label)
+        stated = document.get("compatibility")
+        compatibility = parse_compatibility(stated, file=label) if stated is not None else None
+    except (bounded_json.Undecodable, SpecError, UnicodeEncodeError):
+        return None
+    return Candidate(name, metadata.kubernetes, compatibility)

@@ -1,0 +1,1 @@
+"""Rules about versions, which webhooks, plans and the live check share."""

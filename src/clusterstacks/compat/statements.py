@@ -1,0 +1,271 @@
+"""What upstream projects state about the versions their software works with, and how such statements are read.
+
+A pair of a component's version and a Kubernetes version is judged in this order:
+
+1. The statements about the component's version are collected; those about a management cluster do not count, as the
+   Kubernetes version is that of the cluster the component runs in. Without any, the pair is unknown.
+2. Kubernetes outside the hard limit of one of them: incompatible. Hard limits are the ``kubeVersion`` of the project's
+   chart, which Helm enforces, and ranges outside of which a project says that it does not work.
+3. Kubernetes inside the range of one of them: ok, whatever its kind. A range of kind ``skew`` holds for the time of an
+   upgrade, and the text says so.
+4. Outside every range the verdict is what the component's file says under ``outside``, else that of :data:`OUTSIDE` for
+   the kind of the statements; of several kinds the strictest decides.
+
+Pre-releases, of the component or of Kubernetes, are in no range.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.compat.verdicts import Judgement, Verdict, contains
+from clusterstacks.domain.compatibility import TESTED, UpgradeRule
+from clusterstacks.domain.ranges import merged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from clusterstacks.domain.ranges import Range
+    from clusterstacks.domain.semver import SemVer
+    from clusterstacks.domain.versions import KubernetesVersion
+
+SKEW: Final = "skew"
+BUILT_WITH: Final = "built-with"
+
+OUTSIDE: Final[Mapping[str, Verdict]] = {
+    TESTED: Verdict.UNTESTED,
+    "recommended": Verdict.UNTESTED,
+    "supported": Verdict.INCOMPATIBLE,
+    SKEW: Verdict.INCOMPATIBLE,
+    "documented": Verdict.UNKNOWN,
+    "bundled": Verdict.UNKNOWN,
+    BUILT_WITH: Verdict.UNKNOWN,
+}
+"""By kind of statement, what holds outside of its range.
+
+``tested`` and ``recommended`` lists say what was tried (Cilium, Calico, ingress-nginx, containerd). A range that is
+``supported`` has ends a project draws: a minimum (metrics-server, Longhorn) or the one minor it is made for, which
+``skew`` widens for an upgrade (cloud controller managers, kube-proxy). ``documented`` ranges claim nothing about the
+rest (Cinder CSI), and ``bundled`` and ``built-with`` are evidence that never forbids a pair (etcd, CoreDNS, kube-vip).
+"""
+
+_VERBS: Final[Mapping[str, str]] = {
+    TESTED: "is tested with",
+    "supported": "supports",
+    "documented": "is documented for",
+    "recommended": "is recommended for",
+    "bundled": "is what kubeadm deploys with",
+    SKEW: "may run, for the time of an upgrade, with",
+}
+_STRICTNESS: Final = (Verdict.INCOMPATIBLE, Verdict.UNTESTED, Verdict.UNKNOWN)
+_STRENGTH: Final = (TESTED, "supported", "recommended", "documented", "bundled", SKEW)
+
+REMEMBERED: Final = 10_000
+"""Judgements kept (arbitrary: 15 components of 12 releases with 8 minors are 1,440 pairs)."""
+
+MANAGEMENT: Final = "management"
+"""Role of a statement about the cluster that Cluster API runs in."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactSource:
+    """Where a fact is from.
+
+    Args:
+        url: Its address.
+        retrieved: The day it was read, as ``2026-11-20``.
+        published: The day of its content; empty where it is not known.
+        authority: ``upstream``, ``mirror`` (a copy of it) or ``secondary`` (somebody else says so).
+    """
+
+    url: str
+    retrieved: str
+    published: str = ""
+    authority: str = "upstream"
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamStatement:
+    """One statement about some versions of a component.
+
+    Args:
+        text: Those versions as they were written: a series ``1.18``, one version or a range.
+        versions: The same as a range.
+        kind: Of evidence, a key of :data:`OUTSIDE`.
+        source: Where it is from.
+        kubernetes: The Kubernetes versions it is about; None where it names none.
+        limit: Outside of these Kubernetes versions it does not work; None where nobody says so.
+        limit_source: Where that is from.
+        role: ``management`` or ``workload`` cluster; empty where the difference does not matter.
+        confidence: ``low`` or ``medium``; empty means high.
+        notes: Free text.
+    """
+
+    text: str
+    versions: Range
+    kind: str
+    source: FactSource
+    kubernetes: Range | None = None
+    limit: Range | None = None
+    limit_source: FactSource | None = None
+    role: str = ""
+    confidence: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeStatement:
+    """What a project says about moving to another version.
+
+    Args:
+        rule: As releases write it.
+        source: Where it is from.
+        since: The first version it holds for; None for all.
+    """
+
+    rule: UpgradeRule
+    source: FactSource
+    since: SemVer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChartStatement:
+    """A chart that brings the component.
+
+    Args:
+        name: Of the chart.
+        repository: Where the project publishes it.
+        versions: Version of the software by that of the chart; empty where the two are the same.
+    """
+
+    name: str
+    repository: str
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentFacts:
+    """Everything known about one component.
+
+    Args:
+        name: Its id: ``cilium``.
+        title: For people.
+        read: The day of the facts: the last one on which a source was read.
+        semantics: What the project means by its statements.
+        statements: About its versions.
+        outside: What holds outside every range; None for :data:`OUTSIDE`.
+        upgrade: How the project wants it moved; None where it says nothing that forbids.
+        charts: That bring it.
+        origin: The file these facts are from; empty for built-in ones.
+    """
+
+    name: str
+    title: str
+    read: str
+    semantics: str = ""
+    statements: tuple[UpstreamStatement, ...] = ()
+    outside: Verdict | None = None
+    upgrade: UpgradeStatement | None = None
+    charts: tuple[ChartStatement, ...] = ()
+    origin: str = ""
+
+    @property
+    def outside_verdict(self) -> Verdict | None:
+        """What holds outside of the ranges, at the strictest; None where there are no ranges."""
+        ranged = [one for one in self.statements if one.kubernetes is not None]
+        return (self.outside or _strictest(ranged)) if ranged else None
+
+    def about(self, version: SemVer) -> tuple[UpstreamStatement, ...]:
+        """Return the statements about a version in a workload cluster."""
+        return tuple(
+            one
+            for one in self.statements
+            if one.role != MANAGEMENT and one.versions.holds(version.release, version.pre)
+        )
+
+    def judge(self, version: SemVer, kubernetes: KubernetesVersion) -> Judgement:
+        """Judge a version with a Kubernetes version; the module says how. The text tells the day of the facts."""
+        title, about, pre = f"{self.name} {version}", self.about(version), _pre(kubernetes)
+        if not about:
+            return self._said(Verdict.UNKNOWN, f"nothing is known about {title}")
+        for one in about:
+            if one.limit is not None and not contains(one.limit, kubernetes):
+                text = f"{title} needs Kubernetes {one.limit}{pre}"
+                return self._said(Verdict.INCOMPATIBLE, text, one.limit_source)
+        ranged = sorted((one for one in about if one.kubernetes is not None), key=_strength)
+        for one in ranged:
+            if one.kubernetes is not None and contains(one.kubernetes, kubernetes):
+                return self._said(Verdict.OK, _told(title, [one]), one.source, _doubt([one]))
+        if not ranged:
+            text = f"no range of Kubernetes versions is published for {title}"
+            return self._said(Verdict.UNKNOWN, text, about[0].source)
+        return self._said(
+            self.outside or _strictest(ranged), f"{_told(title, ranged)}{pre}", ranged[0].source, _doubt(ranged)
+        )
+
+    def _said(self, verdict: Verdict, text: str, source: FactSource | None = None, doubt: str = "") -> Judgement:
+        return Judgement(verdict, f"{text} ({doubt}facts of {self.read})", source.url if source is not None else "")
+
+    def upgrade_rule(self, version: SemVer) -> UpgradeRule | None:
+        """Return the rule by which the project wants a version moved to; None where it states none."""
+        stated = self.upgrade
+        if stated is None or (stated.since is not None and version < stated.since):
+            return None
+        return stated.rule
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamFacts:
+    """The facts of every component; an :class:`~clusterstacks.compat.verdicts.Upstream`.
+
+    Args:
+        components: By id.
+    """
+
+    components: Mapping[str, ComponentFacts]
+    _judged: dict[tuple[str, str, KubernetesVersion], Judgement] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def judge(self, name: str, version: SemVer, kubernetes: KubernetesVersion) -> Judgement:
+        """Judge a component with a Kubernetes version; a plan asks for the same pair very often."""
+        if name not in self.components:
+            return Judgement(Verdict.UNKNOWN, f"nothing is known about {name} {version}")
+        key = name, str(version), kubernetes
+        judgement = self._judged.get(key)
+        if judgement is None:
+            if len(self._judged) >= REMEMBERED:
+                self._judged.clear()
+            judgement = self._judged[key] = self.components[name].judge(version, kubernetes)
+        return judgement
+
+    def upgrade_rule(self, name: str, version: SemVer) -> UpgradeRule | None:
+        """Return the rule by which a component's project wants a version moved to; None where it states none."""
+        return self.components[name].upgrade_rule(version) if name in self.components else None
+
+
+def _strictest(statements: Iterable[UpstreamStatement]) -> Verdict:
+    return min((OUTSIDE[one.kind] for one in statements), key=_STRICTNESS.index)
+
+
+def _strength(statement: UpstreamStatement) -> int:
+    return _STRENGTH.index(statement.kind)
+
+
+def _told(title: str, statements: Sequence[UpstreamStatement]) -> str:
+    """Say what is stated, kind by kind."""
+    parts = [
+        f"{_VERBS[kind]} Kubernetes {merged(ranges)}"
+        for kind in _STRENGTH
+        if (ranges := [one.kubernetes for one in statements if one.kind == kind and one.kubernetes is not None])
+    ]
+    return f"{title} {' and '.join(parts)}"
+
+
+def _doubt(statements: Iterable[UpstreamStatement]) -> str:
+    return next((f"{one.confidence} confidence, " for one in statements if one.confidence), "")
+
+
+def _pre(kubernetes: KubernetesVersion) -> str:
+    return f"; {kubernetes} is a pre-release, which is in no range" if kubernetes.pre else ""

@@ -1,0 +1,121 @@
+"""Every Cluster whose class comes from a release gets a ClusterAddon, again and again if it is deleted (D21)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.addon_annotations import releases_named
+from clusterstacks.api.clusteraddon import addon_name
+from clusterstacks.api.clusterapi import ClusterView, cluster_view
+from clusterstacks.api.names import (
+    API_VERSION,
+    CLUSTER_API_GROUP,
+    CLUSTER_KIND,
+    CLUSTER_NAME_LABEL,
+    GROUP,
+    WATCH_FILTER_LABEL,
+    Kind,
+)
+from clusterstacks.controllers.clusteraddon.class_access import CLASS_NOT_OFFERED
+from clusterstacks.controllers.clusteraddon.mirrored_conditions import mirror, withdraw_refusal
+from clusterstacks.domain.names import InvalidName, parse_class
+from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.domain.outcomes import Stalled
+from clusterstacks.kube.errors import AlreadyExists
+
+if TYPE_CHECKING:
+    from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
+    from clusterstacks.kube.client import Client
+    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.clock import Clock
+    from clusterstacks.runtime.events import EventRecorder
+
+REFUSED_RECHECK = timedelta(minutes=5)
+"""Nothing tells when the labels of a namespace change, by which a ClusterStack may admit it. Arbitrary."""
+
+
+def release_of(cluster: ClusterView) -> ObjectKey | None:
+    """The ClusterStackRelease a Cluster's class comes from, by name; None for classes that are no cluster stack's."""
+    try:
+        return ObjectKey(cluster.class_namespace, parse_class(cluster.class_name).release)
+    except InvalidName:
+        return None
+
+
+def releases_used(cluster: ClusterView) -> tuple[ObjectKey, ...]:
+    """The ClusterStackReleases a Cluster needs: that of its class, and those its annotations take addons from."""
+    try:
+        own = parse_class(cluster.class_name)
+    except InvalidName:
+        return ()
+    return tuple(ObjectKey(cluster.class_namespace, one.release) for one in releases_named(cluster.annotations, own))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddonCreator:
+    """Creates ClusterAddons; keyed by Cluster. Clusters of other people's classes are never written to or about.
+
+    A Cluster whose class is not offered to its namespace gets no ClusterAddon and says so itself, in the condition that
+    its ClusterAddon would set (the webhook refuses it, but it may be older than the rule, or than the webhook).
+    """
+
+    client: Client
+    clock: Clock
+    releases: Store
+    addons: Store
+    offers: ClassAccess
+    events: EventRecorder
+
+    async def reconcile(self, key: ObjectKey) -> timedelta | None:
+        """Create the ClusterAddon of one Cluster if it should have one."""
+        if self.addons.get(ObjectKey(key.namespace, addon_name(key.name))) is not None:
+            return None
+        clusters = await self.client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
+        manifest = await self.client.find(clusters, key.name, key.namespace)
+        if manifest is None:
+            return None
+        cluster = cluster_view(manifest)
+        if cluster.paused or cluster.deleting or cluster.moving:
+            return None
+        release_key = release_of(cluster)
+        release = self.releases.get(release_key) if release_key is not None else None
+        refusal = await self.offers.refusal(cluster, [release]) if release is not None else ""
+        if refusal:
+            await mirror(self.client, manifest, Stalled(CLASS_NOT_OFFERED, refusal), self.clock.now())
+            await self.events.record(manifest, "Warning", CLASS_NOT_OFFERED, refusal)
+            return REFUSED_RECHECK
+        await withdraw_refusal(self.client, manifest)
+        if release is not None:
+            await self._create(cluster)
+        return None
+
+    async def _create(self, cluster: ClusterView) -> None:
+        labels = {CLUSTER_NAME_LABEL: cluster.name}
+        if WATCH_FILTER_LABEL in cluster.labels:
+            labels[WATCH_FILTER_LABEL] = cluster.labels[WATCH_FILTER_LABEL]
+        addon = {
+            "apiVersion": API_VERSION,
+            "kind": Kind.CLUSTER_ADDON.value,
+            "metadata": {
+                "name": addon_name(cluster.name),
+                "namespace": cluster.namespace,
+                "labels": labels,
+                "ownerReferences": [cluster.owner_reference()],
+            },
+            "spec": {
+                "clusterRef": {
+                    "apiVersion": cluster.raw["apiVersion"],
+                    "kind": CLUSTER_KIND,
+                    "name": cluster.name,
+                    "namespace": cluster.namespace,
+                }
+            },
+        }
+        try:
+            await self.client.create(
+                await self.client.resource(GROUP, Kind.CLUSTER_ADDON), addon, namespace=cluster.namespace
+            )
+        except AlreadyExists:
+            return

@@ -1,0 +1,145 @@
+"""The addons' state on the user's one object: ClusterStackAddonsReady and ClusterStackWithinRanges of the Cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from clusterstacks.api.cluster_conditions import with_cluster_condition
+from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_API_GROUP, CLUSTER_KIND, WITHIN_RANGES_CONDITION
+from clusterstacks.api.untyped import mappings
+from clusterstacks.controllers.clusteraddon.class_access import CLASS_NOT_OFFERED
+from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
+from clusterstacks.kube.errors import Conflict, Invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from clusterstacks.domain.conditions import Condition
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.kube.client import Client
+
+ATTEMPTS = 5
+"""Tries when Cluster API, whose conditions are in the same list, writes at the same moment. Arbitrary."""
+
+PatchOf: TypeAlias = "Callable[[Manifest], Manifest | None]"
+"""Makes the patch for a Cluster as it was read; None when there is nothing to write."""
+
+
+async def mirror(
+    client: Client, cluster: Manifest, outcome: Outcome, now: datetime, within: Condition | None = None
+) -> tuple[Manifest, bool]:
+    """Write how the addons are doing into the Cluster's conditions, if that is news.
+
+    Args:
+        client: The management cluster.
+        cluster: The Cluster as it was read, or as this function returned it.
+        outcome: What the reconcile ended with.
+        now: When it ended.
+        within: Whether the cluster is within its ranges; only what is wrong is told.
+
+    Returns:
+        The Cluster with its conditions as they are now, and whether ``ClusterStackAddonsReady`` has another status or
+        reason, which is worth an event.
+    """
+    status, reason, message = _state(outcome)
+    before = next((one for one in mappings(cluster, "status", "conditions") if _is_addons_ready(one)), {})
+    is_news = (before.get("status"), before.get("reason")) != (status, reason)
+
+    def patch_of(read: Manifest) -> Manifest | None:
+        ready = with_cluster_condition(read, ADDONS_READY_CONDITION, status, reason, message, now)
+        after = {**read, "status": {**(read.get("status") or {}), **ready["status"]}} if ready else read
+        if within is None or within.status != "False":
+            return _without(after, WITHIN_RANGES_CONDITION) or ready
+        told = with_cluster_condition(after, WITHIN_RANGES_CONDITION, "False", within.reason, within.message, now)
+        return told or ready
+
+    written = await _write(client, cluster, patch_of)
+    return (cluster, False) if written is None else (written, is_news)
+
+
+async def withdraw(client: Client, cluster: Manifest) -> None:
+    """Take the conditions off a Cluster whose ClusterAddon goes."""
+
+    def patch_of(read: Manifest) -> Manifest | None:
+        return _without(read, ADDONS_READY_CONDITION, WITHIN_RANGES_CONDITION)
+
+    await _write(client, cluster, patch_of)
+
+
+async def withdraw_refusal(client: Client, cluster: Manifest) -> None:
+    """Take the condition off a Cluster that says that its class is not offered; what a ClusterAddon said stays."""
+
+    def patch_of(read: Manifest) -> Manifest | None:
+        refused = any(
+            _is_addons_ready(one) and one.get("reason") == CLASS_NOT_OFFERED
+            for one in mappings(read, "status", "conditions")
+        )
+        return _without(read, ADDONS_READY_CONDITION) if refused else None
+
+    await _write(client, cluster, patch_of)
+
+
+async def _write(client: Client, cluster: Manifest, patch_of: PatchOf) -> Manifest | None:
+    """Write what there is to write; returns the Cluster as it is since, None where nothing was written."""
+    resource = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
+    metadata = cluster["metadata"]
+    name, namespace, generation = metadata["name"], metadata["namespace"], metadata.get("generation")
+    for attempt in range(1, ATTEMPTS + 1):
+        patch = patch_of(cluster)
+        if patch is None:
+            return None
+        operations = replacements(cluster, patch)
+        try:
+            if operations:
+                return await client.json_patch(resource, name, operations, namespace, subresource="status")
+            return await client.merge_patch(resource, name, patch, namespace, subresource="status")
+        except (Conflict, Invalid):  # the latter where a test of an operation fails
+            if attempt == ATTEMPTS:
+                raise
+            changed = await client.find(resource, name, namespace)
+            if changed is None or changed["metadata"].get("generation") != generation:
+                return None  # what is known is about another specification; the change wakes the reconciler
+            cluster = changed
+    raise AssertionError("the last attempt returns or raises")
+
+
+def replacements(cluster: Manifest, patch: Manifest) -> list[Manifest]:
+    """Return a merge patch of the conditions as JSON patch operations; empty where conditions come or go.
+
+    Cluster API writes to the same list during an upgrade. The operations replace single conditions, each if it is at
+    its place, and only of this very Cluster with this specification: so they do not conflict with what others write.
+    """
+    before, after = (cluster.get("status") or {}).get("conditions") or [], patch["status"]["conditions"]
+    if [one.get("type") for one in before] != [one.get("type") for one in after]:
+        return []
+    metadata = cluster["metadata"]
+    same = [field for field in ("uid", "generation") if field in metadata]
+    operations = [{"op": "test", "path": f"/metadata/{field}", "value": metadata[field]} for field in same]
+    for index, (old, new) in enumerate(zip(before, after, strict=True)):
+        if old != new:
+            path = f"/status/conditions/{index}"
+            operations.append({"op": "test", "path": f"{path}/type", "value": new["type"]})
+            operations.append({"op": "replace", "path": path, "value": new})
+    return operations
+
+
+def _is_addons_ready(condition: Manifest) -> bool:
+    return condition.get("type") == ADDONS_READY_CONDITION
+
+
+def _without(cluster: Manifest, *types: str) -> Manifest | None:
+    conditions = (cluster.get("status") or {}).get("conditions") or []
+    left = [condition for condition in conditions if condition.get("type") not in types]
+    if len(left) == len(conditions):
+        return None
+    revision = cluster["metadata"]["resourceVersion"]
+    return {"metadata": {"resourceVersion": revision}, "status": {"conditions": left}}
+
+
+def _state(outcome: Outcome) -> tuple[str, str, str]:
+    match outcome:
+        case Settled():
+            return "True", "AddonsDelivered", ""
+        case Waiting(reason=reason, message=message) | Stalled(reason=reason, message=message):
+            return "False", reason, message

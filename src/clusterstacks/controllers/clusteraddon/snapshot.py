@@ -1,0 +1,221 @@
+"""Everything a ClusterAddon's reconcile reads from the management cluster, once, at its beginning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.api.addon_annotations import AddonReleaseRefused, AddonWishes, read_wishes
+from clusterstacks.api.cluster_conditions import condition_view
+from clusterstacks.api.clusterapi import ClusterView, ObjectRef, cluster_view, reported_versions, template_data
+from clusterstacks.api.names import (
+    CLUSTER_API_GROUP,
+    CLUSTER_KIND,
+    DIGEST_ANNOTATION,
+    GROUP,
+    Kind,
+    Reason,
+    ReleaseCondition,
+)
+from clusterstacks.apply.concurrency import together
+from clusterstacks.controllers.clusteraddon.contract_kinds import ReferenceNotAllowed, check_namespace
+from clusterstacks.controllers.clusteraddon.create_addon import release_of
+from clusterstacks.controllers.clusteraddon.rollout_plan import ControlPlaneState
+from clusterstacks.domain.names import ReleaseName, parse_release
+from clusterstacks.domain.versions import InvalidVersion, KubernetesMinor, KubernetesVersion
+from clusterstacks.kube.errors import KindNotServed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from clusterstacks.controllers.clusteraddon.contract_kinds import ContractKinds
+    from clusterstacks.domain.objects import Manifest, ObjectKey
+    from clusterstacks.kube.client import Client
+
+CONTROL_PLANE_REF: Final = "spec.controlPlaneRef"
+INFRASTRUCTURE_REF: Final = "spec.infrastructureRef"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSnapshot:
+    """The snapshot.
+
+    Args:
+        cluster: The Cluster.
+        release: Name of the release its class comes from.
+        release_object: The ClusterStackRelease; None while there is none.
+        wishes: Where the addons are to come from.
+        refusal: Why the Cluster's annotations cannot be followed; None when they can.
+        unread: Why the control plane or the infrastructure was not read; None when both may be.
+        lenders: By name, the ClusterStackReleases of other releases that addons come from; None for one that is
+            missing.
+        control_plane: What the stages after an upgrade wait for.
+        data: The roots of the templates.
+    """
+
+    cluster: ClusterView
+    release: ReleaseName
+    release_object: Manifest | None
+    wishes: AddonWishes
+    refusal: AddonReleaseRefused | None
+    unread: ReferenceNotAllowed | None
+    lenders: Mapping[ReleaseName, Manifest | None]
+    control_plane: ControlPlaneState
+    data: dict[str, Manifest]
+
+    @property
+    def digest(self) -> str:
+        """The pinned digests of all releases that addons come from, the class's first and alone in most clusters."""
+        others = [f"{name}={_digest(self.lenders[name])}" for name in sorted(self.lenders)]
+        return "+".join([_digest(self.release_object), *others])
+
+    @property
+    def objects(self) -> dict[ReleaseName, Manifest | None]:
+        """The ClusterStackReleases of all releases that addons come from."""
+        return {self.release: self.release_object, **self.lenders}
+
+    @property
+    def release_missing(self) -> str:
+        """Say which release was not downloaded, and why as far as its object knows; empty when all were."""
+        missing = [(name, manifest) for name, manifest in self.objects.items() if not _digest(manifest)]
+        if not missing:
+            return ""
+        name, manifest = missing[0]
+        title = f"ClusterStackRelease {self.cluster.class_namespace}/{name}"
+        used = (
+            f"class {self.cluster.class_name} comes"
+            if name == self.release
+            else "the Cluster's annotations take addons"
+        )
+        if manifest is None:
+            return f"{title}, which {used} from, does not exist: is the release listed by the source of a ClusterStack?"
+        why = condition_view(manifest, "Ready").message
+        return f"{title}, which {used} from, has not been downloaded{why and f': {why}'}"
+
+    @property
+    def unsigned(self) -> str:
+        """Say that a release may not be used because no trusted key signed it; empty when all may."""
+        for manifest in self.objects.values():
+            found = condition_view(manifest or {}, ReleaseCondition.SIGNATURE_VERIFIED)
+            if found.false and found.reason in (Reason.SIGNATURE_REQUIRED, Reason.SIGNATURES_UNCLEAR):
+                return found.message
+        return ""
+
+    @property
+    def running(self) -> KubernetesVersion:
+        """The oldest version the control plane reports; the wanted one while it reports none."""
+        return min(self.control_plane.reported, default=self.control_plane.wanted)
+
+    @property
+    def minor(self) -> KubernetesMinor:
+        """The Kubernetes minor addons are rendered for."""
+        return self.running.series
+
+
+async def observe(client: Client, key: ObjectKey, contracts: ContractKinds) -> ClusterSnapshot | None:
+    """Read a Cluster and what its addons depend on.
+
+    Args:
+        client: The management cluster.
+        key: The Cluster.
+        contracts: Says which kinds a Cluster may refer to.
+
+    Returns:
+        None when the Cluster is gone, has no topology, or its class is no cluster stack's.
+
+    Raises:
+        DependencyError: The management API server does not answer.
+    """
+    clusters = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
+    manifest = await client.find(clusters, key.name, key.namespace)
+    if manifest is None:
+        return None
+    cluster = cluster_view(manifest)
+    release_key = release_of(cluster)
+    if release_key is None:
+        return None
+    releases = await client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE)
+    name = parse_release(release_key.name)
+    wishes, refusal = _wishes(cluster, name)
+    names = [name, *(one for one in wishes.releases() if one != name)]
+    referenced = _References(client, contracts, cluster.namespace)
+    control_plane, infrastructure, release_object, *lenders = await together(
+        lambda read: read(),
+        (
+            partial(referenced.read, CONTROL_PLANE_REF, cluster.control_plane_ref),
+            partial(referenced.read, INFRASTRUCTURE_REF, cluster.infrastructure_ref),
+            *(partial(client.find, releases, one.release, release_key.namespace) for one in names),
+        ),
+    )
+    return ClusterSnapshot(
+        cluster=cluster,
+        release=name,
+        release_object=release_object,
+        wishes=wishes,
+        refusal=refusal,
+        unread=referenced.refused,
+        lenders=dict(zip(names[1:], lenders, strict=True)),
+        control_plane=_state(cluster, control_plane),
+        data=template_data(manifest, control_plane, infrastructure),
+    )
+
+
+def _wishes(cluster: ClusterView, own: ReleaseName) -> tuple[AddonWishes, AddonReleaseRefused | None]:
+    """Read the annotations; what is wrong with them must not keep a ClusterAddon from being deleted."""
+    try:
+        return read_wishes(cluster.annotations, own), None
+    except AddonReleaseRefused as error:
+        return AddonWishes(own, {}), error
+
+
+def _digest(release: Manifest | None) -> str:
+    metadata = (release or {}).get("metadata") or {}
+    return str((metadata.get("annotations") or {}).get(DIGEST_ANNOTATION, ""))
+
+
+@dataclass(slots=True)
+class _References:
+    """Reads what a Cluster refers to; a refusal is kept, as a ClusterAddon is deleted in spite of it."""
+
+    client: Client
+    contracts: ContractKinds
+    namespace: str
+    _refusals: dict[str, ReferenceNotAllowed] = field(default_factory=dict)
+
+    @property
+    def refused(self) -> ReferenceNotAllowed | None:
+        """The refusal, of the control plane first: which one is found first may differ from time to time."""
+        return self._refusals.get(CONTROL_PLANE_REF) or self._refusals.get(INFRASTRUCTURE_REF)
+
+    async def read(self, where: str, reference: ObjectRef | None) -> Manifest | None:
+        if reference is None:
+            return None
+        title = f"{where} ({reference.kind} {reference.namespace}/{reference.name})"
+        try:
+            check_namespace(reference, self.namespace, title)
+            resource = await self.client.resource(reference.group, reference.kind, reference.version)
+            await self.contracts.check(resource, title)
+        except KindNotServed:
+            return None
+        except ReferenceNotAllowed as error:
+            self._refusals[where] = error
+            return None
+        return await self.client.find(resource, reference.name, reference.namespace)
+
+
+def _state(cluster: ClusterView, control_plane: Manifest | None) -> ControlPlaneState:
+    reported = cluster.control_plane_versions or reported_versions(control_plane or {})
+    return ControlPlaneState(
+        reported=tuple(version for text in reported if (version := _version(text)) is not None),
+        wanted=KubernetesVersion.parse(cluster.version),
+        # Right after a change of the class the condition still speaks of the class before.
+        topology_reconciled=cluster.topology_reconciled.true and cluster.topology_reconciled.current,
+    )
+
+
+def _version(text: str) -> KubernetesVersion | None:
+    try:
+        return KubernetesVersion.parse(text)
+    except InvalidVersion:
+        return None

@@ -1,0 +1,212 @@
+"""Connections to workload clusters, made from the kubeconfig Secrets that Cluster API publishes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_NAME_LABEL, KUBECONFIG_KEY, KUBECONFIG_SUFFIX, Reason
+from clusterstacks.domain.errors import DependencyError, SpecError
+from clusterstacks.domain.objects import ObjectKey, split_api_version
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.kubeconfig import parse_secret_kubeconfig
+from clusterstacks.kube.limits import Bounds
+from clusterstacks.kube.transport import WORKLOAD
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.kube.transport import Pool
+    from clusterstacks.kube.write_gate import WriteGate
+
+KUBECONFIG_TYPE = "cluster.x-k8s.io/secret"
+"""Type of the Secrets that Cluster API writes. Source: sigs.k8s.io/cluster-api, api/core/v1beta2 ClusterSecretType."""
+
+BUDGET = 8
+"""Requests to one workload cluster at a time. More only cost handshakes: a delivery of 40 objects took as long with 16,
+and a third more CPU (benchmarks/deliveries.py)."""
+
+READY_DEADLINE = timedelta(seconds=10)
+"""How long a server may take to say that it is ready. A frozen one holds a worker for so long at each attempt, with
+back-off to 2 min in between: the default of 64 workers bears with some 800 of them. Arbitrary otherwise."""
+
+
+WORKLOAD_BOUNDS = Bounds(
+    answer_bytes=8 * 1024 * 1024,
+    list_bytes=64 * 1024 * 1024,
+    list_values=1_500_000,
+    list_pages=200,
+    list_time=timedelta(minutes=1),
+    busy_time=timedelta(minutes=4),
+)
+"""What a workload cluster may cost. Its owner may answer with anything, to 8 requests at a time.
+
+The largest that are read are lists: of all CRDs (some 300, together 30 MB with 800,000 values), and of the metadata of
+an addon's objects (thousands, of 200 values each). A value takes 30 bytes of memory and more. The busy time is that of
+one reconcile: 2,000 objects of 1 s each, which is slow, take it. All are arbitrary beyond that.
+"""
+
+FREE_TIME = timedelta(seconds=60)
+"""Busy time of a reconcile that has no consequence: most deliveries take less than 5 s. Arbitrary."""
+
+REST_FACTOR = 4
+"""How many times the busy time a cluster rests after a reconcile that took longer than ``FREE_TIME``: so it holds a
+worker for a fifth of the time at most, and the 64 workers bear with 300 such clusters. Arbitrary."""
+
+
+def rest_after(busy: timedelta) -> timedelta:
+    """Return how long a cluster is left alone after a reconcile whose requests took ``busy``."""
+    return REST_FACTOR * busy if busy > FREE_TIME else timedelta()
+
+
+class WorkloadNotReachable(DependencyError):
+    """The workload cluster cannot be talked to (yet)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Reason.CONTROL_PLANE_NOT_READY, message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Connected:
+    revision: str
+    client: Client
+
+
+class Workloads:
+    """One client per workload cluster, replaced when its kubeconfig changes.
+
+    The Secret ``<cluster>-kubeconfig`` is read at every call: certificates in it are renewed by the control plane
+    provider, and a cache of Secrets would need the right to list all of them. Writes pass the ``gate``.
+    """
+
+    def __init__(self, management: Client, pool: Pool, gate: WriteGate | None = None) -> None:
+        self._management = management
+        self._pool = pool
+        self._gate = gate
+        self._connected: dict[ObjectKey, _Connected] = {}
+        self._rest_until: dict[ObjectKey, float] = {}
+
+    async def connect(self, cluster: ObjectKey) -> Client:
+        """Give a client for the cluster whose API server answers; to be called once for each reconcile.
+
+        The client's requests may take ``WORKLOAD_BOUNDS.busy_time`` together until the next call.
+
+        Raises:
+            WorkloadNotReachable: No usable kubeconfig yet, the API server does not answer, or the cluster rests after a
+                reconcile whose requests took long.
+            SpecError: The Secret is not marked as Cluster API's, or the kubeconfig asks for something that a
+                kubeconfig from a Secret may not do.
+        """
+        self._check_rest(cluster)
+        name = ObjectKey(cluster.namespace, cluster.name + KUBECONFIG_SUFFIX)
+        secrets = await self._management.resource("", "Secret")
+        secret = await self._management.find(secrets, name.name, name.namespace)
+        if secret is None:
+            await self._disconnect(cluster)
+            raise WorkloadNotReachable(
+                f"Secret {name} does not exist yet: the control plane provider writes it when the API server is up"
+            )
+        if not is_cluster_apis(secret, cluster.name):
+            await self.forget(cluster)
+            raise SpecError("KubeconfigNotMarked", _unmarked(name, cluster))
+        revision = f"{secret['metadata'].get('uid')}/{secret['metadata'].get('resourceVersion')}"
+        known = self._connected.get(cluster)
+        if known is None or known.revision != revision:
+            await self._disconnect(cluster)
+            connection = parse_secret_kubeconfig(_kubeconfig(secret, name), origin=f"Secret {name}")
+            known = _Connected(
+                revision,
+                Client(connection, self._pool, budget=BUDGET, bounds=WORKLOAD_BOUNDS, gate=self._gate, target=WORKLOAD),
+            )
+            self._connected[cluster] = known
+        try:
+            async with asyncio.timeout(READY_DEADLINE.total_seconds()):
+                await known.client.ready()
+        except TimeoutError:
+            raise _silent(cluster, f"/readyz takes longer than {READY_DEADLINE.total_seconds():g} s") from None
+        except DependencyError as error:
+            raise _silent(cluster, error.message) from error
+        return known.client
+
+    async def forget(self, cluster: ObjectKey) -> None:
+        """Drop the connection of a cluster that is gone."""
+        self._rest_until.pop(cluster, None)
+        await self._disconnect(cluster)
+
+    async def close(self) -> None:
+        """Drop all connections."""
+        for cluster in tuple(self._connected):
+            await self.forget(cluster)
+
+    async def _disconnect(self, cluster: ObjectKey) -> None:
+        known = self._connected.pop(cluster, None)
+        if known is not None:
+            await known.client.close()
+
+    def _check_rest(self, cluster: ObjectKey) -> None:
+        """Begin to measure the requests of a reconcile, unless those before it took too long.
+
+        The rest is that of the Cluster: a new kubeconfig does not end it, or who writes one could go on at once.
+
+        Raises:
+            WorkloadNotReachable: The cluster rests.
+        """
+        known = self._connected.get(cluster)
+        if known is not None:
+            busy = known.client.busy
+            rest = rest_after(timedelta(seconds=busy.seconds))
+            if rest:
+                self._rest_until[cluster] = busy.ended + rest.total_seconds()
+            busy.restart()
+        left = self._rest_until.get(cluster, 0.0) - asyncio.get_running_loop().time()
+        if left > 0:
+            raise WorkloadNotReachable(
+                f"the API server of Cluster {cluster} took longer than {FREE_TIME.total_seconds():g} s for the "
+                f"requests of one reconcile, so it is left alone for another {left:.0f} s: look at its load"
+            )
+        self._rest_until.pop(cluster, None)
+
+
+def is_cluster_apis(secret: Manifest, cluster: str) -> bool:
+    """Tell whether a Secret is marked as one of Cluster API for a cluster.
+
+    Cluster API itself writes type, label and owner. Of control plane providers some write the label or the owner only,
+    so one of the three is enough.
+    """
+    metadata = secret["metadata"]
+    groups = {split_api_version(owner.get("apiVersion", ""))[0] for owner in metadata.get("ownerReferences") or []}
+    return (
+        secret.get("type") == KUBECONFIG_TYPE
+        or (metadata.get("labels") or {}).get(CLUSTER_NAME_LABEL) == cluster
+        or any(f".{group}".endswith(f".{CLUSTER_API_GROUP}") for group in groups)
+    )
+
+
+def _unmarked(secret: ObjectKey, cluster: ObjectKey) -> str:
+    return (
+        f"Secret {secret} is not used: it has neither the type {KUBECONFIG_TYPE}, nor the label "
+        f"{CLUSTER_NAME_LABEL} of its Cluster, nor an owner of Cluster API; if it holds the kubeconfig of the Cluster, "
+        f"run: kubectl --namespace {secret.namespace} label secret {secret.name} {CLUSTER_NAME_LABEL}={cluster.name}"
+    )
+
+
+def _silent(cluster: ObjectKey, cause: str) -> WorkloadNotReachable:
+    return WorkloadNotReachable(
+        f"the API server of Cluster {cluster} does not answer: {cause}; addons are delivered as soon as it does"
+    )
+
+
+def _kubeconfig(secret: dict[str, object], name: ObjectKey) -> bytes:
+    content = secret.get("data")
+    encoded = content.get(KUBECONFIG_KEY) if isinstance(content, dict) else None
+    try:
+        return base64.b64decode(encoded or "", validate=True) if encoded else _missing(name)
+    except binascii.Error as error:
+        raise WorkloadNotReachable(f"Secret {name}: key 'value' is not base64") from error
+
+
+def _missing(name: ObjectKey) -> bytes:
+    raise WorkloadNotReachable(f"Secret {name} has no key 'value': the control plane provider has not filled it yet")

@@ -1,0 +1,159 @@
+"""The ClusterStackReleases of a ClusterStack."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.clusterapi import is_paused
+from clusterstacks.api.names import (
+    API_VERSION,
+    CLUSTER_API_GROUP,
+    CLUSTER_CLASS_KIND,
+    GROUP,
+    WATCH_FILTER_LABEL,
+    EventReason,
+    Kind,
+)
+from clusterstacks.controllers.clusterstack.retention import ExistingRelease
+from clusterstacks.controllers.clusterstackrelease.deletion import clusters_using
+from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.domain.patches import contains
+from clusterstacks.kube.errors import AlreadyExists, NotFound
+from clusterstacks.sources.owners import STACK_INDEX, is_stack, stacks_owning
+
+if TYPE_CHECKING:
+    from clusterstacks.api.clusterstack import ClusterStack
+    from clusterstacks.api.meta import ObjectReference
+    from clusterstacks.controllers.clusterstack.retention import Retained
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.kube.client import Client
+    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.events import EventRecorder
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedReleases:
+    """Reads them from the informer's store and writes them through the client."""
+
+    client: Client
+    store: Store
+    events: EventRecorder
+
+    def of(self, stack: ClusterStack) -> list[Manifest]:
+        """All of a stack."""
+        return self.store.by_index(STACK_INDEX, str(stack.key))
+
+    def existing(self, stack: ClusterStack) -> list[ExistingRelease]:
+        """What the decision needs to know of them."""
+        return [
+            ExistingRelease(
+                name=release["metadata"]["name"],
+                ready=(release.get("status") or {}).get("ready") is True,
+                deleting="deletionTimestamp" in release["metadata"],
+            )
+            for release in self.of(stack)
+        ]
+
+    def led_by_another(self, stack: ClusterStack, name: str) -> bool:
+        """Whether another stack owns the release and came first: then its provider object is that stack's, too."""
+        existing = self.store.get(ObjectKey(stack.key.namespace, name))
+        owners = stacks_owning(existing) if existing else []
+        return bool(owners) and owners[0] != str(stack.key)
+
+    async def ensure(self, stack: Manifest, kept: Retained, provider: ObjectReference | None) -> None:
+        """Create the release, or point it at its provider object when that changed (D30).
+
+        ``provider`` is the reference to the provider object, None where the stack has no provider.
+        """
+        namespace = stack["metadata"]["namespace"]
+        reference = provider.document() if provider else None
+        existing = self.store.get(ObjectKey(namespace, kept.name))
+        resource = await self.client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE)
+        if existing is None:
+            spec = {"providerRef": reference} if reference else {}
+            try:
+                await self.client.create(resource, _release(stack, kept.name, spec), namespace)
+            except AlreadyExists:
+                return  # the store has not seen it yet
+            message = f"created ClusterStackRelease {namespace}/{kept.name}: {', '.join(kept.reasons)}"
+            await self.events.record(stack, "Normal", EventReason.RELEASE_CREATED, message)
+            return
+        await self.join(stack, kept)
+        if not contains((existing.get("spec") or {}).get("providerRef"), reference):
+            await self.client.merge_patch(resource, kept.name, {"spec": {"providerRef": reference}}, namespace)
+
+    async def join(self, stack: Manifest, kept: Retained) -> None:
+        """Become an owner of an existing release: it came before its stack, or another stack wants it, too."""
+        key = ObjectKey(stack["metadata"]["namespace"], stack["metadata"]["name"])
+        existing = self.store.get(ObjectKey(key.namespace, kept.name))
+        if existing is not None and str(key) not in stacks_owning(existing):
+            await self._own(existing, [*(existing["metadata"].get("ownerReferences") or []), _owner(stack)])
+
+    async def delete(self, stack: Manifest, spare: Retained) -> None:
+        """Delete a release this stack does not need, with an event and a log line; one of another stack is left to it.
+
+        It stays while a Cluster uses it: that is read live, as the decision's stores may lag or see one namespace only.
+        And while its class is paused: ``clusterctl move`` does that, and brings the Clusters a moment later.
+        """
+        key = ObjectKey(stack["metadata"]["namespace"], stack["metadata"]["name"])
+        namespace = key.namespace
+        existing = self.store.get(ObjectKey(namespace, spare.name))
+        if existing is None or spare.release is None:
+            return
+        if stacks_owning(existing) != [str(key)]:
+            references = existing["metadata"]["ownerReferences"]
+            await self._own(existing, [one for one in references if not is_stack(one, key.name)])
+            return
+        if await self._is_held(spare.release, namespace):
+            return
+        resource = await self.client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE)
+        try:
+            await self.client.delete(resource, spare.name, namespace, uid=existing["metadata"]["uid"])
+        except NotFound:
+            return
+        message = f"deleted ClusterStackRelease {namespace}/{spare.name}: {', '.join(spare.reasons)}"
+        log.info("ClusterStack %s %s", key, message)
+        await self.events.record(stack, "Normal", EventReason.RELEASE_DELETED, message)
+
+    async def _is_held(self, release: ReleaseName, namespace: str) -> bool:
+        classes = await self.client.resource(CLUSTER_API_GROUP, CLUSTER_CLASS_KIND)
+        found = await self.client.find(classes, release.class_name, namespace)
+        if found is not None and is_paused(found):
+            return True
+        return bool(await clusters_using(self.client, release, namespace))
+
+    async def _own(self, release: Manifest, owners: list[Manifest]) -> None:
+        metadata = release["metadata"]
+        resource = await self.client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE)
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "ownerReferences": owners}}
+        await self.client.merge_patch(resource, metadata["name"], patch, metadata["namespace"])
+
+
+def _owner(stack: Manifest) -> Manifest:
+    metadata = stack["metadata"]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": Kind.CLUSTER_STACK.value,
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
+
+
+def _release(stack: Manifest, name: str, spec: Manifest) -> Manifest:
+    metadata = stack["metadata"]
+    labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key == WATCH_FILTER_LABEL}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": Kind.CLUSTER_STACK_RELEASE.value,
+        "metadata": {
+            "name": name,
+            "namespace": metadata["namespace"],
+            "ownerReferences": [_owner(stack)],
+            **({"labels": labels} if labels else {}),
+        },
+        "spec": spec,
+    }

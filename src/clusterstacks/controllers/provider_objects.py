@@ -1,0 +1,114 @@
+"""Provider objects: kinds that are known only when a reference names them, read and watched by reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.names import API_VERSION, Kind
+from clusterstacks.api.provider_refs import CODE, ProviderReference, release_refusal
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.objects import Manifest, ObjectKey, split_api_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from clusterstacks.api.meta import ObjectReference
+    from clusterstacks.api.provider_refs import KindPattern
+    from clusterstacks.kube.client import Client
+    from clusterstacks.kube.resources import Resource
+    from clusterstacks.runtime.informer import CacheChange, Informer
+
+
+@dataclass(slots=True)
+class ProviderObjects:
+    """Reads provider objects and watches their kinds from the first time one is asked for.
+
+    Only objects of allowed kinds in the namespace of the ClusterStackRelease are read, watched or written: the
+    reference comes from a user, the rights are the operator's. The garbage collector deletes an object whose owner is
+    in another namespace, or whose owner has a namespace while the object has none.
+
+    Args:
+        client: The management cluster's.
+        kinds: From ``--provider-kinds``.
+        informer: Builds the informer of a group and kind.
+        start: Has a new informer run; called once per kind.
+        enqueue: Wakes the ClusterStackRelease whose provider object changed.
+    """
+
+    client: Client
+    kinds: Collection[KindPattern]
+    informer: Callable[[str, str], Informer]
+    start: Callable[[Informer], None]
+    enqueue: Callable[[ObjectKey], None]
+    _watched: set[tuple[str, str]] = field(default_factory=set)
+
+    def check(self, reference: ObjectReference, namespace: str) -> None:
+        """Check that a ClusterStackRelease of the namespace may name this object.
+
+        Raises:
+            SpecError: The object is in another namespace or of a kind that is not allowed.
+        """
+        refusal = release_refusal(to_decide(reference), namespace, self.kinds)
+        if refusal:
+            raise SpecError(CODE, refusal)
+
+    async def find(self, reference: ObjectReference, namespace: str) -> Manifest | None:
+        """Read the object live; None while it does not exist.
+
+        Raises:
+            SpecError: As ``check``, or the kind is cluster-wide.
+            KindNotServed: The provider's CustomResourceDefinition is not installed.
+        """
+        self.check(reference, namespace)
+        group, version = split_api_version(reference.api_version)
+        resource = await self.client.resource(group, reference.kind, version)
+        check_namespaced(resource)
+        self._watch(group, reference.kind)
+        return await self.client.find(resource, reference.name, namespace)
+
+    async def own(self, provider: Manifest, owner: Manifest) -> None:
+        """Make ``owner`` the controller of the provider object, if it is not yet."""
+        metadata = provider["metadata"]
+        reference = {
+            "apiVersion": API_VERSION,
+            "kind": Kind.CLUSTER_STACK_RELEASE.value,
+            "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
+            "controller": True,
+        }
+        others = [known for known in metadata.get("ownerReferences") or [] if known.get("uid") != reference["uid"]]
+        if [*others, reference] == (metadata.get("ownerReferences") or []):
+            return
+        group, version = split_api_version(provider["apiVersion"])
+        resource = await self.client.resource(group, provider["kind"], version)
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "ownerReferences": [*others, reference]}}
+        await self.client.merge_patch(resource, metadata["name"], patch, metadata.get("namespace", ""))
+
+    def _watch(self, group: str, kind: str) -> None:
+        if (group, kind) in self._watched:
+            return
+        self._watched.add((group, kind))
+        informer = self.informer(group, kind)
+        informer.subscribe(self._changed)
+        self.start(informer)
+
+    def _changed(self, change: CacheChange) -> None:
+        # A provider object has the name of its ClusterStackRelease (INCUMBENT 1.1, step 7).
+        self.enqueue(change.key)
+
+
+def to_decide(reference: ObjectReference) -> ProviderReference:
+    """Read off a reference what decides whether it is allowed."""
+    group, _ = split_api_version(reference.api_version)
+    return ProviderReference(group, reference.kind, reference.namespace)
+
+
+def check_namespaced(resource: Resource) -> None:
+    """Check that the kind of a provider has namespaces.
+
+    Raises:
+        SpecError: It is cluster-wide.
+    """
+    if not resource.namespaced:
+        raise SpecError(CODE, f"spec.providerRef needs kind {resource}, which is cluster-wide: name a namespaced kind")

@@ -1,0 +1,71 @@
+"""``status.resources`` of ClusterStackReleases and ClusterAddons: one entry per object, within what etcd takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.api.meta import ResourceEntry
+from clusterstacks.api.names import ResourceStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from clusterstacks.apply.results import ObjectResult
+    from clusterstacks.domain.objects import Manifest, ObjectId
+
+ERROR_BYTES: Final = 2048
+"""Longest error of one object, in bytes of UTF-8. The words of an API server are cut at 2,000 characters before."""
+
+ERRORS_BYTES: Final = 128 * 1024
+"""All errors of one status, in bytes of UTF-8. Arbitrary: less than a tenth of the 1.5 MiB that etcd takes for an
+object, so that thousands of objects can be listed beside them. Source: https://etcd.io/docs/latest/dev-guide/limit"""
+
+COMPLAINTS_SHOWN: Final = 3
+"""Objects named in one message; arbitrary, all are in status.resources."""
+
+_CUT: Final = "..."
+
+
+def bounded(error: str) -> str:
+    """Cut an error to ``ERROR_BYTES``."""
+    content = error.encode()
+    if len(content) <= ERROR_BYTES:
+        return error
+    return content[: ERROR_BYTES - len(_CUT)].decode(errors="ignore") + _CUT
+
+
+def listed(identity: ObjectId, version: str, status: ResourceStatus) -> Manifest:
+    """Give the entry of an object that nothing went wrong with."""
+    return ResourceEntry(
+        group=identity.group,
+        version=version,
+        kind=identity.kind,
+        namespace=identity.namespace,
+        name=identity.name,
+        status=status,
+    ).document()
+
+
+def entries(results: Iterable[ObjectResult]) -> list[Manifest]:
+    """Give the entry of each object; the first errors are stated until together they have ``ERRORS_BYTES``.
+
+    An object whose error has no room is ``not-synced`` without an error; mostly it fails for the reason of the others.
+    """
+    room = ERRORS_BYTES
+    found = []
+    for result in results:
+        entry = listed(result.id, result.version, ResourceStatus.SYNCED if result.synced else ResourceStatus.NOT_SYNCED)
+        error = bounded(result.error)
+        size = len(error.encode())
+        if error and size <= room:
+            room -= size
+            entry["error"] = error
+        found.append(entry)
+    return found
+
+
+def complaints(results: Iterable[ObjectResult]) -> str:
+    """Name the first objects that are not applied, and say how many more there are."""
+    found = [bounded(result.complaint) for result in results if not result.synced]
+    more = f"; and {len(found) - COMPLAINTS_SHOWN} more objects fail" if len(found) > COMPLAINTS_SHOWN else ""
+    return "; ".join(found[:COMPLAINTS_SHOWN]) + more

@@ -1,0 +1,253 @@
+"""What every reconciler shares: reading the object, collecting its status, ending in one place."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.api.names import PAUSED_ANNOTATION, EventReason
+from clusterstacks.controllers.condition_events import Announcement, announce
+from clusterstacks.domain.conditions import Condition, Severity, from_documents, ready_summary, to_documents, updated
+from clusterstacks.domain.errors import ClusterStacksError, DependencyError, outcome_of
+from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
+from clusterstacks.domain.patches import merge_diff
+from clusterstacks.kube.errors import Conflict, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+    from datetime import datetime, timedelta
+
+    from clusterstacks.kube.client import Client
+    from clusterstacks.runtime.clock import Clock
+    from clusterstacks.runtime.events import EventRecorder, EventType
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class StatusPatch:
+    """An object as it was read, and the status it is going to have."""
+
+    manifest: Manifest
+    status: dict[str, Any] = field(init=False)
+    released: bool = False
+    """Our finalizer was removed, or the object is gone: there may be none left to write a status to."""
+    writer: Callable[[StatusPatch, Outcome], Awaitable[None]] | None = None
+    """Writes the status; set by whoever runs the reconcile."""
+    news: list[tuple[Manifest, Announcement]] = field(init=False, default_factory=list)
+    """Events to record about other objects."""
+    _changes: dict[str, Condition | None] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.status = copy.deepcopy(self.manifest.get("status") or {})
+
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name."""
+        metadata = self.manifest["metadata"]
+        return ObjectKey(metadata.get("namespace", ""), metadata["name"])
+
+    @property
+    def deleting(self) -> bool:
+        """Whether the object is on its way out."""
+        return "deletionTimestamp" in self.manifest["metadata"]
+
+    def annotation(self, name: str) -> str:
+        """The annotation's value, empty where it is absent."""
+        return str((self.manifest["metadata"].get("annotations") or {}).get(name, ""))
+
+    def true(self, condition: str, reason: str = "", message: str = "") -> None:
+        """Report that ``condition`` holds; call it only after the thing was read back."""
+        self._changes[condition] = Condition(condition, "True", reason, message)
+
+    def false(self, condition: str, reason: str, message: str, severity: Severity = Severity.WARNING) -> None:
+        """Report that ``condition`` does not hold, and why."""
+        self._changes[condition] = Condition(condition, "False", reason=reason, message=message, severity=severity)
+
+    def drop(self, condition: str) -> None:
+        """Remove a condition that says nothing any more."""
+        self._changes[condition] = None
+
+    def announce(self, regarding: Manifest, type_: EventType, reason: str, message: str) -> None:
+        """Have an event about another object recorded after the status is written, which does not wait for it."""
+        self.news.append((regarding, Announcement(type_, reason, message)))
+
+    def reconsider(self, conditions: Iterable[str]) -> None:
+        """Take back those that are False: what still fails is reported again, and what was mended is not for ever."""
+        for condition in conditions:
+            if not self.holds(condition):
+                self.drop(condition)
+
+    def condition(self, kind: str) -> Condition | None:
+        """The condition of a type, as read or as changed since."""
+        if kind in self._changes:
+            return self._changes[kind]
+        known = from_documents(self.status.get("conditions") or [])
+        return next((condition for condition in known if condition.type == kind), None)
+
+    def holds(self, condition: str) -> bool:
+        """Whether ``condition`` is True, as read or as changed since."""
+        found = self.condition(condition)
+        return found is not None and found.status == "True"
+
+    @contextmanager
+    def failing_condition(self, condition: str, reason: str = "") -> Iterator[None]:
+        """Set ``condition`` to False with the error's message when the block raises one of our errors."""
+        try:
+            yield
+        except ClusterStacksError as error:
+            severity = Severity.WARNING if isinstance(error, DependencyError) else Severity.ERROR
+            self.false(condition, reason or error.code, error.message, severity)
+            raise
+
+    def reported(self, outcome: Outcome, now: datetime, advisory: Collection[str] = ()) -> Outcome:
+        """Return the outcome with the reason and message that Ready gets, so that other objects report the same."""
+        if isinstance(outcome, Settled):
+            return outcome
+        ready = self._conditions(outcome, now, advisory)[0]
+        return replace(outcome, reason=ready.reason, message=ready.message)
+
+    async def checkpoint(self, outcome: Outcome) -> None:
+        """Write the status in the middle of a long operation, so that people see progress and a crash loses none."""
+        if self.writer is not None:
+            await self.writer(self, outcome)
+
+    def status_patch(self, outcome: Outcome, now: datetime, advisory: Collection[str] = ()) -> Manifest:
+        """The merge patch from the status read to the status reached; empty when nothing changed."""
+        conditions = self._conditions(outcome, now, advisory)
+        before = self.manifest.get("status") or {}
+        return merge_diff(before, {**self.status, "conditions": to_documents(conditions)})
+
+    def _conditions(self, outcome: Outcome, now: datetime, advisory: Collection[str]) -> tuple[Condition, ...]:
+        """Return the conditions reached, Ready first."""
+        conditions = updated(from_documents(self.status.get("conditions") or []), self._changes, now)
+        return ready_summary(conditions, outcome, now, advisory=advisory)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusReconciler:
+    """The frame around a reconciler's work: read the object, do the work, write status once, say when to come back.
+
+    Where the work ends with None the object is to be left alone for now, and nothing is written to it. ``advisory``
+    names the conditions that do not count for Ready. A patch that changed nothing, because the CRD prunes its fields
+    (as the Go operator's does with ours), is not sent again, and the fields are reported once.
+    """
+
+    group: str
+    kind: str
+    client: Client
+    clock: Clock
+    events: EventRecorder
+    work: Callable[[StatusPatch], Awaitable[Outcome | None]]
+    advisory: frozenset[str] = frozenset()
+    _pruned: dict[ObjectKey, Manifest] = field(default_factory=dict, init=False)
+    """By object, the last patch of its status that changed nothing."""
+    _reported: set[str] = field(default_factory=set, init=False)
+    """Fields that are known to be dropped."""
+
+    async def reconcile(self, key: ObjectKey) -> timedelta | Stalled | None:
+        """Reconcile one object.
+
+        Returns:
+            When to look again, None for at the next change, or that a person must act first.
+
+        Raises:
+            DependencyError: after the status was written; the host retries with back-off.
+        """
+        resource = await self.client.resource(self.group, self.kind)
+        manifest = await self.client.find(resource, key.name, key.namespace)
+        if manifest is None:
+            self._pruned.pop(key, None)
+        if manifest is None or PAUSED_ANNOTATION in (manifest["metadata"].get("annotations") or {}):
+            return None
+        draft = StatusPatch(manifest, writer=self.write_status)
+        failure: ClusterStacksError | None = None
+        try:
+            outcome = await self.work(draft)
+        except ClusterStacksError as error:
+            outcome, failure = outcome_of(error), error
+        if outcome is None:
+            return None
+        await self.write_status(draft, outcome)
+        for regarding, one in draft.news:
+            await self.events.record(regarding, one.type, one.reason, one.message)
+        if isinstance(failure, DependencyError):
+            raise failure
+        return requeue_of(outcome)
+
+    async def write_status(self, draft: StatusPatch, outcome: Outcome) -> None:
+        """Write what changed in the draft's status, and go on from there."""
+        patch = draft.status_patch(outcome, self.clock.now(), self.advisory)
+        if not patch or draft.released or self._pruned.get(draft.key) == patch:
+            return
+        before = draft.manifest
+        written = await self._patch_status(before, patch)
+        if written is None:
+            draft.released = True  # it went meanwhile: nobody is left to be told
+            return
+        found, after = written
+        unchanged = after["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
+        if unchanged:
+            self._pruned[draft.key] = patch
+        else:
+            self._pruned.pop(draft.key, None)
+        draft.manifest = after
+        await announce(self.events, before, after)
+        await self._report_pruned(after, set(patch) if unchanged else pruned_fields(patch, after))
+
+    async def _report_pruned(self, manifest: Manifest, fields: set[str]) -> None:
+        """Name fields that the API server drops, once each: what they say is lost until the CRD has them."""
+        if not fields - self._reported:
+            return
+        self._reported.update(fields)
+        names = ", ".join(f"status.{name}" for name in sorted(fields))
+        message = (
+            f"the CustomResourceDefinition of {self.kind} does not have all fields of {names}, so the API server drops "
+            "them: run 'csctl crds | kubectl apply --server-side --force-conflicts -f -'"
+        )
+        log.warning("%s", message)
+        await self.events.record(manifest, "Warning", EventReason.STATUS_PRUNED, message)
+
+    async def _patch_status(self, manifest: Manifest, patch: Manifest) -> tuple[Manifest, Manifest] | None:
+        """Write to this very object; None when it went, also when another one has taken its name.
+
+        Returns:
+            The object as it was written to, and as it is since.
+        """
+        resource = await self.client.resource(self.group, self.kind)
+        metadata = manifest["metadata"]
+        name, namespace = metadata["name"], metadata.get("namespace", "")
+        found: Manifest | None = manifest
+        while found is not None and found["metadata"]["uid"] == metadata["uid"]:
+            guard = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}}
+            body = {**guard, "status": patch}
+            try:
+                return found, await self.client.merge_patch(resource, name, body, namespace, subresource="status")
+            except NotFound:
+                return None
+            except Conflict:
+                # Spec or metadata are another now; the status is ours alone, so it still says what was done.
+                found = await self.client.find(resource, name, namespace)
+        return None
+
+
+def pruned_fields(patch: Manifest, after: Manifest) -> set[str]:
+    """Return the fields of a status that were sent and are not in the object that the API server returned."""
+    kept = after.get("status") or {}
+    return {name for name, value in patch.items() if value is not None and name not in kept}
+
+
+def requeue_of(outcome: Outcome) -> timedelta | Stalled | None:
+    """When an outcome wants another look; None means at the next change. The host decides about what is stalled."""
+    match outcome:
+        case Settled(recheck=recheck):
+            return recheck
+        case Waiting(retry=retry):
+            return retry
+        case Stalled():
+            return outcome

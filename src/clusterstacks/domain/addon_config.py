@@ -1,0 +1,159 @@
+"""clusteraddon.yaml of a release: in which stages its addons are brought to a cluster (FORMATS section 13)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.documents import DocumentError, Node, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_ADDON = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class InvalidAddonConfig(DocumentError):
+    """clusteraddon.yaml has a stage that cannot be run."""
+
+    CODE = "InvalidAddonConfig"
+
+
+class LifecycleHook(StrEnum):
+    """The moments in a cluster's life at which stages run; the values are the keys of ``addonStages``."""
+
+    AFTER_CONTROL_PLANE_INITIALIZED = "AfterControlPlaneInitialized"
+    BEFORE_CLUSTER_UPGRADE = "BeforeClusterUpgrade"
+    AFTER_CLUSTER_UPGRADE = "AfterClusterUpgrade"
+
+
+class StageAction(StrEnum):
+    """What a stage does with its addon."""
+
+    APPLY = "apply"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedObject:
+    """An object of the workload cluster that a condition reads.
+
+    Args:
+        key: The variable's name in the expression.
+        api_version: As in a manifest, e.g. ``apps/v1``.
+        kind: As in a manifest.
+        name: The object's name.
+        namespace: Empty for cluster-wide objects.
+    """
+
+    key: str
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StageCondition:
+    """A CEL expression that must hold before a stage goes on, and the objects it reads."""
+
+    expression: str
+    objects: tuple[WatchedObject, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step: wait for ``pre``, apply or delete one addon, wait for ``post``.
+
+    ``addon`` is a single path segment, the directory of the addon's chart.
+    """
+
+    addon: str
+    action: StageAction
+    pre: StageCondition | None = None
+    post: StageCondition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddonConfig:
+    """The stages of a release by hook, each hook's in the order they run.
+
+    Args:
+        stages: Every hook of :class:`LifecycleHook` is a key; its stages may be none.
+        ignored_hooks: Keys of ``addonStages`` that name no hook; their stages never run, which is worth a word to
+            the author.
+    """
+
+    stages: Mapping[LifecycleHook, tuple[Stage, ...]]
+    ignored_hooks: tuple[str, ...] = ()
+
+    def addons(self) -> tuple[str, ...]:
+        """Name every addon that some stage of a known hook names, once, in the order of first appearance."""
+        return tuple(dict.fromkeys(stage.addon for hook in LifecycleHook for stage in self.stages[hook]))
+
+
+def parse_addon_config(document: object, *, file: str = "clusteraddon.yaml") -> AddonConfig:
+    """Read a loaded clusteraddon.yaml; fields this program does not know are ignored.
+
+    Args:
+        document: The loaded YAML.
+        file: How messages call the file.
+
+    Raises:
+        InvalidAddonConfig: A stage has no usable name or action, or a condition that cannot be evaluated.
+    """
+    hooks = Node(document, file, error=InvalidAddonConfig).child("addonStages")
+    known = {hook.value for hook in LifecycleHook}
+    return AddonConfig(
+        stages={hook: tuple(_stage(node) for node in hooks.child(hook).items()) for hook in LifecycleHook},
+        ignored_hooks=tuple(key if isinstance(key, str) else shown(key) for key in hooks.mapping() if key not in known),
+    )
+
+
+def _stage(node: Node) -> Stage:
+    name = node.child("name")
+    addon = name.text("name the directory of the addon's chart")
+    if not _ADDON.fullmatch(addon):
+        raise name.refuse("use lower-case letters, digits and dashes, at most 63, as the chart's directory is called")
+    return Stage(
+        addon,
+        _action(node.child("action"), addon),
+        _check(node.child("waitForPreCondition")),
+        _check(node.child("waitForPostCondition")),
+    )
+
+
+def _action(node: Node, addon: str) -> StageAction:
+    # The Go operator deletes the addon for every word but "apply", a slip of the pen included.
+    if node.value not in tuple(StageAction):
+        raise node.refuse(f"the action of stage {addon} must be apply or delete")
+    return StageAction(node.text())
+
+
+def _check(node: Node) -> StageCondition | None:
+    if node.value in (None, {}):
+        return None
+    expression = node.child("conditions").text("write a CEL expression that gives true or false")
+    objects: dict[str, WatchedObject] = {}
+    for item in node.child("objects").items():
+        watched = _watched(item)
+        if watched.key in objects:
+            raise item.child("key").refuse("give every object of a condition a key of its own")
+        objects[watched.key] = watched
+    return StageCondition(expression, tuple(objects.values()))
+
+
+def _watched(node: Node) -> WatchedObject:
+    key = node.child("key")
+    if not _IDENTIFIER.fullmatch(key.text("name the variable that stands for the object")):
+        raise key.refuse("a CEL variable has letters, digits and underscores, and starts with no digit")
+    return WatchedObject(
+        key=key.text(),
+        api_version=node.child("apiVersion").text(),
+        kind=node.child("kind").text(),
+        name=node.child("name").text(),
+        namespace=node.child("namespace").optional_text(),
+    )

@@ -1,0 +1,19 @@
+"""Digests of sets of files."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def content_digest(entries: Iterable[tuple[str, str]]) -> str:
+    """Digest a set of files: ``sha256:`` over the sorted lines ``<hex sha256>  <name>``.
+
+    Args:
+        entries: Name of each file and sha256 of its content in lower-case hex.
+    """
+    lines = sorted(f"{digest}  {name}\n" for name, digest in entries)
+    return f"sha256:{sha256(''.join(lines).encode()).hexdigest()}"

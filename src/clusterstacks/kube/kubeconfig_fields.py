@@ -1,0 +1,213 @@
+"""The cluster and user entries of a kubeconfig."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+from clusterstacks.kube.connection import Connection, ExecPlugin, Material, User
+from clusterstacks.kube.tls import check_authority, check_pair
+
+if TYPE_CHECKING:
+    from clusterstacks.kube.untrusted_fields import Fields
+
+EXEC_VERSIONS = frozenset({"client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"})
+
+_EXEC_EXTENSION = "client.authentication.k8s.io/exec"
+_HEADER_SIGNS = "!#$&'*+-.^_`|~"
+_UNSAFE = {
+    "exec": "runs a command",
+    "auth-provider": "runs a command",
+    "certificate-authority": "reads a file",
+    "client-certificate": "reads a file",
+    "client-key": "reads a file",
+    "tokenFile": "reads a file",
+    "proxy-url": "uses a proxy",
+    "insecure-skip-tls-verify": "trusts any server",
+}
+
+
+def refuse_unsafe(cluster: Fields, user: Fields) -> None:
+    """Refuse what a kubeconfig out of a Secret may not do.
+
+    Raises:
+        SpecError: Names the first such field.
+    """
+    for fields in (cluster, user):
+        for name, what in _UNSAFE.items():
+            if fields.has(name):
+                raise fields.error(name, f"{what}: not allowed in a kubeconfig out of a Secret")
+    if not cluster.text("server").startswith("https://"):
+        raise cluster.error("server", "must begin with https:// in a kubeconfig out of a Secret")
+
+
+def read_cluster(fields: Fields, base: Path | None, namespace: str) -> Connection:
+    """Read where the server is and how to trust it."""
+    ca = _material(fields, "certificate-authority-data", "certificate-authority", base)
+    if ca.content:
+        try:
+            check_authority(ca.content)
+        except (ssl.SSLError, ValueError):
+            raise fields.error("certificate-authority-data", "holds no PEM certificates") from None
+    verify = not fields.flag("insecure-skip-tls-verify")
+    if ca and not verify:
+        raise fields.error("insecure-skip-tls-verify", "cannot stand beside a certificate authority")
+    return Connection(
+        server=_server(fields),
+        ca=ca,
+        verify=verify,
+        server_name=fields.text("tls-server-name"),
+        proxy=_proxy(fields),
+        namespace=namespace or "default",
+    )
+
+
+def read_user(connection: Connection, cluster: Fields, fields: Fields, base: Path | None) -> Connection:
+    """Add as whom to speak; ``cluster`` is the entry that ``connection`` was read from."""
+    if fields.has("auth-provider"):
+        raise fields.error("auth-provider", "is no longer supported by Kubernetes: use exec")
+    certificate = _material(fields, "client-certificate-data", "client-certificate", base)
+    key = _material(fields, "client-key-data", "client-key", base)
+    _check_certificate(fields, certificate, key)
+    user = User(
+        token=_token(fields, base),
+        username=fields.text("username"),
+        password=fields.text("password"),
+        certificate=certificate,
+        key=key,
+        plugin=_plugin(connection, cluster, fields.block("exec"), base) if fields.has("exec") else None,
+        impersonation=_impersonation(fields),
+    )
+    if user.token and user.username:
+        raise fields.error("username", "cannot stand beside a token")
+    return replace(connection, user=user)
+
+
+def _server(fields: Fields) -> str:
+    server = fields.text("server").rstrip("/")
+    try:
+        parts = urlsplit(server)
+        usable = parts.scheme in {"https", "http"} and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable or "@" in parts.netloc or parts.query or parts.fragment or not server.isprintable() or " " in server:
+        raise fields.error("server", "must read https://host:port without a user name and a query")
+    return server
+
+
+def _proxy(fields: Fields) -> str:
+    proxy = fields.text("proxy-url")
+    if proxy and not proxy.startswith(("http://", "https://")):
+        raise fields.error("proxy-url", "must begin with http:// or https:// (other proxies are not supported)")
+    return proxy
+
+
+def _material(fields: Fields, inline: str, file: str, base: Path | None) -> Material:
+    """Content goes before a file, as in kubectl."""
+    if content := fields.decoded(inline):
+        return Material(content)
+    return Material(file=_path(fields, file, base))
+
+
+def _path(fields: Fields, name: str, base: Path | None) -> Path | None:
+    text = fields.text(name)
+    if not text:
+        return None
+    if base is None and not Path(text).is_absolute():
+        raise fields.error(name, "must be an absolute path")
+    return base / text if base else Path(text)
+
+
+def _token(fields: Fields, base: Path | None) -> Material:
+    """A token file goes before a token, as in kubectl."""
+    if file := _path(fields, "tokenFile", base):
+        return Material(file=file)
+    token = fields.text("token").strip()
+    if not token.isascii() or not token.isprintable():
+        raise fields.error("token", "holds characters that no token has")
+    return Material(token.encode())
+
+
+def _check_certificate(fields: Fields, certificate: Material, key: Material) -> None:
+    if bool(certificate) != bool(key):
+        missing = "client-key-data" if certificate else "client-certificate-data"
+        raise fields.error(missing, "is missing: a client certificate needs both")
+    if certificate.content and key.content:
+        try:
+            check_pair(certificate.content, key.content)
+        except (ssl.SSLError, ValueError):
+            raise fields.error("client-certificate-data", "and client-key-data are no PEM pair that fits") from None
+
+
+def _impersonation(fields: Fields) -> tuple[tuple[str, str], ...]:
+    """Who to act as; leaving it out would act with more rights than asked for."""
+    user = fields.text("as")
+    headers = [("Impersonate-User", user)] if user else []
+    if uid := fields.text("as-uid"):
+        headers.append(("Impersonate-Uid", uid))
+    headers += [("Impersonate-Group", group) for group in fields.texts("as-groups")]
+    extra = fields.block("as-user-extra")
+    headers += [
+        (f"Impersonate-Extra-{quote(name.lower(), safe=_HEADER_SIGNS)}", value)
+        for name in extra.content
+        for value in extra.texts(name)
+    ]
+    if headers and not user:
+        raise fields.error("as", "is missing beside as-uid, as-groups or as-user-extra")
+    if not all(part.isascii() and part.isprintable() for header in headers for part in header):
+        raise fields.error("as", "and its companions may hold printable ASCII characters only")
+    return tuple(headers)
+
+
+def _plugin(connection: Connection, cluster: Fields, fields: Fields, base: Path | None) -> ExecPlugin:
+    version = fields.text("apiVersion")
+    if version not in EXEC_VERSIONS:
+        raise fields.error("apiVersion", f"must be one of {', '.join(sorted(EXEC_VERSIONS))}")
+    command = fields.text("command")
+    if not command:
+        raise fields.error("command", "is missing")
+    if fields.text("interactiveMode") == "Always":
+        raise fields.error("interactiveMode", "Always needs a terminal: use Never or IfAvailable")
+    if base and "/" in command:
+        command = str(base / command)
+    return ExecPlugin(
+        api_version=version,
+        command=command,
+        arguments=fields.texts("args"),
+        environ={entry.text("name"): entry.text("value") for entry in fields.blocks("env")},
+        cluster=_told(connection, cluster) if fields.flag("provideClusterInfo") else None,
+        install_hint=fields.text("installHint").strip(),
+    )
+
+
+def _told(connection: Connection, cluster: Fields) -> dict[str, Any]:
+    """What a plugin with ``provideClusterInfo`` is told about the cluster."""
+    told: dict[str, Any] = {
+        "server": connection.server,
+        "tls-server-name": connection.server_name,
+        "insecure-skip-tls-verify": not connection.verify,
+        "certificate-authority-data": base64.b64encode(_present(connection.ca, cluster)).decode(),
+        "proxy-url": connection.proxy,
+        "config": next(
+            (
+                one.content.get("extension")
+                for one in cluster.blocks("extensions")
+                if one.text("name") == _EXEC_EXTENSION
+            ),
+            None,
+        ),
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _present(ca: Material, cluster: Fields) -> bytes:
+    if ca.file is None:
+        return ca.content
+    try:
+        return ca.file.read_bytes()
+    except OSError as error:
+        raise cluster.error("certificate-authority", f"cannot be read: {error.strerror}") from None

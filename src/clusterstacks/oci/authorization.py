@@ -1,0 +1,158 @@
+"""What is sent to a registry to say who asks: Basic, or a token for a repository and what is done with it.
+
+Source: distribution/distribution ``docs/spec/auth/token.md`` and ``oauth.md``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from yarl import URL
+
+from clusterstacks.api.bounded_json import Undecodable, decode
+from clusterstacks.http.errors import AnswerRefused
+from clusterstacks.http.redirects import follow
+from clusterstacks.http.response import refusal
+from clusterstacks.oci.challenge import parse_challenges
+from clusterstacks.oci.docker_config import ANONYMOUS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from clusterstacks.http.client import Web
+    from clusterstacks.oci.challenge import Challenge
+    from clusterstacks.oci.docker_config import RegistryCredentials
+
+MAX_ANSWER_BYTES = 256 * 1024
+"""Largest answer of a token server read (arbitrary; a token has a few KB)."""
+
+DEFAULT_LIFE_SECONDS = 60.0
+"""How long a token is good whose server does not say (docs/spec/auth/token.md)."""
+
+MARGIN_SECONDS = 10.0
+"""A token that ends so soon is not used any more (arbitrary: it must last for one request's way)."""
+
+CLIENT = "cluster-stacks"
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str = field(repr=False)
+    ends: float
+
+
+class Authorization:
+    """Who asks one registry, remembered per scope (``repository:<name>:pull,push``).
+
+    Args:
+        web: For the token server.
+        registry: The registry's URL: decides whether a token server may be asked in the clear.
+        credentials: Who asks.
+        now: A clock in seconds that never goes back.
+    """
+
+    def __init__(
+        self, web: Web, registry: URL, credentials: RegistryCredentials, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._web = web
+        self._registry = registry
+        self._credentials = credentials
+        self._now = now
+        self._basic = False
+        self._answering = asyncio.Lock()
+        self._tokens: dict[str, _Token] = {}
+
+    def headers(self, scope: str) -> dict[str, str]:
+        """Return what goes with a request; nothing before the registry asked for something."""
+        if self._basic:
+            return {"Authorization": f"Basic {self._credentials.basic}"}
+        token = self._tokens.get(scope)
+        if token is None or token.ends - MARGIN_SECONDS <= self._now():
+            return {}
+        return {"Authorization": f"Bearer {token.text}"}
+
+    async def answer(self, challenges: Iterable[str], scope: str, sent: Mapping[str, str]) -> bool:
+        """Get ready to ask again after a 401; False when nothing better can be said than what was refused.
+
+        Args:
+            challenges: The values of ``WWW-Authenticate``.
+            scope: What is wanted.
+            sent: What :meth:`headers` gave for the request that was refused.
+
+        Raises:
+            CredentialsRefused: The token server does not accept who asks.
+            AnswerRefused: It answers what makes no sense, or may not be asked.
+            ServerUnavailable: It cannot be reached.
+        """
+        async with self._answering:
+            if self.headers(scope) not in ({}, sent):
+                return True  # another request got it meanwhile
+            for challenge in parse_challenges(challenges):
+                if challenge.scheme == "bearer":
+                    return await self._get_token(challenge, scope)
+                if challenge.scheme == "basic" and self._credentials.username and not self._basic:
+                    self._basic = True
+                    return True
+            return False
+
+    async def _get_token(self, challenge: Challenge, scope: str) -> bool:
+        # One that was just refused is refused again.
+        refused = self._tokens.pop(scope, None)
+        if self._credentials.token:
+            self._tokens[scope] = _Token(self._credentials.token, float("inf"))
+            return refused is None
+        document = await self._ask(self._realm(challenge), challenge, scope)
+        text = document.get("token") or document.get("access_token")
+        if not isinstance(text, str) or not text.isprintable():
+            raise AnswerRefused(f"the token server of {self._registry.host}", "answers without a token")
+        life = document.get("expires_in")
+        seconds = float(life) if isinstance(life, (int, float)) and life > 0 else DEFAULT_LIFE_SECONDS
+        self._tokens[scope] = _Token(text, self._now() + max(seconds, MARGIN_SECONDS + 1))
+        return refused is None or refused.text != text
+
+    def _realm(self, challenge: Challenge) -> URL:
+        """Return the token server, which gets the credentials: never one that is less safe than the registry."""
+        realm = follow(self._registry, challenge.parameters.get("realm", ""))
+        if realm is None or realm == self._registry:
+            raise AnswerRefused(self._registry, "names a token server that is no safe URL")
+        return realm
+
+    async def _ask(self, realm: URL, challenge: Challenge, scope: str) -> dict[str, Any]:
+        wanted = list(dict.fromkeys(part for part in (scope, challenge.parameters.get("scope", "")) if part))
+        service = challenge.parameters.get("service", "")
+        if self._credentials.identity:
+            return await self._exchange(realm, service, wanted)
+        headers = {}
+        if self._credentials != ANONYMOUS:
+            headers["Authorization"] = f"Basic {self._credentials.basic}"
+        query = [*([("service", service)] if service else []), *(("scope", part) for part in wanted)]
+        url = realm.extend_query(query)
+        document = await self._web.read(str(url), limit=MAX_ANSWER_BYTES, headers=headers)
+        return self._parse(document.body)
+
+    async def _exchange(self, realm: URL, service: str, wanted: list[str]) -> dict[str, Any]:
+        form = {
+            "grant_type": "refresh_token",
+            "service": service,
+            "client_id": CLIENT,
+            "scope": " ".join(wanted),
+            "refresh_token": self._credentials.identity,
+        }
+        body = URL.build(query=form).raw_query_string.encode()
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        async with self._web.open("POST", str(realm), headers=headers, body=body) as answer:
+            if answer.status != 200:
+                raise refusal(answer)
+            return self._parse(await answer.read(MAX_ANSWER_BYTES))
+
+    def _parse(self, body: bytes) -> dict[str, Any]:
+        try:
+            document = decode(body)
+        except Undecodable:
+            document = None
+        if not isinstance(document, dict):
+            raise AnswerRefused(f"the token server of {self._registry.host}", "answers no JSON object")
+        return document

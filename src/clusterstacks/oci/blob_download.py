@@ -1,0 +1,144 @@
+"""A blob out of a registry onto disk: resumed when the connection breaks, verified before it is anything."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from clusterstacks.http.errors import AnswerRefused, ServerUnavailable, StoreUnavailable
+from clusterstacks.http.response import PIECE_BYTES
+from clusterstacks.oci.errors import ContentCorrupt
+from clusterstacks.oci.session import refused
+from clusterstacks.oci.transfers import RetryState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import BinaryIO
+
+    from clusterstacks.http.response import HTTPResponse
+    from clusterstacks.oci.descriptor import Descriptor
+    from clusterstacks.oci.session import Session
+    from clusterstacks.oci.transfers import TransferProgress
+
+_CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-\d{1,18}/(?:\d{1,18}|\*)")
+_WHOLE, _PART, _NO_SUCH_PART = 200, 206, 416
+
+
+async def download(session: Session, blob: Descriptor, into: Path, progress: TransferProgress) -> None:
+    """Write a blob to a new file.
+
+    Args:
+        session: The repository.
+        blob: Its digest and size.
+        into: The file; it must not exist, and does not when this fails.
+        progress: Told how far it is.
+
+    Raises:
+        ContentCorrupt: The registry gave other bytes.
+        NotThere: It has no such blob.
+        AnswerRefused: It answers what makes no sense.
+        ServerUnavailable: The connection broke again and again.
+        StoreUnavailable: The disk refuses.
+    """
+    with _new_file(into) as file:
+        partial = _Partial(blob, f"{session.reference.place}@{blob.digest}", file)
+        await _fill(session, partial, progress)
+        partial.verify()
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that is there when everything went well, and not otherwise."""
+    try:
+        with path.open("xb") as file:
+            try:
+                yield file
+            except BaseException:
+                path.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise StoreUnavailable(path.parent, error) from None
+
+
+async def _fill(session: Session, partial: _Partial, progress: TransferProgress) -> None:
+    persistence = RetryState()
+    while not partial.complete:
+        headers = {"Range": f"bytes={partial.size}-"} if partial.size else {}
+        try:
+            async with session.open("GET", f"blobs/{partial.blob.digest}", headers=headers) as answer:
+                if answer.status in (_WHOLE, _PART):
+                    partial.accept(answer)
+                    await _drain(answer, partial, progress)
+                else:
+                    await _judge(answer, partial)
+        except ServerUnavailable as error:
+            await persistence.wait(partial.size, error)
+
+
+async def _judge(answer: HTTPResponse, partial: _Partial) -> None:
+    if answer.status != _NO_SUCH_PART or not partial.size:
+        raise await refused(answer)
+    partial.restart()
+    raise ServerUnavailable(answer.place, "it does not continue where it stopped")
+
+
+async def _drain(answer: HTTPResponse, partial: _Partial, progress: TransferProgress) -> None:
+    buffer = bytearray()
+    try:
+        async for piece in answer.chunks():
+            buffer += piece
+            if len(buffer) >= PIECE_BYTES:
+                # Digesting and writing a piece takes milliseconds, which belong to everybody else on the loop.
+                full, buffer = buffer, bytearray()
+                await asyncio.to_thread(partial.add, full)
+                progress(partial.blob.title or partial.blob.digest, partial.size, partial.blob.size)
+    finally:
+        partial.add(buffer)
+    if not partial.complete:
+        raise ServerUnavailable(answer.place, f"it gave {partial.size} of {partial.blob.size} bytes")
+
+
+class _Partial:
+    """A file that is being filled, and the digest of what is in it."""
+
+    def __init__(self, blob: Descriptor, place: str, file: BinaryIO) -> None:
+        self.blob = blob
+        self.size = 0
+        self._place = place
+        self._file = file
+        self._digest = sha256()
+
+    @property
+    def complete(self) -> bool:
+        return self.size == self.blob.size
+
+    def accept(self, answer: HTTPResponse) -> None:
+        """Get ready for the body of an answer: it continues, or begins again."""
+        if answer.status == _WHOLE:
+            self.restart()
+            return
+        found = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+        if found is None or int(found[1]) != self.size:
+            raise AnswerRefused(answer.place, "answers with another part than it was asked for")
+
+    def restart(self) -> None:
+        self._file.seek(0)
+        self._file.truncate()
+        self.size, self._digest = 0, sha256()
+
+    def add(self, piece: bytes | bytearray) -> None:
+        if self.size + len(piece) > self.blob.size:
+            raise AnswerRefused(self._place, f"has more than the {self.blob.size} bytes its manifest says")
+        self._digest.update(piece)
+        self._file.write(piece)
+        self.size += len(piece)
+
+    def verify(self) -> None:
+        self._file.flush()
+        found = f"sha256:{self._digest.hexdigest()}"
+        if found != self.blob.digest:
+            raise ContentCorrupt(self._place, expected=self.blob.digest, found=found)

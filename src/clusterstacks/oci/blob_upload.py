@@ -1,0 +1,214 @@
+"""A blob into a registry (distribution-spec 1.1, "Pushing blobs"): whole when it is small, else in parts.
+
+After a broken connection the registry is asked how much it has, and the upload goes on from there. One that has
+forgotten the upload (as docker's own does when it got a part of a part) gets the blob anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from yarl import URL
+
+from clusterstacks.http.errors import AnswerRefused, ServerUnavailable
+from clusterstacks.oci.session import PUSH, refused
+from clusterstacks.oci.transfers import RetryState, read_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from clusterstacks.http.response import HTTPResponse
+    from clusterstacks.oci.descriptor import Descriptor
+    from clusterstacks.oci.session import Session
+    from clusterstacks.oci.transfers import TransferProgress
+
+PART_BYTES = 32 * 1024 * 1024
+"""How much goes in one request, unless the registry wants more (arbitrary: what a broken connection costs at most)."""
+
+_MAX_PART_BYTES = 1024 * 1024 * 1024
+_RANGE = re.compile(r"(?:bytes=)?0-(\d{1,18})")
+_BINARY = {"Content-Type": "application/octet-stream"}
+_CREATED, _ACCEPTED, _NO_CONTENT = 201, 202, 204
+_UNKNOWN, _OUT_OF_STEP, _FAILING = 404, 416, 500
+
+
+class UploadLost(ServerUnavailable):
+    """The registry does not know the upload any more; the blob itself can be sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A blob on its way.
+
+    Args:
+        session: The repository.
+        blob: Its digest and size.
+        content: The bytes, or the file they are in.
+        progress: Told how far it is.
+    """
+
+    session: Session
+    blob: Descriptor
+    content: bytes | Path
+    progress: TransferProgress
+
+    async def run(self) -> None:
+        """Send the blob.
+
+        Raises:
+            AnswerRefused: The registry does not take it.
+            CredentialsRefused: It does not accept who asks.
+            ServerUnavailable: The connection broke again and again.
+            OSError: The file cannot be read.
+        """
+        persistence = RetryState()
+        while True:
+            try:
+                sending = await _Sending.begun(self, persistence)
+                await (sending.whole() if self.blob.size <= PART_BYTES else sending.in_parts())
+            except ServerUnavailable as error:
+                await persistence.wait(0, error)
+            else:
+                return
+
+    async def pieces(self, start: int, length: int) -> AsyncIterator[bytes]:
+        """Give out a part of the blob, and tell that it is on its way."""
+        if isinstance(self.content, bytes):
+            yield self.content[start : start + length]
+            return
+        done = start
+        async for piece in read_pieces(self.content, start, length):
+            yield piece
+            done += len(piece)
+            self.progress(self.blob.title or self.blob.digest, done, self.blob.size)
+
+
+class _Sending:
+    """One upload session of the registry: a place that changes with every answer, and how much is there."""
+
+    def __init__(self, upload: Upload, persistence: RetryState, answer: HTTPResponse) -> None:
+        self._upload = upload
+        self._persistence = persistence
+        self._location = next_location(upload.session, answer)
+        self._least = _least_part(answer)
+        self._there = 0
+
+    @classmethod
+    async def begun(cls, upload: Upload, persistence: RetryState) -> _Sending:
+        async with upload.session.open("POST", "blobs/uploads/", access=PUSH, body=b"") as answer:
+            if answer.status >= _FAILING:
+                raise ServerUnavailable(answer.place, f"it answers with status {answer.status}")
+            if answer.status != _ACCEPTED:
+                raise await refused(answer)
+            return cls(upload, persistence, answer)
+
+    async def whole(self) -> None:
+        """Send everything with the request that ends the upload."""
+        await self._finish(0, self._upload.blob.size)
+
+    async def in_parts(self) -> None:
+        """Send part after part; the registry says how much it has after a part that failed."""
+        size = self._upload.blob.size
+        while self._there < size:
+            try:
+                await self._send_part(min(max(PART_BYTES, self._least), size - self._there))
+            except UploadLost:
+                raise
+            except ServerUnavailable as error:
+                await self._persistence.wait(self._there, error)
+                await self._ask()
+        await self._finish(size, 0)
+
+    async def _send_part(self, length: int) -> None:
+        start = self._there
+        headers = {**_BINARY, "Content-Range": f"{start}-{start + length - 1}"}
+        async with self._upload.session.open(
+            "PATCH",
+            self._location,
+            access=PUSH,
+            headers=headers,
+            body=lambda: self._upload.pieces(start, length),
+            length=length,
+        ) as answer:
+            if answer.status == _OUT_OF_STEP:
+                raise ServerUnavailable(answer.place, "it has another part of the upload than it said")
+            await self._note(answer, start + length - 1)
+
+    async def _ask(self) -> None:
+        async with self._upload.session.open("GET", self._location, access=PUSH) as answer:
+            await self._note(answer, 0)
+
+    async def _note(self, answer: HTTPResponse, assumed: int) -> None:
+        """Take from an answer where to go on, and the last byte that is there: ``assumed`` when it does not say."""
+        await _check(answer)
+        if "Location" in answer.headers:
+            self._location = next_location(self._upload.session, answer)
+        found = _RANGE.fullmatch(answer.headers.get("Range", f"0-{assumed}"))
+        end = int(found[1]) if found else -1
+        if not 0 <= end < self._upload.blob.size:
+            raise AnswerRefused(answer.place, "says that it has a part of the upload that makes no sense")
+        # "0-0" is nothing: one byte alone is never sent.
+        self._there = end + 1 if end else 0
+        self._least = max(self._least, _least_part(answer))
+
+    async def _finish(self, start: int, length: int) -> None:
+        upload = self._upload
+        async with upload.session.open(
+            "PUT",
+            _with_digest(self._location, upload.blob.digest),
+            access=PUSH,
+            headers=_BINARY,
+            body=(lambda: upload.pieces(start, length)) if length else b"",
+            length=length,
+        ) as answer:
+            await _check(answer)
+
+
+def _least_part(answer: HTTPResponse) -> int:
+    text = answer.headers.get("OCI-Chunk-Min-Length", "")
+    return min(int(text), _MAX_PART_BYTES) if text.isdecimal() and len(text) < 18 else 0
+
+
+async def _check(answer: HTTPResponse) -> None:
+    if answer.status == _UNKNOWN:
+        raise UploadLost(answer.place, "it does not know the upload any more")
+    if answer.status >= _FAILING:
+        raise ServerUnavailable(answer.place, f"it answers with status {answer.status}")
+    if answer.status not in (_CREATED, _ACCEPTED, _NO_CONTENT):
+        raise await refused(answer)
+
+
+def _with_digest(location: URL, digest: str) -> URL:
+    # The query is the registry's own and goes back as it came.
+    joint = "&" if location.raw_query_string else "?"
+    return URL(f"{location}{joint}digest={digest}", encoded=True)
+
+
+def next_location(session: Session, answer: HTTPResponse) -> URL:
+    """Return where the registry wants the next request of an upload.
+
+    Raises:
+        AnswerRefused: It says nothing, or a place nobody should go to.
+    """
+    location = answer.headers.get("Location", "")
+    if not location:
+        raise AnswerRefused(answer.place, "does not say where the upload goes")
+    return session.location(answer.url, location)
+
+
+async def digest_file(path: Path) -> tuple[str, int]:
+    """Return digest and size of a file.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    size = (await asyncio.to_thread(path.stat)).st_size
+    digest = sha256()
+    async for piece in read_pieces(path, 0, size):
+        await asyncio.to_thread(digest.update, piece)
+    return f"sha256:{digest.hexdigest()}", size

@@ -1,0 +1,97 @@
+"""What a manifest says of a blob or of another manifest (image-spec ``descriptor.md``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.oci.reference import is_sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from clusterstacks.domain.documents import Node
+
+TITLE = "org.opencontainers.image.title"
+EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
+EMPTY = b"{}"
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """Where some bytes are and how to know them.
+
+    Args:
+        media_type: What they are.
+        digest: ``sha256:<hex>`` of them.
+        size: How many.
+        annotations: Further words; the title is the file's name.
+        artifact_type: Of a manifest in an index.
+    """
+
+    media_type: str
+    digest: str
+    size: int
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    artifact_type: str = ""
+
+    @property
+    def title(self) -> str:
+        """The file's name; empty when the manifest gives none."""
+        return self.annotations.get(TITLE, "")
+
+    @property
+    def hex(self) -> str:
+        """The digest without its algorithm."""
+        return self.digest.removeprefix("sha256:")
+
+    def document(self) -> dict[str, Any]:
+        """Return it as it stands in a manifest."""
+        document: dict[str, Any] = {"mediaType": self.media_type, "digest": self.digest, "size": self.size}
+        if self.media_type == EMPTY_TYPE:
+            document["data"] = "e30="  # the two bytes themselves, as csctl's library writes them
+        if self.annotations:
+            document["annotations"] = dict(self.annotations)
+        if self.artifact_type:
+            document["artifactType"] = self.artifact_type
+        return document
+
+
+def describe(content: bytes, media_type: str) -> Descriptor:
+    """Return the descriptor of some bytes."""
+    return Descriptor(media_type, digest_of(content), len(content))
+
+
+def digest_of(content: bytes) -> str:
+    """Return ``sha256:<hex>``."""
+    return f"sha256:{sha256(content).hexdigest()}"
+
+
+def digest_tag(digest: str) -> str:
+    """Name the tag under which is kept what belongs to a manifest (distribution-spec, "Referrers Tag Schema")."""
+    return digest.replace(":", "-", 1)
+
+
+def parse_descriptor(node: Node) -> Descriptor:
+    """Read one.
+
+    Raises:
+        DocumentError: It breaks the image-spec, or its digest is of another algorithm than sha256.
+    """
+    digest = node.child("digest")
+    if not is_sha256(digest.value):
+        raise digest.refuse("only digests of the form sha256:<64 hex digits> can be verified; push it again with one")
+    size = node.child("size")
+    if not isinstance(size.value, int) or isinstance(size.value, bool) or size.value < 0:
+        raise size.refuse("write the number of bytes")
+    annotations = node.child("annotations")
+    words = {} if annotations.value is None else annotations.mapping()
+    texts = {key: value for key, value in words.items() if isinstance(key, str) and isinstance(value, str)}
+    return Descriptor(
+        node.child("mediaType").text(),
+        digest.text(),
+        size.value,
+        texts,
+        node.child("artifactType").optional_text(),
+    )

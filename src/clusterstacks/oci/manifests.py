@@ -1,0 +1,166 @@
+"""Manifests: the exact bytes a registry keeps, and what they say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from clusterstacks.api.bounded_json import Undecodable, decode
+from clusterstacks.domain.documents import Node
+from clusterstacks.oci.descriptor import Descriptor, digest_of, parse_descriptor
+from clusterstacks.oci.errors import ManifestInvalid, ManifestUnsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+OCI_INDEX = "application/vnd.oci.image.index.v1+json"
+DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+DOCKER_LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
+
+ACCEPT = f"{OCI_MANIFEST}, {OCI_INDEX}, {DOCKER_MANIFEST}, {DOCKER_LIST}"
+"""Everything is asked for, so that what is no release can be called by its name."""
+
+MAX_MANIFEST_BYTES = 4 * 1024 * 1024
+"""Largest manifest (distribution-spec: registries should take at least this much, and may refuse more)."""
+
+MAX_BLOBS = 200
+"""Most layers of a manifest read (arbitrary; twice the files of a release)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A manifest or index.
+
+    Args:
+        raw: The bytes its digest is of.
+        digest: ``sha256:<hex>`` of them.
+        media_type: What it says to be.
+        document: What it says.
+        place: Where it is, for messages.
+    """
+
+    raw: bytes = field(repr=False)
+    digest: str
+    media_type: str
+    document: Mapping[str, Any] = field(repr=False)
+    place: str
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """What another manifest says of it."""
+        return Descriptor(self.media_type, self.digest, len(self.raw))
+
+    @property
+    def artifact_type(self) -> str:
+        """What kind of artifact it is; before image-spec 1.1 the config's media type said so."""
+        return self._node.child("artifactType").optional_text() or (
+            self.config.media_type if self.media_type == OCI_MANIFEST else ""
+        )
+
+    @property
+    def config(self) -> Descriptor:
+        """The config blob."""
+        return parse_descriptor(self._node.child("config"))
+
+    @property
+    def layers(self) -> tuple[Descriptor, ...]:
+        """The layers.
+
+        Raises:
+            ManifestInvalid: There are too many, or one breaks the image-spec.
+        """
+        return self._descriptors("layers")
+
+    @property
+    def manifests(self) -> tuple[Descriptor, ...]:
+        """The members of an index; raises as ``layers``."""
+        return self._descriptors("manifests")
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The words about it; those that are no texts are left out."""
+        node = self._node.child("annotations")
+        words = {} if node.value is None else node.mapping()
+        return {key: word for key, word in words.items() if isinstance(key, str) and isinstance(word, str)}
+
+    @property
+    def subject(self) -> Descriptor | None:
+        """The manifest it belongs to."""
+        node = self._node.child("subject")
+        return None if node.value is None else parse_descriptor(node)
+
+    def require_image(self) -> None:
+        """Check that it is an OCI image manifest, which every release is.
+
+        Raises:
+            ManifestUnsupported: It is something else.
+        """
+        what = {
+            OCI_INDEX: "is an image index",
+            DOCKER_LIST: "is a list of Docker images",
+            DOCKER_MANIFEST: "is a Docker image",
+        }.get(self.media_type)
+        if self.media_type != OCI_MANIFEST:
+            problem = what or "is none of the manifests this program knows"
+            raise ManifestUnsupported(self.place, f"{problem}, no release: name one that csctl push published")
+
+    def _descriptors(self, key: str) -> tuple[Descriptor, ...]:
+        items = self._node.child(key).items()
+        if len(items) > MAX_BLOBS:
+            raise ManifestInvalid(f"{self.place}: {key} has more than {MAX_BLOBS} members: publish it in smaller parts")
+        return tuple(parse_descriptor(item) for item in items)
+
+    @property
+    def _node(self) -> Node:
+        return Node(self.document, self.place, error=ManifestInvalid)
+
+
+def read_manifest(raw: bytes, media_type: str, place: str) -> Manifest:
+    """Read the bytes of a manifest or index.
+
+    Args:
+        raw: The bytes.
+        media_type: What the server calls them; what they call themselves counts more.
+        place: Where they are from, for messages.
+
+    Raises:
+        ManifestInvalid: They are no manifest.
+        ManifestUnsupported: They are one of the version before 2016.
+    """
+    try:
+        document = decode(raw)
+    except Undecodable:
+        document = None
+    if not isinstance(document, dict):
+        raise ManifestInvalid(f"{place} is no manifest but something that is no JSON object: is it the right address?")
+    if document.get("schemaVersion") != 2:
+        raise ManifestUnsupported(place, "is a manifest of another version than 2: publish it again with a newer tool")
+    own = document.get("mediaType") or media_type.partition(";")[0].strip()
+    return Manifest(raw, digest_of(raw), own if isinstance(own, str) else "", document, place)
+
+
+def write_manifest(
+    *,
+    artifact_type: str,
+    layers: Sequence[Descriptor],
+    config: Descriptor,
+    subject: Descriptor | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> bytes:
+    """Write an image manifest (image-spec 1.1 ``manifest.md``); the same arguments give the same bytes."""
+    document: dict[str, Any] = {"schemaVersion": 2, "mediaType": OCI_MANIFEST, "artifactType": artifact_type}
+    document["config"] = config.document()
+    document["layers"] = [layer.document() for layer in layers]
+    if subject is not None:
+        document["subject"] = subject.document()
+    if annotations:
+        document["annotations"] = dict(sorted(annotations.items()))
+    return orjson.dumps(document)
+
+
+def write_index(members: Sequence[object]) -> bytes:
+    """Write an image index, with its members as descriptors stand in JSON."""
+    return orjson.dumps({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": members})

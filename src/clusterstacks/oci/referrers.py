@@ -1,0 +1,181 @@
+"""What belongs to a manifest: the registry's own list, or the index this program keeps where it has none.
+
+Source: distribution-spec 1.1, "Listing Referrers" and "Referrers Tag Schema". Anyone who may push to the repository may
+add to such a list, so one member that cannot be read is left out with its problem, and the others count.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from clusterstacks.domain.documents import Node
+from clusterstacks.http.errors import AnswerRefused, NotThere
+from clusterstacks.oci.descriptor import digest_tag, parse_descriptor
+from clusterstacks.oci.errors import ManifestInvalid
+from clusterstacks.oci.manifests import OCI_INDEX, write_index
+from clusterstacks.oci.pagination import parse_page, read_pages
+from clusterstacks.oci.tags import get_manifest, put_manifest
+
+if TYPE_CHECKING:
+    from clusterstacks.oci.descriptor import Descriptor
+    from clusterstacks.oci.session import Session
+
+MAX_LIST_BYTES = 1024 * 1024
+"""Largest page of a list, and largest index (arbitrary: 3000 members; decoding the worst takes 20 ms)."""
+
+MAX_LIST_PAGES = 16
+"""Most pages of a list read (arbitrary; registries that divide the list at all give 50 and more members a page)."""
+
+MAX_LISTED = 16_000
+"""Most members of a list looked at, of whatever type (arbitrary: 20 ms; scanners leave one for each of their runs)."""
+
+MAX_CANDIDATES = 500
+"""Most envelopes, and most cosign signatures, looked at beside one release.
+
+Arbitrary: a key rotation leaves two, everything above was added by others; 500 cost a thousand requests.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Referrers:
+    """A list of what belongs to a manifest.
+
+    Args:
+        members: Those that could be read, at most ``MAX_CANDIDATES``.
+        problems: What is wrong with the others.
+        complete: Whether the list was read to its end.
+    """
+
+    members: tuple[Descriptor, ...] = ()
+    problems: tuple[str, ...] = ()
+    complete: bool = True
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A list that is being read.
+
+    Args:
+        place: What messages call it.
+        artifact_type: Of the members wanted; empty for all.
+    """
+
+    place: str
+    artifact_type: str
+    members: dict[str, Descriptor] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    complete: bool = True
+    _seen: int = 0
+
+    def take(self, manifests: object) -> None:
+        """Add a page, until there are enough.
+
+        Raises:
+            ManifestInvalid: It is no list.
+        """
+        if manifests is None:
+            return
+        if not isinstance(manifests, list):
+            raise Node(manifests, self.place, "manifests", ManifestInvalid).refuse("write a list")
+        for member in manifests:
+            self._seen += 1
+            if len(self.members) + len(self.problems) >= MAX_CANDIDATES or self._seen > MAX_LISTED:
+                limits = f"{MAX_CANDIDATES} of one type and {MAX_LISTED} of all types are read"
+                self.stop(f"{self.place} are too many: {limits}; delete those that are not needed")
+                return
+            self._take_member(member)
+
+    def stop(self, problem: str) -> None:
+        """Note that the list goes on, and why it is not read to its end; this is the first thing to say."""
+        self.problems.insert(0, problem)
+        self.complete = False
+
+    def result(self) -> Referrers:
+        return Referrers(tuple(self.members.values()), tuple(self.problems), self.complete)
+
+    def _take_member(self, member: object) -> None:
+        if self.artifact_type and isinstance(member, dict) and member.get("artifactType") != self.artifact_type:
+            return
+        try:
+            found = parse_descriptor(Node(member, self.place, f"manifests[{self._seen - 1}]", ManifestInvalid))
+        except ManifestInvalid as error:
+            self.problems.append(error.message)
+        else:
+            self.members.setdefault(found.digest, found)
+
+
+async def list_referrers(session: Session, digest: str, artifact_type: str = "") -> Referrers | None:
+    """Ask the registry; None when it keeps no such lists.
+
+    Args:
+        session: The repository.
+        digest: Of the manifest.
+        artifact_type: Of the members wanted; empty for all. A registry may list the others all the same.
+
+    Raises:
+        ManifestInvalid: The list is none.
+        AnswerRefused: The registry answers what makes no sense.
+        CredentialsRefused: It does not accept who asks.
+        ServerUnavailable: It cannot be reached.
+    """
+    reading = _Reading(f"the referrers of {session.reference.place}@{digest}", artifact_type)
+    query = f"?artifactType={quote(artifact_type, safe='')}" if artifact_type else ""
+    pages = read_pages(session, f"referrers/{digest}{query}", limit=MAX_LIST_BYTES, headers={"Accept": OCI_INDEX})
+    number = 0
+    try:
+        async with aclosing(pages):
+            async for document in pages:
+                number += 1
+                reading.take(parse_page(document, session).get("manifests"))
+                if not reading.complete:
+                    break
+                if number >= MAX_LIST_PAGES:
+                    problem = f"have more than {MAX_LIST_PAGES} pages: delete those that are not needed"
+                    reading.stop(f"{reading.place} {problem}")
+                    break
+    except (NotThere, AnswerRefused) as error:
+        if number:  # what came before it counts
+            reading.stop(error.message)
+        elif isinstance(error, NotThere):
+            return None
+        else:
+            raise
+    return reading.result()
+
+
+async def read_index(session: Session, digest: str, artifact_type: str = "") -> Referrers:
+    """Read the index kept under the referrers tag; nothing when there is none.
+
+    Raises:
+        SpecError: It is none.
+        DependencyError: The registry fails.
+    """
+    reading = _Reading(f"{session.reference.at(digest_tag(digest))}", artifact_type)
+    reading.take(await _members(session, digest))
+    return reading.result()
+
+
+async def add_to_index(session: Session, digest: str, referrer: Descriptor) -> None:
+    """Put a referrer into the index, unless it is there; the other members stay as they are written.
+
+    Two programs that do this at the same moment may lose one of the two: the protocol has no way to prevent that.
+
+    Raises:
+        SpecError: What is there is no index.
+        DependencyError: The registry fails.
+    """
+    members = await _members(session, digest)
+    if not any(isinstance(member, dict) and member.get("digest") == referrer.digest for member in members):
+        await put_manifest(session, write_index([*members, referrer.document()]), OCI_INDEX, digest_tag(digest))
+
+
+async def _members(session: Session, digest: str) -> list[object]:
+    try:
+        index = await get_manifest(session, digest_tag(digest), MAX_LIST_BYTES)
+    except NotThere:
+        return []
+    members = index.document.get("manifests")
+    return members if index.media_type == OCI_INDEX and isinstance(members, list) else []

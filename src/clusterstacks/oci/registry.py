@@ -1,0 +1,200 @@
+"""One repository of an OCI registry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from yarl import URL
+
+from clusterstacks.http.errors import AnswerRefused, CredentialsRefused
+from clusterstacks.oci.blob_download import download
+from clusterstacks.oci.blob_upload import Upload, digest_file, next_location
+from clusterstacks.oci.descriptor import Descriptor, digest_of
+from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
+from clusterstacks.oci.errors import ContentCorrupt
+from clusterstacks.oci.manifests import MAX_MANIFEST_BYTES, Manifest, read_manifest
+from clusterstacks.oci.pagination import parse_page, read_pages
+from clusterstacks.oci.referrers import Referrers, add_to_index, list_referrers, read_index
+from clusterstacks.oci.session import PUSH, RegistryAccess, Session, refused
+from clusterstacks.oci.tags import SUBJECT_HEADER, find_digest, get_manifest, put_manifest
+from clusterstacks.oci.transfers import TransferProgress, silent
+
+if TYPE_CHECKING:
+    from clusterstacks.http.client import Web
+    from clusterstacks.oci.reference import Reference
+
+PAGE = 1000
+"""How many tags are asked for at once; a registry may give fewer."""
+
+MAX_TAGS = 100_000
+"""Most tags of a repository read (arbitrary: some 10 MB)."""
+
+MAX_TAG_PAGE_BYTES = 8 * 1024 * 1024
+"""Largest page of tags (arbitrary; some registries give all tags in one)."""
+
+
+class Registry:
+    """One repository: every method may raise ``CredentialsRefused``, ``AnswerRefused`` and ``ServerUnavailable``.
+
+    Args:
+        web: What carries the requests.
+        reference: Which repository; tag and digest do not matter.
+        credentials: Who asks.
+        plain_http: Whether the registry speaks plain HTTP; ``web`` must allow it. One on this machine is asked.
+        progress: Told how far the transfer of a large blob is.
+    """
+
+    def __init__(
+        self,
+        web: Web,
+        reference: Reference,
+        credentials: RegistryCredentials = ANONYMOUS,
+        *,
+        plain_http: bool = False,
+        progress: TransferProgress = silent,
+    ) -> None:
+        self.reference = reference.at("")
+        self._session = Session(web, self.reference, credentials, plain_http=plain_http)
+        self._progress = progress
+
+    async def tags(self) -> tuple[str, ...]:
+        """Return all tags, sorted.
+
+        Raises:
+            NotThere: The registry has no such repository.
+        """
+        found: set[str] = set()
+        async for document in read_pages(self._session, f"tags/list?n={PAGE}", limit=MAX_TAG_PAGE_BYTES, headers={}):
+            tags = parse_page(document, self._session).get("tags") or []
+            if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+                raise AnswerRefused(self.reference.place, "gives tags that are no list of texts")
+            found.update(tags)
+            if len(found) > MAX_TAGS:
+                raise AnswerRefused(self.reference.place, f"has more than {MAX_TAGS} tags")
+        return tuple(sorted(found))
+
+    async def head(self, target: str) -> str | None:
+        """Return the digest of the manifest under a tag or digest; None when the registry says there is none.
+
+        Only a 404 means that: anything else is an error (INCUMBENT D42).
+        """
+        return await find_digest(self._session, target)
+
+    async def manifest(self, target: str, limit: int = MAX_MANIFEST_BYTES) -> Manifest:
+        """Return the manifest under a tag or digest, verified against the digest asked for or stated.
+
+        Args:
+            target: Tag or digest.
+            limit: Most bytes it may have.
+
+        Raises:
+            NotThere: There is none.
+            ContentCorrupt: Its bytes have another digest.
+            SpecError: It is no manifest.
+        """
+        return await get_manifest(self._session, target, limit)
+
+    async def has_blob(self, digest: str) -> bool:
+        """Whether the repository holds a blob."""
+        async with self._session.open("HEAD", f"blobs/{digest}", access=PUSH) as answer:
+            if answer.status not in (200, 404):
+                raise await refused(answer)
+            return answer.status == 200
+
+    async def blob(self, blob: Descriptor, into: Path) -> None:
+        """Write a blob to a new file, resumed when the connection breaks, and verified; no file when it fails.
+
+        Raises:
+            NotThere: The registry has no such blob.
+            ContentCorrupt: Its bytes have another digest.
+            StoreUnavailable: The disk refuses.
+        """
+        await download(self._session, blob, into, self._progress)
+
+    async def small_blob(self, blob: Descriptor, limit: int) -> bytes:
+        """Return a blob of at most ``limit`` bytes.
+
+        Raises:
+            NotThere: The registry has no such blob.
+            ContentCorrupt: Its bytes have another digest.
+        """
+        place = f"{self.reference.place}@{blob.digest}"
+        if blob.size > limit:
+            raise AnswerRefused(place, f"has {blob.size} bytes, and at most {limit} are read")
+        content = (await self._session.read(f"blobs/{blob.digest}", limit=blob.size)).body
+        if (found := digest_of(content)) != blob.digest:
+            raise ContentCorrupt(place, expected=blob.digest, found=found)
+        return content
+
+    async def push_blob(self, content: bytes | Path, *, title: str = "") -> str:
+        """Bring a blob into the repository, unless it is there; return its digest.
+
+        Args:
+            content: The bytes, or the file that holds them.
+            title: What the progress calls it.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        blob = await _describe(content, title)
+        if not await self.has_blob(blob.digest):
+            await Upload(self._session, blob, content, self._progress).run()
+        return blob.digest
+
+    async def mount(self, digest: str, origin: str) -> bool:
+        """Take a blob over from another repository of the same registry; False when it does not do that.
+
+        Args:
+            digest: Of the blob.
+            origin: The other repository's path.
+        """
+        path = str(URL("blobs/uploads/").with_query({"mount": digest, "from": origin}))
+        try:
+            async with self._session.open(
+                "POST", path, access=RegistryAccess(PUSH.actions, origin), body=b""
+            ) as answer:
+                if answer.status >= 500:
+                    raise await refused(answer)
+                left = next_location(self._session, answer) if answer.status == 202 else None
+                mounted = answer.status == 201
+        except CredentialsRefused:
+            return False  # who may push here may not read there
+        if left is not None:
+            # The registry opened an upload instead, which nobody is going to use.
+            async with self._session.open("DELETE", left, access=PUSH):
+                pass
+        return mounted
+
+    async def push_manifest(self, raw: bytes, media_type: str, target: str = "") -> str:
+        """Put a manifest under a tag, or under its digest without one; return the digest.
+
+        One with a subject becomes known as its referrer, whether the registry keeps such lists or not.
+
+        Raises:
+            ContentCorrupt: The registry says it got other bytes.
+            SpecError: The bytes are no manifest.
+        """
+        manifest = read_manifest(raw, media_type, self.reference.place)
+        headers = await put_manifest(self._session, raw, media_type, target or manifest.digest)
+        if manifest.subject is not None and SUBJECT_HEADER not in headers:
+            kept = Descriptor(
+                manifest.media_type, manifest.digest, len(raw), manifest.annotations, manifest.artifact_type
+            )
+            await add_to_index(self._session, manifest.subject.digest, kept)
+        return manifest.digest
+
+    async def referrers(self, digest: str, artifact_type: str = "") -> Referrers:
+        """Return what belongs to a manifest, of one artifact type or of all; nothing of it is verified yet.
+
+        Raises:
+            SpecError: The list is none.
+        """
+        listed = await list_referrers(self._session, digest, artifact_type)
+        return await read_index(self._session, digest, artifact_type) if listed is None else listed
+
+
+async def _describe(content: bytes | Path, title: str) -> Descriptor:
+    digest, size = await digest_file(content) if isinstance(content, Path) else (digest_of(content), len(content))
+    words = {"org.opencontainers.image.title": title} if title else {}
+    return Descriptor("application/octet-stream", digest, size, words)

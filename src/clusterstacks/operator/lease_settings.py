@@ -1,0 +1,100 @@
+"""Reads which lease makes a replica the one that writes, and builds what competes for it."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.transport import RequestTimeouts
+from clusterstacks.operator.go_flags import boolean
+from clusterstacks.runtime.leader_election import Elector
+from clusterstacks.runtime.leases import Terms
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from clusterstacks.kube.connection import Connection
+    from clusterstacks.kube.transport import Pool
+
+LEASE_NAME: Final = "clusterstack.x-k8s.io"
+"""Source: the Go operator, so that each of the two excludes the other."""
+
+DEFAULT_NAMESPACE: Final = "kube-system"
+"""Where the lease is if the operator does not run in a pod: who may write it can stop the operator, so no tenant's."""
+
+ELECTION_BUDGET: Final = 2
+"""Requests at a time: a renewal, and one that was given up and is still being closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionSettings:
+    """Which lease, under which identity (empty: a random one), for how long."""
+
+    namespace: str
+    identity: str = ""
+    terms: Terms = field(default_factory=Terms)
+
+
+def build_elector(
+    settings: ElectionSettings, connection: Connection, pool: Pool, user_agent: str, report: Callable[[bool], None]
+) -> Elector:
+    """Build the elector, with a client of its own: a renewal must not wait behind the requests of controllers."""
+    # One attempt at a time: the elector itself tries again. Half of the deadline each, as client-go's users have it.
+    client = Client(
+        connection,
+        pool,
+        budget=ELECTION_BUDGET,
+        deadline=timedelta(seconds=settings.terms.renew_deadline / 2),
+        user_agent=f"{user_agent}/leader-election",
+        patience=RequestTimeouts(attempts=1),
+    )
+    lease = ObjectKey(settings.namespace, LEASE_NAME)
+    identity = settings.identity or f"{socket.gethostname()}_{uuid4()}"
+    return Elector(client, lease, identity, terms=settings.terms, report=report)
+
+
+def add_election_options(parser: argparse.ArgumentParser) -> None:
+    """Add the flags; the first two are the Go operator's."""
+    add = parser.add_argument
+    add(
+        "--leader-elect",
+        type=boolean,
+        nargs="?",
+        const=True,
+        default=True,
+        metavar="true|false",
+        help="write only while holding the Lease clusterstack.x-k8s.io, so that of several replicas one writes; "
+        "without it start exactly one",
+    )
+    add(
+        "--leader-elect-namespace",
+        default="",
+        metavar="NAMESPACE",
+        help=f"namespace of that Lease; default: the operator's own (--operator-namespace), then {DEFAULT_NAMESPACE}",
+    )
+    add(
+        "--leader-elect-identity",
+        default="",
+        metavar="NAME",
+        help="name in the Lease. A process that has it again gets the Lease back at once: no two that run at the same "
+        "time may have the same. Default: the host's name and a random part",
+    )
+
+
+def election_settings(found: argparse.Namespace, own_namespace: str) -> ElectionSettings | None:
+    """Read the flags; None where every replica writes.
+
+    Args:
+        found: The flags.
+        own_namespace: The operator's; empty where it is not known.
+    """
+    if not found.leader_elect:
+        return None
+    namespace = found.leader_elect_namespace or own_namespace or DEFAULT_NAMESPACE
+    return ElectionSettings(namespace, found.leader_elect_identity)

@@ -1,0 +1,363 @@
+"""The rights that the operator needs in the management cluster: the source of the reference page and of roles.
+
+A test runs the operator with these rights and no others, and every operator of the integration tests is checked to use
+none beside them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from clusterstacks.api.names import CLUSTER_API_GROUP, GROUP
+from clusterstacks.api.untyped import mapping, mappings
+from clusterstacks.apply.class_object_rules import IMAGE_KIND, TEMPLATE_GROUPS
+from clusterstacks.domain.errors import DependencyError
+from clusterstacks.operator.go_installation import EXTENSIONS, WEBHOOKS
+from clusterstacks.operator.lease_settings import LEASE_NAME
+from clusterstacks.webhooks.certificate_rotation import OWNER, SECRET_NAME
+from clusterstacks.webhooks.configuration import NAME as CONFIGURATION_NAME
+from clusterstacks.webhooks.configuration import WebhookScope
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from clusterstacks.kube.client import Client
+
+log = logging.getLogger(__name__)
+
+READ: Final = ("get", "list", "watch")
+ANY: Final = "*"
+"""Every resource of a group, also its subresources."""
+
+
+class RightScope(StrEnum):
+    """Where a right is needed."""
+
+    CLUSTER = "cluster"
+    """All namespaces, or objects without one: a ClusterRoleBinding. With ``--namespace`` a RoleBinding in that
+    namespace is enough for what has namespaces, except Clusters."""
+    CLUSTERS = "namespaces of Clusters"
+    """A RoleBinding in each."""
+    STACKS = "namespaces of ClusterStacks"
+    """A RoleBinding in each."""
+    OWN = "the operator's namespace"
+
+
+class Feature(StrEnum):
+    """What may be switched off."""
+
+    WEBHOOKS = "webhooks"
+    ELECTION = "leader election"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Right:
+    """Verbs on resources of one group.
+
+    Args:
+        group: The API group, empty for the core group.
+        resources: Plural names, with the subresource after a slash, or ``ANY``.
+        verbs: Of RBAC. A server-side apply needs ``patch``, and ``create`` where it creates the object.
+        why: What the operator does with them.
+        scope: Where.
+        names: The only objects; empty for all.
+        only_with: What of the operator needs it; None where all of it does.
+    """
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    why: str
+    scope: RightScope = RightScope.CLUSTER
+    names: tuple[str, ...] = ()
+    only_with: Feature | None = None
+
+    def covers(self, group: str, resource: str, verb: str) -> bool:
+        """Tell whether a request is allowed by this right, wherever it is."""
+        return group == self.group and verb in self.verbs and (ANY in self.resources or resource in self.resources)
+
+    def rule(self) -> dict[str, Any]:
+        """Return the rule of a Role or ClusterRole."""
+        rule = {"apiGroups": [self.group], "resources": [*self.resources], "verbs": [*self.verbs]}
+        return {**rule, "resourceNames": [*self.names]} if self.names else rule
+
+
+RIGHTS: Final = (
+    Right(group=GROUP, resources=("clusterstacks",), verbs=READ, why="follow what ClusterStacks ask for"),
+    Right(
+        group=GROUP,
+        resources=("clusterstackreleases",),
+        verbs=(*READ, "create", "patch", "delete"),
+        why="create and delete the releases of a ClusterStack; pin digests; owner references and finalizers",
+    ),
+    Right(
+        group=GROUP,
+        resources=("clusteraddons",),
+        verbs=(*READ, "create", "patch"),
+        why="create one for each Cluster; note what was delivered; finalizers",
+    ),
+    Right(
+        group=GROUP,
+        resources=("clusterstacks/status", "clusterstackreleases/status", "clusteraddons/status"),
+        verbs=("patch",),
+        why="report the state",
+    ),
+    Right(group=GROUP, resources=("compatibilityrules",), verbs=("list", "watch"), why="follow the rules"),
+    Right(
+        group=CLUSTER_API_GROUP,
+        resources=("clusters",),
+        verbs=READ,
+        why="follow Clusters; before a release is deleted, in all namespaces, also with --namespace",
+    ),
+    Right(
+        group=CLUSTER_API_GROUP,
+        resources=("clusters/status",),
+        verbs=("patch",),
+        why="conditions ClusterStackAddonsReady and ClusterStackWithinRanges",
+    ),
+    Right(
+        group=CLUSTER_API_GROUP,
+        resources=("clusterclasses",),
+        verbs=(*READ, "create", "patch", "delete"),
+        why="apply and delete the classes of releases",
+    ),
+    *(
+        Right(
+            group=group,
+            resources=(ANY,),
+            verbs=(*READ, "create", "patch", "delete"),
+            why="apply, follow and delete the templates of classes; read control plane and infrastructure of Clusters",
+        )
+        for group in sorted(TEMPLATE_GROUPS)
+    ),
+    Right(
+        group=IMAGE_KIND[0],
+        resources=("images",),
+        verbs=(*READ, "create", "patch", "delete"),
+        why="apply, follow and delete the node images of classes (OpenStack Resource Controller)",
+    ),
+    Right(
+        group="infrastructure.clusterstack.x-k8s.io",
+        resources=(ANY,),
+        verbs=(*READ, "create", "patch"),
+        why="read templates of providers; create the provider objects of releases, and follow them (--provider-kinds)",
+    ),
+    Right(
+        group="apiextensions.k8s.io",
+        resources=("customresourcedefinitions",),
+        verbs=("get",),
+        why="read the labels of the kinds that Clusters refer to (metadata only)",
+    ),
+    Right(group="", resources=("namespaces",), verbs=("get",), why="read labels for clusterNamespaces from: Selector"),
+    Right(group="", resources=("events",), verbs=("create",), why="record events"),
+    Right(
+        group="admissionregistration.k8s.io",
+        resources=("validatingwebhookconfigurations",),
+        verbs=("create", "patch"),
+        names=(CONFIGURATION_NAME,),
+        only_with=Feature.WEBHOOKS,
+        why="register the webhooks; with --namespace the name ends in -NAMESPACE; not needed without webhooks",
+    ),
+    Right(
+        group=OWNER[0],
+        resources=("clusterroles",),
+        verbs=("get",),
+        names=(CONFIGURATION_NAME,),
+        only_with=Feature.WEBHOOKS,
+        why="make the ClusterRole of this name, if there is one, the owner of the webhooks, which are deleted with it; "
+        "with --namespace the name ends in -NAMESPACE",
+    ),
+    Right(
+        group=WEBHOOKS[0],
+        resources=("validatingwebhookconfigurations",),
+        verbs=("list",),
+        why="find what the Go operator left",
+    ),
+    Right(group=EXTENSIONS[0], resources=("extensionconfigs",), verbs=("list",), why="find what the Go operator left"),
+    Right(
+        group="authorization.k8s.io",
+        resources=("selfsubjectrulesreviews",),
+        verbs=("create",),
+        why="report which of these rights are missing; Kubernetes' default role system:basic-user has it",
+    ),
+    Right(
+        group="",
+        resources=("secrets",),
+        verbs=("get",),
+        scope=RightScope.CLUSTERS,
+        why="read the kubeconfig of each Cluster, Secret CLUSTER-kubeconfig",
+    ),
+    Right(
+        group="",
+        resources=("secrets",),
+        verbs=("get",),
+        scope=RightScope.STACKS,
+        why="read the Secrets that spec.source names: credentials, authorities, keys; not needed where none does",
+    ),
+    Right(
+        group="",
+        resources=("secrets",),
+        verbs=("get", "patch"),
+        scope=RightScope.OWN,
+        names=(SECRET_NAME,),
+        only_with=Feature.WEBHOOKS,
+        why="keep the certificate of the webhooks; not needed without webhooks",
+    ),
+    Right(
+        group="",
+        resources=("secrets",),
+        verbs=("create",),
+        scope=RightScope.OWN,
+        only_with=Feature.WEBHOOKS,
+        why="create that Secret; RBAC cannot name an object that is created",
+    ),
+    Right(
+        group="coordination.k8s.io",
+        resources=("leases",),
+        verbs=("get", "patch"),
+        scope=RightScope.OWN,
+        names=(LEASE_NAME,),
+        only_with=Feature.ELECTION,
+        why="leader election; not needed with --leader-elect=false",
+    ),
+    Right(
+        group="coordination.k8s.io",
+        resources=("leases",),
+        verbs=("create",),
+        scope=RightScope.OWN,
+        only_with=Feature.ELECTION,
+        why="create that Lease; RBAC cannot name an object that is created",
+    ),
+)
+
+
+TAKE_OVER_RIGHTS: Final = (
+    Right(
+        group=WEBHOOKS[0],
+        resources=("validatingwebhookconfigurations",),
+        verbs=("delete",),
+        why="--take-over deletes those of the Go operator",
+    ),
+    Right(
+        group=EXTENSIONS[0],
+        resources=("extensionconfigs",),
+        verbs=("delete",),
+        why="--take-over deletes those of the Go operator",
+    ),
+    Right(
+        group="",
+        resources=("pods",),
+        verbs=("get",),
+        scope=RightScope.OWN,
+        why="started as /manager: read its own pod, to find the Service of the webhooks",
+    ),
+    Right(
+        group="",
+        resources=("services",),
+        verbs=("list",),
+        scope=RightScope.OWN,
+        why="started as /manager: find the Service of the webhooks",
+    ),
+)
+"""Rights needed once, where the operator takes over an installation of the Go operator."""
+
+_CHECKED: Final = {
+    GROUP,
+    CLUSTER_API_GROUP,
+    "apiextensions.k8s.io",
+    WEBHOOKS[0],
+    "coordination.k8s.io",
+    "",
+}
+"""API groups whose rights every installation needs; those of providers depend on what the stacks use."""
+
+
+def policy_rules(*scopes: RightScope) -> list[dict[str, Any]]:
+    """Return the rules of a Role or ClusterRole with the rights of these scopes."""
+    return [right.rule() for right in RIGHTS if right.scope in scopes]
+
+
+def missing_rights(rules: Iterable[Mapping[str, Any]], features: Collection[Feature], watched: str = "") -> list[Right]:
+    """Return the rights that an account lacks.
+
+    Args:
+        rules: Of the account in the operator's namespace, as a SelfSubjectRulesReview lists them.
+        features: What of the operator is switched on.
+        watched: The only namespace that the operator watches; empty for all.
+    """
+    needed = (
+        replace(right, names=(WebhookScope(watched).name,)) if right.names == (CONFIGURATION_NAME,) else right
+        for right in RIGHTS
+        if right.group in _CHECKED
+        and right.scope in (RightScope.CLUSTER, RightScope.OWN)
+        and (right.only_with is None or right.only_with in features)
+    )
+    known = list(rules)
+    return [lacking for right in needed if (lacking := _lacking(right, known)) is not None]
+
+
+def _lacking(right: Right, rules: Iterable[Mapping[str, Any]]) -> Right | None:
+    def allowed(resource: str, verb: str) -> bool:
+        return any(
+            _holds(rule.get("apiGroups"), right.group)
+            and _holds(rule.get("resources"), resource)
+            and _holds(rule.get("verbs"), verb)
+            and (not rule.get("resourceNames") or (bool(right.names) and {*right.names} <= {*rule["resourceNames"]}))
+            for rule in rules
+        )
+
+    refused = [(resource, verb) for resource in right.resources for verb in right.verbs if not allowed(resource, verb)]
+    if not refused:
+        return None
+    resources = tuple(dict.fromkeys(resource for resource, _ in refused))
+    return replace(right, resources=resources, verbs=tuple(dict.fromkeys(verb for _, verb in refused)))
+
+
+def _holds(listed: Sequence[str] | None, wanted: str) -> bool:
+    return wanted in (listed or ()) or ANY in (listed or ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RightsCheck:
+    """Compares the rights of the operator's account with those that it needs, once at the start.
+
+    Args:
+        client: The management cluster.
+        namespace: The operator's own.
+        features: What of the operator is switched on.
+        watched: The only namespace that the operator watches; empty for all.
+    """
+
+    client: Client
+    namespace: str
+    features: frozenset[Feature]
+    watched: str = ""
+
+    async def run(self) -> None:
+        """Log what is missing, then wait until cancelled."""
+        try:
+            resource = await self.client.resource("authorization.k8s.io", "SelfSubjectRulesReview")
+            review = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": {"namespace": self.namespace}}
+            status = mapping(await self.client.create(resource, review), "status")
+        except DependencyError as error:
+            log.info("The rights of the operator's account are not known: %s", error)
+        else:
+            # An authorizer that cannot list its rules makes the list incomplete.
+            if not status.get("incomplete"):
+                self._report(missing_rights(mappings(status, "resourceRules"), self.features, self.watched))
+        await asyncio.Event().wait()
+
+    def _report(self, missing: Sequence[Right]) -> None:
+        for scope, role in (
+            (RightScope.CLUSTER, "its ClusterRole"),
+            (RightScope.OWN, f"a Role in namespace {self.namespace}"),
+        ):
+            rules = [json.dumps(right.rule()) for right in missing if right.scope is scope]
+            if rules:
+                listed = "\n- ".join(rules)
+                log.warning("The operator's account lacks rights. Add these rules to %s:\n- %s", role, listed)

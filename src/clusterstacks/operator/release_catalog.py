@@ -1,0 +1,215 @@
+"""What admission knows of releases: those of the ClusterStackReleases, and on demand those their source has besides."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.api.clusteraddon import addon_name
+from clusterstacks.api.clusterstack import ClusterStack
+from clusterstacks.api.compatibility_policy import CompatibilityPolicy
+from clusterstacks.api.names import DIGEST_ANNOTATION, GROUP, Kind
+from clusterstacks.api.untyped import mapping, mappings, text
+from clusterstacks.compat.release_facts import facts_text, read_facts
+from clusterstacks.compat.world import Candidate
+from clusterstacks.controllers.clusterstack.reconciler import subscription_of
+from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.domain.names import ReleaseName, release_named
+from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.runtime.cache import key_of
+from clusterstacks.sources.owners import leading_stack
+from clusterstacks.sources.pinned_digests import Pins
+from clusterstacks.webhooks.known_releases import ClassOffer
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from clusterstacks.api.clusterapi import ClusterView
+    from clusterstacks.controllers.clusteraddon.class_access import ClassAccess as NamespaceOffers
+    from clusterstacks.kube.client import Client
+    from clusterstacks.releases.release import Release
+    from clusterstacks.runtime.cache import Store
+    from clusterstacks.sources.fetcher import Supply
+    from clusterstacks.sources.periodic_listing import Listings
+    from clusterstacks.sources.remote_statements import RemoteStatements
+
+MOST_STATED: Final = 1024
+"""ClusterStackReleases whose facts stay in memory as they were read. Arbitrary: more than there are releases in use."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseOffers:
+    """Answers admission from the status of ClusterStackReleases, then from the disk; last, a source is asked.
+
+    Args:
+        client: The management cluster: classes may come from a namespace nobody watches here.
+        releases: The ClusterStackReleases.
+        addons: The ClusterAddons.
+        offers: Which namespaces may use which releases.
+        supply: Brings releases that are not on disk.
+        listings: What sources have.
+        statements: What releases that nobody has fetched state.
+    """
+
+    client: Client
+    releases: Store
+    addons: Store
+    offers: NamespaceOffers
+    supply: Supply
+    listings: Listings
+    statements: RemoteStatements
+    _known: dict[tuple[ReleaseName, str], Candidate] = field(default_factory=dict)
+    _stated: dict[ObjectKey, tuple[str, Candidate | None]] = field(default_factory=dict)
+    """By ClusterStackRelease, the facts of its status as text and as they were read."""
+
+    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> ClassOffer | None:
+        """Return what can be served; see :class:`~clusterstacks.webhooks.known_releases.KnownReleases`."""
+        own = await self._find(ObjectKey(namespace, release.release))
+        if own is None:
+            return self._not_created(namespace, release)
+        manifests = {release: own, **self._siblings(namespace, release)}
+        candidates: dict[ReleaseName, Candidate] = {}
+        for name, manifest in manifests.items():
+            found = await self._candidate(name, manifest)
+            if found is not None:
+                candidates[name] = found
+        lacking: dict[ReleaseName, str] = {}
+        if release not in candidates and not mapping(own, "metadata", "annotations").get(DIGEST_ANNOTATION):
+            lacking[release] = "it has not been downloaded yet"
+        for name in sorted({release, *wanted} - candidates.keys() - lacking.keys()):
+            brought = await self._bring(name, namespace)
+            if isinstance(brought, Candidate):
+                candidates[name] = brought
+            else:
+                lacking[name] = brought
+        made_for = text(own, "status", "kubernetesVersion")
+        if not made_for and release in candidates:
+            made_for = candidates[release].kubernetes.text
+        return ClassOffer(made_for, await self._policy(own), candidates, self._advised(namespace, release), lacking)
+
+    async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:
+        """Say which release the namespace may not use; see :class:`KnownReleases`."""
+        found = []
+        for release in sorted(releases):
+            key = ObjectKey(cluster.class_namespace, release.release)
+            found.append(self.releases.get(key) or self._listed(key, release) or await self._find(key))
+        return await self.offers.refusal(cluster, filter(None, found))
+
+    def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
+        """Return, by addon, where what a cluster has comes from."""
+        addon = self.addons.get(ObjectKey(cluster.namespace, addon_name(cluster.name))) or {}
+        named = {text(one, "name"): release_named(text(one, "release")) for one in mappings(addon, "spec", "addons")}
+        return {name: release for name, release in named.items() if release is not None}
+
+    def _siblings(self, namespace: str, release: ReleaseName) -> dict[ReleaseName, Manifest]:
+        """Return the other releases of the stack in the namespace, whatever their minor."""
+        found: dict[ReleaseName, Manifest] = {}
+        for manifest in self.releases.all():
+            name = release_named(text(manifest, "metadata", "name"))
+            if name is None or text(manifest, "metadata", "namespace") != namespace or name == release:
+                continue
+            if (name.provider, name.stack) == (release.provider, release.stack):
+                found[name] = manifest
+        return found
+
+    def _not_created(self, namespace: str, release: ReleaseName) -> ClassOffer | None:
+        """Name the ClusterStack that could create a release which is not there; None where there is none."""
+        for stack in self._stacks(namespace, release):
+            if stack.spec.kubernetes_version == str(release.kubernetes):
+                why = (
+                    f"ClusterStack {stack.key} has not created its ClusterStackRelease; correct the class, or add "
+                    f"{release.version} to spec.versions"
+                )
+                return ClassOffer("", stack.spec.compatibility, lacking={release: why})
+        return None
+
+    async def _find(self, key: ObjectKey) -> Manifest | None:
+        known = self.releases.get(key)
+        if known is not None:
+            return known
+        return await self.client.find(await self.client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE), *reversed(key))
+
+    async def _candidate(self, name: ReleaseName, manifest: Manifest) -> Candidate | None:
+        """Return what is known of a ClusterStackRelease, by its status or the disk; None where neither has it."""
+        stated = self._of_status(manifest)
+        if stated is not None:
+            return stated
+        try:
+            pins = Pins.of(manifest)
+            if not pins.digest:
+                return None
+            key = (name, pins.digest)
+            if key not in self._known:
+                release = await self.supply.store.open(name, pins.digest, pins.charts)
+                if release is None:
+                    return None
+                self._known[key] = self._of(release)
+        except ClusterStacksError as error:
+            log.debug("Release %s says nothing to admission: %s", name, error)
+            return None
+        return self._known[key]
+
+    def _of_status(self, manifest: Manifest) -> Candidate | None:
+        """Return the facts in the status; they are read again only where they changed."""
+        key, written = key_of(manifest), facts_text(manifest)
+        if not written:
+            self._stated.pop(key, None)
+            return None
+        known = self._stated.get(key)
+        if known is None or known[0] != written:
+            if len(self._stated) >= MOST_STATED:
+                self._stated.clear()
+            known = self._stated[key] = (written, read_facts(manifest))
+        return known[1]
+
+    async def _bring(self, name: ReleaseName, namespace: str) -> Candidate | str:
+        """Return what is known of a release that is not on disk; a text says why it cannot be served, or not yet."""
+        key = ObjectKey(namespace, name.release)
+        manifest = await self._find(key) or self._listed(key, name)
+        if manifest is None:
+            return (
+                f"no ClusterStack of namespace {namespace} for Kubernetes {name.kubernetes} offers it or follows a "
+                "source that has it; name another release"
+            )
+        try:
+            obtained = await self.supply.obtain(key, manifest, name)
+        except ClusterStacksError as error:
+            return error.message
+        if obtained is None:
+            return "it is being fetched for the first time, try again in a few seconds"
+        return self._of(obtained.release)
+
+    def _listed(self, key: ObjectKey, name: ReleaseName) -> Manifest | None:
+        """Return the ClusterStackRelease a release would get; None where no ClusterStack would create one."""
+        for stack in self._stacks(key.namespace, name):
+            if key.name in self.listings.known(stack.key) and subscription_of(stack).holds(name):
+                owner = {"apiVersion": stack.api_version, "kind": stack.kind, "name": stack.key.name}
+                return {"metadata": {"name": key.name, "namespace": key.namespace, "ownerReferences": [owner]}}
+        return None
+
+    def _advised(self, namespace: str, release: ReleaseName) -> dict[ReleaseName, Candidate]:
+        """Return the releases that could be offered and are not."""
+        found = self.statements.known(self._stacks(namespace, release))
+        return dict(found)
+
+    def _stacks(self, namespace: str, release: ReleaseName) -> Iterator[ClusterStack]:
+        """Yield the ClusterStacks of a stack in a namespace, whatever their minor; one that cannot be read is none."""
+        for manifest in self.supply.stacks.all():
+            spec, place = mapping(manifest, "spec"), text(manifest, "metadata", "namespace")
+            if (place, spec.get("provider"), spec.get("name")) == (namespace, release.provider, release.stack):
+                with suppress(SpecError):
+                    yield ClusterStack.parse(manifest)
+
+    def _of(self, release: Release) -> Candidate:
+        return Candidate(release.name, release.metadata.kubernetes, release.compatibility)
+
+    async def _policy(self, release: Manifest) -> CompatibilityPolicy:
+        stack = await leading_stack(release, self.supply.stacks, self.client)
+        try:
+            return ClusterStack.parse(stack).spec.compatibility if stack is not None else CompatibilityPolicy.RANGE
+        except SpecError:
+            return CompatibilityPolicy.RANGE

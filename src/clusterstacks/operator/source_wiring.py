@@ -1,0 +1,107 @@
+"""Builds what the operator knows of sources: which it may use, what they hold, and releases from them."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from clusterstacks.http.client import Web
+from clusterstacks.releases.store import ReleaseStore
+from clusterstacks.runtime.background_tasks import Errands
+from clusterstacks.sources.chart_dependencies import RepositoryCharts
+from clusterstacks.sources.fetcher import Supply
+from clusterstacks.sources.open_source import SourceOpener
+from clusterstacks.sources.periodic_listing import Listings
+from clusterstacks.sources.remote_statements import RemoteStatements
+from clusterstacks.sources.source_cache import Sources
+from clusterstacks.sources.source_secrets import SecretReader
+from clusterstacks.sources.stack_source import SourceChoice, default_terms, trust_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from clusterstacks.domain.objects import ObjectKey
+    from clusterstacks.kube.client import Client
+    from clusterstacks.operator.settings import OperatorSettings
+    from clusterstacks.runtime.background_tasks import Allowance
+    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.clock import Clock
+
+
+class Supplies:
+    """The sources of all ClusterStacks.
+
+    Args:
+        settings: The command line.
+        environ: The environment, where the operator's own credentials and proxies are named.
+        client: The management cluster's.
+        stacks: The ClusterStacks.
+        clock: Time.
+        changed: Called with the ClusterStacks whose source has other names than before.
+    """
+
+    def __init__(
+        self,
+        settings: OperatorSettings,
+        environ: Mapping[str, str],
+        *,
+        client: Client,
+        stacks: Store,
+        clock: Clock,
+        changed: Callable[[Collection[ObjectKey]], None],
+    ) -> None:
+        verification = settings.source.verification
+        self.choice = SourceChoice(
+            default=default_terms(settings.source),
+            trust=trust_of(verification, "") if verification else None,
+            allowed=settings.allowed_sources,
+        )
+        self._secrets = SecretReader(client)
+        opener = SourceOpener(
+            secrets=self._secrets,
+            release_dir=settings.release_dir,
+            ca=settings.source_ca,
+            environ=environ,
+            plain_http_credentials=settings.plain_http_credentials,
+        )
+        self._sources = Sources(opener, clock)
+        self.listings = Listings(self._sources, clock, changed)
+        self._web = Web(environ=environ)
+        allowed = settings.chart_repositories
+        self._charts = RepositoryCharts(self._web, None, allowed=allowed) if allowed.patterns else None
+        self.statements = RemoteStatements(self._sources, self.listings, self.choice, clock)
+        self._client = client
+        self._stacks = stacks
+        self.store = ReleaseStore(settings.cache_dir)
+        self._errands: list[Errands] = []
+
+    def supply(self, wake: Callable[[ObjectKey], None], allowance: Allowance | None = None) -> Supply:
+        """Make what brings releases to one kind of objects; ``wake`` has one of them looked at.
+
+        Args:
+            wake: Called with an object whose release has come.
+            allowance: How often a source may be asked; None for any number.
+        """
+        errands = Errands(wake, allowance=allowance)
+        self._errands.append(errands)
+        return Supply(
+            client=self._client,
+            stacks=self._stacks,
+            choice=self.choice,
+            sources=self._sources,
+            secrets=self._secrets,
+            store=self.store,
+            charts=self._charts,
+            errands=errands,
+        )
+
+    async def close(self) -> None:
+        """End all listings and downloads, then the connections."""
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._web.close)
+            stack.push_async_callback(self._sources.close)
+            stack.push_async_callback(self.store.close)
+            for errands in self._errands:
+                stack.push_async_callback(errands.close)
+            stack.push_async_callback(self.statements.close)
+            stack.push_async_callback(self.listings.close)

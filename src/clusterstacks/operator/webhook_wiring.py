@@ -1,0 +1,165 @@
+"""Builds the validating webhooks and runs them: certificate, server, and what they decide by."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from clusterstacks.compat.library import facts
+from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.kube.tls import server_context
+from clusterstacks.operator.release_catalog import ReleaseOffers
+from clusterstacks.runtime.background_tasks import Allowance
+from clusterstacks.runtime.clock import SystemClock
+from clusterstacks.webhooks.certificate_rotation import SECRET_NAME, CertificateKeeper
+from clusterstacks.webhooks.cluster_handler import ClusterJudge
+from clusterstacks.webhooks.configuration import Endpoint, WebhookScope
+from clusterstacks.webhooks.dispatch import Validator
+from clusterstacks.webhooks.server import WebhookServer
+from clusterstacks.webhooks.stack_validators import OwnKinds
+from clusterstacks.webhooks.suggester import Adviser
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from clusterstacks.kube.client import Client
+    from clusterstacks.operator.settings import OperatorSettings
+    from clusterstacks.operator.source_wiring import Supplies
+    from clusterstacks.runtime.events import EventRecorder
+    from clusterstacks.runtime.informer import Informer
+    from clusterstacks.runtime.metrics import Metrics
+    from clusterstacks.webhooks.provider_rules import ProviderRules
+
+FETCHES, FETCH_INTERVAL = 16, timedelta(seconds=10)
+"""How often questions of the API server may make the operator ask a source for a release that it does not have: at
+once, and after which time once more. Arbitrary; whoever reaches the port may ask, and a release has some megabytes."""
+
+
+PATIENCE = timedelta(seconds=10)
+"""How long reconcilers wait for the webhooks at the start. Arbitrary: it takes less than one second, and where it fails
+the reconcilers still have work to do."""
+
+log = logging.getLogger(__name__)
+
+
+class Webhooks:
+    """The webhooks of one process.
+
+    Args:
+        settings: The command line, which says where the API server finds them.
+        home: Namespace of the Secret with their certificate and key.
+        client: The management cluster.
+        informers: Of ClusterStacks, ClusterStackReleases, ClusterAddons and Clusters, by the lower-case kind.
+        supplies: Where releases come from.
+        events: Where it is told that an annotation let something through.
+        rules: The provider's.
+        metrics: Counts the decisions, and shows when the certificate expires.
+    """
+
+    def __init__(  # noqa: PLR0913 - what decisions are made from
+        self,
+        settings: OperatorSettings,
+        *,
+        home: str,
+        client: Client,
+        informers: Mapping[str, Informer],
+        supplies: Supplies,
+        events: EventRecorder,
+        rules: ProviderRules,
+        metrics: Metrics,
+    ) -> None:
+        endpoint = Endpoint(settings.webhook_service, settings.webhook_url)
+        upstream, releases = facts(), informers["clusterstackrelease"].store
+        self._adviser = Adviser()
+        clusters = ClusterJudge(
+            offers=ReleaseOffers(
+                client=client,
+                releases=releases,
+                addons=informers["clusteraddon"].store,
+                offers=ClassAccess(client, informers["clusterstack"].store),
+                supply=supplies.supply(_wake_nobody, Allowance(FETCHES, FETCH_INTERVAL)),
+                listings=supplies.listings,
+                statements=supplies.statements,
+            ),
+            rules=rules,
+            upstream=upstream,
+            adviser=self._adviser,
+        )
+        live = informers["cluster"].store
+        own = OwnKinds(client, live, releases, informers["clusterstack"].store, settings.provider_kinds)
+        self._judge = Validator(own, clusters, events, live, decided=metrics.count_decision)
+        context = server_context()
+        self.server = WebhookServer(_host(settings.webhook_url), settings.webhook_port, context, self._judge)
+        self._keeper = CertificateKeeper(
+            client=client,
+            secret=ObjectKey(home, SECRET_NAME),
+            endpoint=endpoint,
+            scope=WebhookScope(settings.namespace, settings.watch_filter, tuple(settings.provider_kinds)),
+            context=context,
+            listening=self.server.started,
+            clock=SystemClock(),
+        )
+        metrics.watch_certificate(self._keeper.expiry)
+
+    async def run(self) -> None:
+        """Serve until cancelled; the API server is told of the webhooks once they can be called."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._keeper.run(), name="certificate of the webhooks")
+            group.create_task(self._serve(), name="webhook server")
+
+    async def registered(self) -> None:
+        """Wait until the API server calls these webhooks and not those of an earlier process, at most ``PATIENCE``."""
+        try:
+            async with asyncio.timeout(PATIENCE.total_seconds()):
+                await self._keeper.registered.wait()
+        except TimeoutError:
+            log.warning(
+                "The webhooks are not registered after %s s; objects are reconciled all the same", PATIENCE.seconds
+            )
+
+    async def close(self) -> None:
+        """Give up what is being computed, and end what is being told."""
+        self._adviser.close()
+        await self._judge.close()
+
+    async def _serve(self) -> None:
+        await self._keeper.served.wait()
+        await self.server.run()
+
+
+def webhook_namespace(settings: OperatorSettings) -> str:
+    """Return where the Secret of the webhooks is kept: beside their Service, or in the operator's own namespace.
+
+    Whoever may write that Secret chooses whom the API server trusts, so it is never a namespace that users write to.
+
+    Raises:
+        SpecError: The operator's namespace is not known.
+    """
+    if settings.webhook_service is not None:
+        return settings.webhook_service.namespace
+    if settings.operator_namespace:
+        return settings.operator_namespace
+    raise SpecError(
+        "NoOperatorNamespace",
+        "--webhook-url needs a namespace for the Secret of the webhooks' key: this is not a pod with a service "
+        "account; set --operator-namespace NAMESPACE, where only administrators write Secrets",
+    )
+
+
+def _wake_nobody(_: ObjectKey) -> None:
+    """Whoever is told to try again does so by himself."""
+
+
+def _host(url: str) -> str:
+    """Return where to listen: at the loopback address alone where the API server calls that one, else everywhere."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host if ip_address(host).is_loopback else ""
+    except ValueError:
+        return ""

@@ -1,0 +1,316 @@
+"""From the world as it is asked about to the numbers the search works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from clusterstacks.compat.constraints import Judges, class_fact
+from clusterstacks.domain.compatibility import leading
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.names import ReleaseName
+from clusterstacks.domain.versions import KubernetesVersion
+from clusterstacks.planner.catalogue import Fact, Statements, catalogue
+from clusterstacks.planner.effort import Effort
+from clusterstacks.planner.model import ABSENT, Addon, Model, Node, Option, own_components
+from clusterstacks.planner.options import (
+    installed_option,
+    option_moves,
+    options_of,
+    providers,
+    strangers,
+    wanted_options,
+)
+from clusterstacks.planner.quotient import Traits, representatives, same_moves
+from clusterstacks.planner.scopes import class_subjects, live_facts, scopes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+
+    from clusterstacks.compat.world import Candidate, ClusterState, World
+    from clusterstacks.domain.compatibility import Component, Rule
+    from clusterstacks.domain.ranges import Range
+    from clusterstacks.planner.model import Evaluated
+
+
+Target = ReleaseName | KubernetesVersion
+"""Where to go: a release means its class, exactly its addons and at least its Kubernetes version; a version means that
+version, with class and addons moved only where needed."""
+
+
+LOOKS_PER_PAIR = 2
+"""Looks that it costs to compare two versions of an addon (measured)."""
+
+
+class PlanImpossible(SpecError):
+    """The question itself cannot be asked."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("PlanImpossible", message)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Everything that one question is about.
+
+    Args:
+        state: Where the cluster is.
+        candidates: Releases of the cluster's stack, sorted by name.
+        versions: Known Kubernetes versions from the cluster's to the target's, in order.
+        options: By addon, its versions.
+        installed: Version of each addon that is installed.
+        here: The release of the cluster's class.
+        goal: The release to reach; None for any.
+        goal_version: The Kubernetes version to reach.
+        judges: What decides besides the releases.
+        facts: All there are, by id.
+        evaluated: The violations found so far.
+    """
+
+    state: ClusterState
+    candidates: tuple[Candidate, ...]
+    versions: tuple[KubernetesVersion, ...]
+    options: Mapping[str, tuple[Option, ...]]
+    installed: Mapping[str, str]
+    here: Candidate
+    goal: Candidate | None
+    goal_version: KubernetesVersion
+    judges: Judges
+    facts: Mapping[str, Fact]
+    evaluated: Evaluated = field(default_factory=dict)
+
+    def rules(self) -> Iterator[Rule]:
+        """Yield the rules of releases, then those of the provider."""
+        for one in self.candidates:
+            if one.compatibility is not None:
+                yield from one.compatibility.rules
+        yield from self.judges.rules
+
+
+def survey(world: World, state: ClusterState, target: Target, effort: Effort | None = None) -> Survey:
+    """Collect what a question is about.
+
+    Raises:
+        Exhausted: There is more of it than the effort allows.
+        PlanImpossible: A release is not known, or belongs to another stack, or the workers are ahead.
+    """
+    candidates = _candidates(world, state.release)
+    known = {candidate.name: candidate for candidate in candidates}
+    _check(known, state, target)
+    goal = known[target] if isinstance(target, ReleaseName) else None
+    goal_version = _goal_version(state, target, goal)
+    installed = _installed(state, known[state.release])
+    offered = (one.compatibility.addons() for one in candidates if one.compatibility is not None)
+    names = sorted(set(installed).union(*offered))
+    effort = Effort() if effort is None else effort
+    options = {}
+    for name in names:
+        options[name] = options_of(name, candidates, installed.get(name))
+        effort.look(LOOKS_PER_PAIR * len(candidates) * len(options[name]))
+    foreign = strangers(option for versions in options.values() for option in versions)
+    statements = Statements(candidates, foreign, providers(options), world.rules, world.upstream, goal_version)
+    return Survey(
+        state=state,
+        candidates=candidates,
+        versions=_versions(candidates, state.kubernetes, goal_version),
+        options=options,
+        installed=installed,
+        here=known[state.release],
+        goal=goal,
+        goal_version=goal_version,
+        judges=Judges(world.rules, world.upstream, state.labels, state.variables),
+        facts=catalogue(statements),
+    )
+
+
+def compile_model(asked: Survey, effort: Effort, enforced: Collection[str] | None = None) -> Model:
+    """Number the world for one question.
+
+    Args:
+        asked: Everything the question is about.
+        effort: What may be spent.
+        enforced: Ids of the facts that count, where it is enough to know whether there is a way: addons about which
+            none counts can always get where they are to be, and are left out. None for all.
+
+    Raises:
+        Exhausted: There is more of it than the effort allows.
+    """
+    return _Compiler(asked, effort, enforced).model()
+
+
+class _Compiler:
+    def __init__(self, asked: Survey, effort: Effort, enforced: Collection[str] | None) -> None:
+        self.asked, self.effort, judges = asked, effort, asked.judges
+        self.judges = Judges(judges.rules, judges.upstream, judges.labels, judges.variables, enforced)
+        self.facts = [fact for fact in asked.facts.values() if self.judges.enforces(fact.id)]
+        bound = set[str]().union(*(fact.addons for fact in self.facts))
+        self.names = [name for name in asked.options if enforced is None or name in bound]
+        self.overridden = frozenset(fact for rule in asked.rules() for fact in rule.overrides)
+        self.candidates = self._reachable()
+        self.traits = Traits(asked.versions, self.judges, self.overridden, self._asked(), self._known())
+
+    def model(self) -> Model:
+        asked = self.asked
+        candidates = self._kept_classes()
+        versions = self._kept_versions()
+        addons, installed = self._addons()
+        live = frozenset(live_facts(addons, installed, candidates, self.traits))
+        index = {candidate.name: at for at, candidate in enumerate(candidates)}
+        at_goal = [at for at, version in enumerate(versions) if version == asked.goal_version]
+        return Model(
+            candidates=candidates,
+            versions=versions,
+            addons=addons,
+            scopes=scopes_of(self.facts, addons, live, (candidates, versions, self.judges, asked.evaluated)),
+            start=Node(index[asked.here.name], 0),
+            installed=installed,
+            goal_candidate=None if asked.goal is None else index[asked.goal.name],
+            goal_version=at_goal[0] if at_goal else -1,
+            judges=self.judges,
+            class_subjects=class_subjects(self.facts),
+        )
+
+    def _reachable(self) -> tuple[Candidate, ...]:
+        """Leave out the bundles that the laws forbid to enter."""
+        here, goal = self.asked.here, self.asked.goal
+        return tuple(one for one in self.asked.candidates if here.is_bundle or not one.is_bundle or one is goal)
+
+    def _components(self) -> Iterator[Component]:
+        for name in self.names:
+            for option in self.asked.options[name]:
+                yield from option.components
+        for candidate in self.candidates:
+            yield from own_components(candidate)
+
+    def _known(self) -> dict[str, dict[str, Component]]:
+        known: dict[str, dict[str, Component]] = {}
+        for one in self._components():
+            known.setdefault(one.name, {})[one.text] = one
+        return known
+
+    def _asked(self) -> dict[str, set[Range]]:
+        asked: dict[str, set[Range]] = {}
+        for one in self._components():
+            for other, wanted in one.requires.items():
+                asked.setdefault(other, set()).add(wanted)
+        for rule in self.asked.rules():
+            for other, wanted in rule.when.components.items():
+                asked.setdefault(other, set()).add(wanted)
+        return asked
+
+    def _kept_versions(self) -> tuple[KubernetesVersion, ...]:
+        asked, traits = self.asked, self.traits
+        ranges = [one.compatibility.kubernetes for one in self.candidates if one.compatibility is not None]
+        ranges += [rule.when.kubernetes for rule in asked.rules() if rule.when.kubernetes is not None]
+        masks = {traits.held(one) for one in ranges} | {traits.works_with(one) for one in self._components()}
+        bundled = {one.kubernetes for one in self.candidates if one.is_bundle} | {asked.goal_version}
+        columns = sorted(masks)
+
+        def label(at: int) -> Hashable:
+            version = asked.versions[at]
+            alone = version if version in bundled else None
+            return version.series, alone, tuple(one >> at & 1 for one in columns)
+
+        labels = [label(at) for at in range(len(asked.versions))]
+        kept = representatives(len(labels), lambda at: labels[at] == labels[at + 1], 0)
+        return tuple(asked.versions[at] for at in kept)
+
+    def _kept_classes(self) -> tuple[Candidate, ...]:
+        """Of releases whose classes no fact tells apart keep the newest, and those of cluster and target."""
+        kept: dict[Hashable, Candidate] = {}
+        for one in self.candidates:
+            stays = one is self.asked.here or one is self.asked.goal or one.is_bundle
+            kept[one.name if stays else self._class_label(one)] = one
+        for named in (self.asked.here, self.asked.goal):
+            if named is not None and not named.is_bundle:
+                kept.pop(self._class_label(named), None)
+        return tuple(sorted(kept.values(), key=lambda one: one.name))
+
+    def _class_label(self, one: Candidate) -> Hashable:
+        stated = one.compatibility
+        if stated is None:
+            return one.name
+        counts = self.judges.enforces(class_fact(one.name))
+        own = own_components(one)
+        return (
+            self.traits.held(stated.kubernetes) if counts else self.traits.all_versions,
+            tuple(map(self.traits.of, own)),
+            tuple((rule.fact, repr(rule)) for rule in stated.rules),
+            one.name if class_fact(one.name) in self.overridden or self.asked.here.is_bundle else None,
+        )
+
+    def _addons(self) -> tuple[tuple[Addon, ...], tuple[int, ...]]:
+        numbered = [self._addon(name) for name in self.names]
+        return tuple(addon for addon, _ in numbered), tuple(installed for _, installed in numbered)
+
+    def _addon(self, name: str) -> tuple[Addon, int]:
+        """Number an addon and what is installed of it."""
+        asked = self.asked
+        options = asked.options[name]
+        wanted = wanted_options(name, options, asked.goal)
+        self.effort.look(LOOKS_PER_PAIR * len(options) ** 2)
+        moves = option_moves(options, self.judges, wanted)
+        installed = installed_option(name, options, asked.installed.get(name), asked.here.name)
+        labels = [
+            (tuple(map(self.traits.of, option.components)), wanted is not None and at in wanted)
+            for at, option in enumerate(options)
+        ]
+
+        def alike(at: int) -> bool:
+            # Out of a bundle the cluster gets what the release has, interchangeable or not.
+            return not asked.here.is_bundle and labels[at] == labels[at + 1] and same_moves(moves, at, at + 1)
+
+        kept = representatives(len(options), alike, installed)
+        number = {at: new for new, at in enumerate(kept)} | {ABSENT: ABSENT}
+        addon = Addon(
+            name,
+            tuple(options[at] for at in kept),
+            tuple(tuple(number[to] for to in moves[at] if to in number) for at in (*kept, ABSENT)),
+            None if wanted is None else frozenset(number[at] for at in wanted if at in number),
+        )
+        return addon, number[installed]
+
+
+def _candidates(world: World, release: ReleaseName) -> tuple[Candidate, ...]:
+    """Return the releases of the cluster's own stack: a class never moves to another."""
+    own = [one for one in world.candidates if (one.name.provider, one.name.stack) == (release.provider, release.stack)]
+    return tuple(sorted(own, key=lambda one: one.name))
+
+
+def _check(known: Collection[ReleaseName], state: ClusterState, target: Target) -> None:
+    if state.release not in known:
+        raise PlanImpossible(f"release {state.release}, whose class the cluster has, is not among the releases given")
+    if isinstance(target, ReleaseName) and target not in known:
+        if (target.provider, target.stack) != (state.release.provider, state.release.stack):
+            raise PlanImpossible(
+                f"release {target} is of another stack than {state.release}: a class cannot move there"
+            )
+        raise PlanImpossible(f"release {target} is not among the releases given")
+    if state.workers > state.kubernetes:
+        message = f"workers of {state.workers} are ahead of the control plane of {state.kubernetes}"
+        raise PlanImpossible(f"{message}: Kubernetes does not allow that; correct the state")
+
+
+def _goal_version(state: ClusterState, target: Target, goal: Candidate | None) -> KubernetesVersion:
+    if goal is None:
+        assert isinstance(target, KubernetesVersion)  # noqa: S101 - the other kind of target has a release
+        return target
+    return goal.kubernetes if goal.is_bundle else max(goal.kubernetes, state.kubernetes)
+
+
+def _versions(
+    candidates: Iterable[Candidate], now: KubernetesVersion, goal: KubernetesVersion
+) -> tuple[KubernetesVersion, ...]:
+    """Return the known versions between now and the goal: Kubernetes never goes down."""
+    known = {now, goal, *(one.kubernetes for one in candidates)}
+    return tuple(sorted(one for one in known if now <= one <= max(goal, now)))
+
+
+def _installed(state: ClusterState, candidate: Candidate) -> dict[str, str]:
+    """Return the version of each addon that is installed; what a bundle brings is known to nobody and moves with it."""
+    stated = candidate.compatibility
+    if stated is None:
+        return {}
+    if state.addons is not None:
+        return dict(state.addons)
+    return {addon: leading(addon, stated.of_addon(addon)).text for addon in stated.addons()}

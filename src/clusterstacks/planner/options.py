@@ -1,0 +1,112 @@
+"""The versions each addon can have: from the releases that state them, and what is installed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.compat.constraints import upgrade_fact
+from clusterstacks.domain.compatibility import Component, UpgradeRule, leading
+from clusterstacks.domain.semver import SemVer
+from clusterstacks.planner.model import ABSENT, Option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from clusterstacks.compat.constraints import Judges
+    from clusterstacks.compat.world import Candidate
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.planner.quotient import Moves
+
+
+FREE = UpgradeRule(downgrade=True)
+"""The rule that forbids nothing."""
+
+
+def options_of(addon: str, candidates: Iterable[Candidate], installed: str | None) -> tuple[Option, ...]:
+    """Collect the versions of an addon; releases that state the same of one share an option."""
+    found: list[tuple[tuple[Component, ...], list[ReleaseName]]] = []
+    for candidate in candidates:
+        components = candidate.compatibility.of_addon(addon) if candidate.compatibility is not None else ()
+        if not components:
+            continue
+        for known, releases in found:
+            if known == components:
+                releases.append(candidate.name)
+                break
+        else:
+            found.append((components, [candidate.name]))
+    options = [Option(leading(addon, known).text, known, tuple(releases)) for known, releases in found]
+    if installed is not None and not any(_is(option, addon, installed) for option in options):
+        options.append(Option(installed, (_stranger(addon, installed, options),)))
+    return tuple(sorted(options, key=lambda one: (leading(addon, one.components).version, one.version, one.releases)))
+
+
+def _stranger(addon: str, version: str, options: Sequence[Option]) -> Component:
+    """Describe an installed version that no release has: nothing but its name is known."""
+    name = leading(addon, options[0].components).name if options else addon
+    return Component(name, SemVer.parse(version), version.removeprefix("v"), addon)
+
+
+def strangers(options: Iterable[Option]) -> list[Component]:
+    """Return what is installed and in no release."""
+    return [component for option in options if not option.releases for component in option.components]
+
+
+def _is(option: Option, addon: str, version: str) -> bool:
+    return leading(addon, option.components).version == SemVer.parse(version)
+
+
+def providers(options: Mapping[str, Iterable[Option]]) -> dict[str, frozenset[str]]:
+    """Return, by component, the addons that can bring it."""
+    found: dict[str, set[str]] = {}
+    for addon, versions in options.items():
+        for option in versions:
+            for component in option.components:
+                found.setdefault(component.name, set()).add(addon)
+    return {name: frozenset(bringing) for name, bringing in found.items()}
+
+
+def installed_option(addon: str, options: Sequence[Option], installed: str | None, release: ReleaseName) -> int:
+    """Return the option that is installed; of several with the same version the class's own, else the newest's."""
+    if installed is None:
+        return ABSENT
+    same = [at for at, option in enumerate(options) if _is(option, addon, installed)]
+    return next((at for at in same if release in options[at].releases), same[-1])
+
+
+def wanted_options(addon: str, options: Sequence[Option], goal: Candidate | None) -> frozenset[int] | None:
+    """Return the options that count as a release's version of an addon; None where any will do."""
+    stated = goal.compatibility if goal is not None else None
+    if stated is None:
+        return None
+    components = stated.of_addon(addon)
+    if not components:
+        return frozenset({ABSENT})
+    version = leading(addon, components).text
+    return frozenset(at for at, option in enumerate(options) if _is(option, addon, version))
+
+
+def option_moves(options: Sequence[Option], judges: Judges, wanted: frozenset[int] | None) -> Moves:
+    """Return, by option, where it may move: the rule of the version moved to decides.
+
+    Only where a release is the target an addon is installed or removed, as the release has it or not.
+
+    Args:
+        options: Of one addon.
+        judges: Say which rules count.
+        wanted: The options it may end with; None for any.
+    """
+    offered = [at for at, option in enumerate(options) if option.releases]
+    removed = (ABSENT,) if wanted == frozenset({ABSENT}) else ()
+    brought = [{component.name: component.version for component in option.components} for option in options]
+    ruled = [
+        [one for one in option.components if judges.enforces(upgrade_fact(one)) and one.upgrade != FREE]
+        for option in options
+    ]
+
+    def may_move(at: int, to: int) -> bool:
+        before = brought[at]
+        return all(one.name not in before or one.upgrade.allows(before[one.name], one.version) for one in ruled[to])
+
+    moves = [tuple(to for to in offered if to != at and may_move(at, to)) + removed for at in range(len(options))]
+    return (*moves, () if wanted is None or removed else tuple(offered))

@@ -1,0 +1,101 @@
+"""Reading a cluster's state from a file, for plans without a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.compat.world import ClusterState
+from clusterstacks.domain.documents import DocumentError, Node
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.names import InvalidName, parse_class, parse_release
+from clusterstacks.domain.semver import SemVer
+from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.planner.compiling import Target
+
+_FIELDS = ("kubernetes", "workers", "class", "addons", "labels", "variables")
+
+
+def parse_state(document: object, *, file: str) -> ClusterState:
+    """Read ``{kubernetes, workers?, class, addons?, labels?, variables?}``.
+
+    Without ``workers`` they have the control plane's version, without ``addons`` those of the class's release.
+
+    Raises:
+        SpecError: A field is missing, unknown or wrong; the message names it.
+    """
+    node = Node(document, file)
+    if unknown := sorted(str(key) for key in node.mapping() if key not in _FIELDS):
+        raise DocumentError(f"{file} has the unknown field {unknown[0]}: known are {', '.join(_FIELDS)}")
+    kubernetes = _version(node.child("kubernetes"))
+    workers = node.child("workers")
+    return ClusterState(
+        kubernetes=kubernetes,
+        workers=kubernetes if workers.value is None else _version(workers),
+        release=_release(node.child("class")),
+        addons=_addons(node.child("addons")),
+        labels={key: value.text() for key, value in _entries(node.child("labels")).items()},
+        variables={key: value.value for key, value in _entries(node.child("variables")).items()},
+    )
+
+
+def parse_target(text: str) -> Target:
+    """Read ``v1.36.1``, or the name of a release or of its class.
+
+    Raises:
+        SpecError: It is neither.
+    """
+    try:
+        return KubernetesVersion.parse(text)
+    except InvalidVersion:
+        pass
+    for parse in (parse_release, parse_class):
+        try:
+            return parse(text)
+        except InvalidName:
+            continue
+    raise SpecError(
+        "TargetInvalid", f"{text!r} is no target: name a release like openstack-scs-1-36-v2 or a version like v1.36.1"
+    )
+
+
+def _version(node: Node) -> KubernetesVersion:
+    try:
+        return KubernetesVersion.parse(node.value)
+    except InvalidVersion:
+        raise node.refuse("write a full Kubernetes version like v1.36.1") from None
+
+
+def _release(node: Node) -> ReleaseName:
+    text = node.text("write the release whose class the cluster has")
+    for parse in (parse_release, parse_class):
+        try:
+            return parse(text)
+        except InvalidName:
+            continue
+    raise node.refuse("write the name of a release like openstack-scs-1-36-v2")
+
+
+def _addons(node: Node) -> dict[str, str] | None:
+    if node.value is None:
+        return None
+    addons: dict[str, str] = {}
+    for name, version in _entries(node).items():
+        text = version.text("write the version of the software, in quotes, like '1.18.2'")
+        try:
+            SemVer.parse(text)
+        except SpecError:
+            raise version.refuse("write the version of the software, like '1.18.2'") from None
+        addons[name] = text.removeprefix("v")
+    return addons
+
+
+def _entries(node: Node) -> dict[str, Node]:
+    if node.value is None:
+        return {}
+    names = node.mapping()
+    if not all(isinstance(name, str) and name for name in names):
+        raise node.refuse("write names as keys")
+    return {str(name): node.child(str(name)) for name in names}

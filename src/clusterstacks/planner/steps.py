@@ -1,0 +1,253 @@
+"""The steps of a way: which addon moves between which moves of class and Kubernetes, as late as it may."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.planner.model import ABSENT, Option
+from clusterstacks.planner.subtrees import links
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from clusterstacks.compat.world import Candidate
+    from clusterstacks.domain.versions import KubernetesVersion
+    from clusterstacks.planner.model import Choice, Model, Node
+    from clusterstacks.planner.search import Search, Way
+    from clusterstacks.planner.subtrees import Costs, Entry, Place, Subtree
+
+
+class Kind(StrEnum):
+    """What a step moves."""
+
+    WORKERS = "workers"
+    KUBERNETES = "kubernetes"
+    CLASS = "class"
+    RELEASE = "release"
+    ADDON = "addon"
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A cluster between two steps.
+
+    Args:
+        candidate: The release whose class it has.
+        kubernetes: Of its control plane.
+        addons: What is installed; empty while the class is a bundle's.
+    """
+
+    candidate: Candidate
+    kubernetes: KubernetesVersion
+    addons: Mapping[str, Option] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change.
+
+    Args:
+        kind: What moves.
+        before: The cluster as the step finds it.
+        after: The cluster as the step leaves it.
+        addon: Which addon moves; empty for another kind.
+    """
+
+    kind: Kind
+    before: Situation
+    after: Situation
+    addon: str = ""
+
+
+def steps_of(search: Search, way: Way) -> tuple[Step, ...]:
+    """Turn a way into steps; at equal cost an addon moves as late as it may, and in the order of the names."""
+    model, ways = search.model, _ways(way)
+    moves = _addon_moves(search, ways)
+    steps: list[Step] = []
+    here = situation_of(model)
+    for layer, one in enumerate(ways):
+        if layer:
+            there = _arrive(model, ways[layer - 1], one, here)
+            steps.append(_step(here, there))
+            here = there
+        for addon, option in moves.get(layer, ()):
+            there = _with_addon(model, here, addon, option)
+            steps.append(_step(here, there))
+            here = there
+    return tuple(steps)
+
+
+def situation_of(model: Model) -> Situation:
+    """Return the cluster as it is."""
+    return _situation(model, model.start, model.installed)
+
+
+def _ways(way: Way) -> list[Way]:
+    ways = [way]
+    while ways[-1].before is not None:
+        ways.append(ways[-1].before)
+    return ways[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """A stay of a subtree at one place; the moment orders it among the moves of all addons."""
+
+    place: Place
+    outside: bool
+    moment: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    moment: tuple[Any, ...]
+    addon: int
+    option: int
+
+    @property
+    def layer(self) -> int:
+        return int(self.moment[0])
+
+
+def _addon_moves(search: Search, ways: Sequence[Way]) -> dict[int, list[tuple[int, int]]]:
+    """Find by layer the addons of subtrees that move, and to which option.
+
+    Before a bundle is entered it does not matter where an addon ends.
+    """
+    ranged = [layer for layer, one in enumerate(ways) if one.state is not None]
+    is_end = bool(ranged) and ranged[-1] == len(ways) - 1
+    found, ranks = list[_Move](), count(0, -1)
+    for tree in search.subtrees if ranged else ():
+        visits = [
+            _Visit(tree.place(way.node, way.state), way.outside, (layer,))
+            for layer, way in enumerate(ways)
+            if way.state is not None
+        ]
+        installed = ways[ranged[0]].state
+        assert installed is not None  # noqa: S101 - ranged
+        found += _unroll(tree, visits, installed, ranks, is_end=is_end)
+    linked = links(search.model)
+    moves: dict[int, list[tuple[int, int]]] = {}
+    for layer in sorted({one.layer for one in found}):
+        here = sorted((one for one in found if one.layer == layer), key=lambda one: one.moment)
+        moves[layer] = [(one.addon, one.option) for one in _by_name(here, linked)]
+    return moves
+
+
+def _by_name(moves: list[_Move], linked: Sequence[set[int]]) -> Iterator[_Move]:
+    """Yield moves in the order of their addons, as far as those that share facts keep their order."""
+    while moves:
+        free = [
+            at for at, one in enumerate(moves) if not any(earlier.addon in linked[one.addon] for earlier in moves[:at])
+        ]
+        yield moves.pop(min(free, key=lambda at: moves[at].addon))
+
+
+def _unroll(
+    tree: Subtree, visits: Sequence[_Visit], installed: Choice, ranks: Iterator[int], *, is_end: bool
+) -> Iterator[_Move]:
+    """Yield the moves of an addon and those below it, given the places that the rest of the cluster takes it to.
+
+    Args:
+        tree: The addon.
+        visits: The places in order.
+        installed: The options before the first move.
+        ranks: Order the moves of different addons after the same moment: those below an addon move first.
+        is_end: Whether the plan ends after the last visit.
+    """
+    layers, rank = _layers(tree, visits, installed), next(ranks)
+    ends = layers[-1]
+    if is_end:
+        ends = {one: cost + tree.ends(one[1]) for one, cost in ends.items() if tree.addon.ends(one[0])}
+    moves = _moves_back(tree, visits, layers, min((cost, one) for one, cost in ends.items())[1])
+    option = installed[tree.at]
+    below: list[list[_Visit]] = [[] for _ in tree.children]
+    for visit, options in zip(visits, moves, strict=True):
+        moments = [(option, visit.moment)]
+        for number, option in enumerate(options):
+            moments.append((option, (*visit.moment, (rank, number))))
+            yield _Move(moments[-1][1], tree.at, option)
+        for one, moment in moments:
+            for visited, place in zip(below, tree.local(visit.place, one).places, strict=True):
+                visited.append(_Visit(place, visit.outside, moment))
+    for (child, _), visited in zip(tree.children, below, strict=True):
+        yield from _unroll(child, visited, installed, ranks, is_end=is_end)
+
+
+def _before(visits: Sequence[_Visit], at: int) -> Place | None:
+    return visits[at - 1].place if visits[at].outside else None
+
+
+def _layers(tree: Subtree, visits: Sequence[_Visit], installed: Choice) -> list[Costs]:
+    """Return by visit the least cost of every state."""
+    found = tree.begin(visits[0].place, installed, outside=visits[0].outside)
+    paid, table, layers = 0, 0, []
+    for at, visit in enumerate(visits):
+        if at:
+            found = tree.enter(table, visit.place, _before(visits, at))
+        assert found is not None  # noqa: S101 - the search came along here
+        price, table = found
+        paid += price
+        layers.append({one: cost + paid for one, cost in tree.tables[table].items()})
+    return layers
+
+
+def _moves_back(tree: Subtree, visits: Sequence[_Visit], layers: Sequence[Costs], end: Entry) -> list[list[int]]:
+    """Walk from the end to the start and prefer the addon step, so that addons move late."""
+    moves: list[list[int]] = [[] for _ in visits]
+    here, at = end, len(visits) - 1
+    while True:
+        cost, visit = layers[at][here], visits[at]
+        stepped = [
+            one
+            for one, before in layers[at].items()
+            if before < cost and (here, cost - before) in tree.steps_from(one, visit.place, outside=visit.outside)
+        ]
+        if stepped:
+            moves[at].insert(0, here[0])
+            here = min(stepped)
+        elif at:
+            came = [
+                one
+                for one, before in layers[at - 1].items()
+                if one[0] == here[0] and tree.arrival(one, visit.place, _before(visits, at)) == (here, cost - before)
+            ]
+            here, at = min(came), at - 1
+        else:
+            return moves
+
+
+def _step(old: Situation, new: Situation) -> Step:
+    if old.candidate != new.candidate:
+        bundled = old.candidate.is_bundle or new.candidate.is_bundle
+        return Step(Kind.RELEASE if bundled else Kind.CLASS, old, new)
+    if old.kubernetes != new.kubernetes:
+        return Step(Kind.KUBERNETES, old, new)
+    (addon,) = {name for name in {*old.addons, *new.addons} if old.addons.get(name) != new.addons.get(name)}
+    return Step(Kind.ADDON, old, new, addon)
+
+
+def _arrive(model: Model, old: Way, new: Way, here: Situation) -> Situation:
+    if new.state is None or old.state is None:
+        return _situation(model, new.node, new.state or ())
+    for addon, (before, after) in enumerate(zip(old.state, new.state, strict=True)):
+        if before != after:
+            return _with_addon(model, here, addon, after)
+    return Situation(model.candidates[new.node.candidate], model.versions[new.node.version], here.addons)
+
+
+def _situation(model: Model, node: Node, state: Choice) -> Situation:
+    options = zip(model.addons, state, strict=False)
+    addons = {addon.name: addon.options[option] for addon, option in options if option != ABSENT}
+    return Situation(model.candidates[node.candidate], model.versions[node.version], addons)
+
+
+def _with_addon(model: Model, here: Situation, at: int, option: int) -> Situation:
+    addon = model.addons[at]
+    addons = {name: one for name, one in here.addons.items() if name != addon.name}
+    if option != ABSENT:
+        addons[addon.name] = addon.options[option]
+    return Situation(here.candidate, here.kubernetes, dict(sorted(addons.items())))

@@ -1,0 +1,93 @@
+"""What to wait for after each step of a plan, as arguments of ``kubectl wait``.
+
+The ClusterAddon's observed fields and addons are written after the conditions of the Cluster, in one write with its own
+conditions. So what is waited for here cannot be true of an earlier step.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.addon_annotations import annotations_digest
+from clusterstacks.planner.patches import taken_from
+from clusterstacks.planner.steps import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.planner.steps import Step
+
+CLUSTER = "Cluster"
+CLUSTER_ADDON = "ClusterAddon"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One thing to wait for.
+
+    Args:
+        kind: Of the object, which is the Cluster or its ClusterAddon.
+        until: Value of ``--for``.
+        nodes: Whether nodes are replaced meanwhile, which takes long.
+    """
+
+    kind: str
+    until: str
+    nodes: bool = False
+
+    @property
+    def timeout(self) -> str:
+        """Value of ``--timeout``; arbitrary, far above what a rollout takes that gets on."""
+        return "2h" if self.nodes else "15m"
+
+
+TOPOLOGY_RECONCILED = Wait(CLUSTER, "condition=TopologyReconciled", nodes=True)
+ADDONS_READY = Wait(CLUSTER, "condition=ClusterStackAddonsReady")
+
+
+def waits(steps: Iterable[tuple[Step, Manifest | None]], annotations: Mapping[str, str]) -> Iterator[tuple[Wait, ...]]:
+    """Yield for each step what to wait for after its patch.
+
+    Args:
+        steps: In order, each with its patch.
+        annotations: Of the Cluster before the first step.
+    """
+    here = dict(annotations)
+    for step, patch in steps:
+        changed = ((patch or {}).get("metadata") or {}).get("annotations") or {}
+        here = {key: value for key, value in {**here, **changed}.items() if value is not None}
+        yield _after(step, here)
+
+
+def _after(step: Step, annotations: Mapping[str, str]) -> tuple[Wait, ...]:
+    if step.kind is Kind.WORKERS:
+        return (TOPOLOGY_RECONCILED,)
+    if step.kind is Kind.ADDON:
+        return _after_addon(step, annotations)
+    if step.before.kubernetes == step.after.kubernetes:
+        return TOPOLOGY_RECONCILED, ADDONS_READY
+    return TOPOLOGY_RECONCILED, control_plane_runs(step.after.kubernetes.text), ADDONS_READY
+
+
+def _after_addon(step: Step, annotations: Mapping[str, str]) -> tuple[Wait, ...]:
+    release = taken_from(step)
+    if release is None:
+        return _observed("observedAddonAnnotations", annotations_digest(annotations)), ADDONS_READY
+    return (_observed(f"addons[?(@.name=={json.dumps(step.addon)})].release", release.release),)
+
+
+def control_plane_runs(version: str) -> Wait:
+    """Return what to wait for until the control plane runs a version, as the operator sees it."""
+    return replace(_observed("observedKubernetesVersion", version), nodes=True)
+
+
+def addon_delivered(addon: str, version: str) -> Wait:
+    """Return what to wait for until a cluster has a version of an addon."""
+    return _observed(f"addons[?(@.name=={json.dumps(addon)})].version", version)
+
+
+def _observed(field: str, value: str) -> Wait:
+    return Wait(CLUSTER_ADDON, f"jsonpath={{.status.{field}}}={value}")

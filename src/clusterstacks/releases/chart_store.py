@@ -1,0 +1,94 @@
+"""The resolved charts of releases in the store: directories beside those of the releases.
+
+``sha256-<digest of the release>.<fingerprint of what was resolved>`` holds what one resolution gave. A release may have
+several: the same release, resolved at different times, is pinned to different charts.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from clusterstacks.charts.lockfile import VendoredCharts, fingerprint, pin_of, read_vendored, write_vendored
+from clusterstacks.releases.staging import Staging, discard
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from clusterstacks.charts.lockfile import Resolved
+    from clusterstacks.charts.requirements import ChartRequirement
+
+log = logging.getLogger(__name__)
+
+_DIRECTORY = re.compile(r"sha256-[0-9a-f]{64}\.[0-9a-f]{64}")
+
+
+def find_kept(
+    release: Path, lacking: Mapping[str, Iterable[ChartRequirement]], pinned: Collection[Resolved]
+) -> VendoredCharts | None:
+    """Return charts that were kept for a release, whole and unchanged; None when there are none that will do.
+
+    Args:
+        release: The release's directory in the store.
+        lacking: What its charts lack.
+        pinned: What it must be, as far as that is decided; without pins any resolution will do.
+
+    Raises:
+        OSError: The disk refuses.
+    """
+    wanted = [(label, requirement) for label, requirements in lacking.items() for requirement in requirements]
+    fixed = {pin for need in wanted if (pin := pin_of(*need, pinned)) is not None}
+    for directory in sorted(_directories(release.parent, f"{release.name}.")):
+        kept = read_vendored(directory, directory.name.partition(".")[2])
+        if kept is None:
+            log.warning("the stored charts in %s are damaged; they are fetched again", directory.name)
+            discard(directory)
+        elif fixed <= set(kept.resolved) and all(_is_met(need, kept) for need in wanted):
+            return kept
+    return None
+
+
+def keep(release: Path, resolved: Collection[Resolved], archives: Iterable[bytes]) -> VendoredCharts:
+    """Keep resolved charts for a release.
+
+    Args:
+        release: The release's directory in the store.
+        resolved: What was resolved.
+        archives: Their archives, in any order.
+
+    Raises:
+        OSError: The disk refuses.
+    """
+    target = release.with_name(f"{release.name}.{fingerprint(resolved)}")
+    staging = Staging.create(release.parent)
+    try:
+        by_digest = {f"sha256:{sha256(content).hexdigest()}": content for content in archives}
+        write_vendored(staging.path, resolved, by_digest)
+        staging.publish(target)
+    except FileExistsError:
+        log.debug("another process kept %s first", target.name)
+    finally:
+        staging.remove()
+    return VendoredCharts(target, tuple(sorted(resolved)))
+
+
+def drop_kept(root: Path, releases: Collection[str]) -> None:
+    """Remove the charts kept for all releases but those whose digests are given.
+
+    Raises:
+        OSError: The disk refuses.
+    """
+    for directory in list(_directories(root, "")):
+        if directory.name.partition(".")[0].replace("-", ":") not in releases:
+            discard(directory)
+
+
+def _directories(root: Path, prefix: str) -> Iterator[Path]:
+    return (path for path in root.iterdir() if path.name.startswith(prefix) and _DIRECTORY.fullmatch(path.name))
+
+
+def _is_met(need: tuple[str, ChartRequirement], kept: VendoredCharts) -> bool:
+    return any(resolved.fulfils(*need) for resolved in kept.resolved)

@@ -1,0 +1,90 @@
+"""What releases state about versions: two files of each are read, and nothing else needs to be there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.api import yaml
+from clusterstacks.charts.chart import MAX_DOCUMENT_BYTES
+from clusterstacks.compat.world import Candidate
+from clusterstacks.domain.compatibility import FILE, parse_compatibility
+from clusterstacks.domain.documents import Node
+from clusterstacks.domain.names import ReleaseName, release_named
+from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
+from clusterstacks.releases.errors import ReleaseBroken, SourceBroken
+from clusterstacks.releases.release import METADATA
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from clusterstacks.releases.release_source import ReleaseSource
+
+
+def read_candidates(root: Path) -> tuple[Candidate, ...]:
+    """Read ``metadata.yaml`` and ``compatibility.yaml`` of each release's directory below ``root``.
+
+    Directories without ``metadata.yaml``, and those whose names are none of a release, are left out.
+
+    Raises:
+        SpecError: A file cannot be read; the message names release, file and field.
+    """
+    try:
+        directories = sorted(path for path in root.iterdir() if path.is_dir() and (path / METADATA).is_file())
+    except OSError as error:
+        raise SourceBroken(root, f"cannot be read: {error.strerror}") from None
+    return tuple(read_candidate(name, path) for path in directories if (name := release_named(path.name)) is not None)
+
+
+def read_candidate(name: ReleaseName, directory: Path) -> Candidate:
+    """Read one release; raises as :func:`read_candidates`."""
+    files = [METADATA, *([FILE] if (directory / FILE).exists() else [])]
+    return _candidate(name, {file: _content(name, directory, file) for file in files})
+
+
+async def ask_candidate(source: ReleaseSource, name: ReleaseName) -> Candidate:
+    """Read one release where it is published, without fetching the rest of it.
+
+    Raises:
+        ClusterStacksError: The source does not give the files, or they say what cannot be used.
+    """
+    files = await source.read(name, (METADATA, FILE), MAX_DOCUMENT_BYTES)
+    if METADATA not in files:
+        raise ReleaseBroken(name, METADATA, "is missing: publish the release again")
+    return _candidate(name, files)
+
+
+def _candidate(name: ReleaseName, files: Mapping[str, bytes]) -> Candidate:
+    kubernetes = _kubernetes(name, files[METADATA])
+    if FILE not in files:
+        return Candidate(name, kubernetes)
+    stated = parse_compatibility(_document(name, FILE, files[FILE]), file=_label(name, FILE))
+    return Candidate(name, kubernetes, stated)
+
+
+def _kubernetes(name: ReleaseName, content: bytes) -> KubernetesVersion:
+    node = Node(_document(name, METADATA, content), _label(name, METADATA)).child("versions").child("kubernetes")
+    try:
+        version = KubernetesVersion.parse(node.value)
+    except InvalidVersion:
+        raise node.refuse("write a full Kubernetes version like v1.34.7") from None
+    if version.series != name.kubernetes:
+        problem = f"is for Kubernetes {version}, the name says {name.kubernetes}"
+        raise ReleaseBroken(name, METADATA, f"{problem}: publish the release under its own name")
+    return version
+
+
+def _content(name: ReleaseName, directory: Path, file: str) -> bytes:
+    try:
+        with (directory / file).open("rb") as reader:
+            return reader.read(MAX_DOCUMENT_BYTES + 1)
+    except OSError as error:
+        raise ReleaseBroken(name, file, f"cannot be read: {error.strerror}") from None
+
+
+def _document(name: ReleaseName, file: str, content: bytes) -> object:
+    return yaml.load(content, name=_label(name, file), max_bytes=MAX_DOCUMENT_BYTES)
+
+
+def _label(name: ReleaseName, file: str) -> str:
+    return f"release {name}: {file}"

@@ -1,0 +1,232 @@
+"""Opening a release: every file is looked at once, so that nobody later meets a surprise in one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from clusterstacks.api import yaml
+from clusterstacks.charts.chart import (
+    MAX_DOCUMENT_BYTES,
+    OVERWRITE,
+    ChartCache,
+    chart_digest,
+    pack_chart,
+    read_addons,
+    read_chart,
+)
+from clusterstacks.charts.lockfile import NOTHING_VENDORED
+from clusterstacks.charts.requirements import unmet
+from clusterstacks.compat.verdicts import contains
+from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, StageAction, parse_addon_config
+from clusterstacks.domain.compatibility import FILE as COMPATIBILITY
+from clusterstacks.domain.compatibility import parse_compatibility
+from clusterstacks.domain.hashes import Hashes, parse_hashes
+from clusterstacks.domain.metadata import Metadata, parse_metadata
+from clusterstacks.domain.names import parse_release
+from clusterstacks.releases.contents import survey
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
+from clusterstacks.releases.release import (
+    ADDON_CONFIG,
+    ADDON_VALUES,
+    CLASS_CHART,
+    HASHES,
+    METADATA,
+    SINGLE_ADDON,
+    AddonFacts,
+    Release,
+    addon_file,
+    addon_label,
+    class_chart_file,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from clusterstacks.charts.lockfile import VendoredCharts
+    from clusterstacks.charts.requirements import ChartRequirement
+    from clusterstacks.domain.compatibility import Compatibility
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.releases.contents import Contents
+
+
+def open_directory(directory: Path, name: ReleaseName | None = None) -> Release:
+    """Verify a release directory.
+
+    Args:
+        directory: The directory.
+        name: Whose it is; without it the directory has the release's name.
+
+    Raises:
+        SpecError: Its name or a file of it is broken.
+        ReleaseDamaged: A file changed while it was read.
+        OSError: It cannot be read.
+    """
+    whole = directory.absolute()
+    return open_release(survey(name or parse_release(whole.name), whole), ChartCache())
+
+
+def open_release(contents: Contents, charts: ChartCache, vendored: VendoredCharts = NOTHING_VENDORED) -> Release:
+    """Verify a release and return it.
+
+    Every required file must be there and readable, the metadata must agree with the release's name, and every addon
+    that a stage applies to new clusters must have a chart. Unknown files are left alone. What its charts depend on and
+    neither they nor ``vendored`` hold is told in :attr:`Release.lacking`.
+
+    Args:
+        contents: The surveyed files.
+        charts: Where the packed addon charts are kept.
+        vendored: What is added to its charts.
+
+    Raises:
+        SpecError: Something is wrong with a file; the message names release, file and cause.
+        ReleaseDamaged: A file changed while it was read.
+    """
+    metadata = _metadata(contents)
+    hashes = _hashes(contents)
+    config = _config(contents)
+    compatibility = _compatibility(contents, metadata)
+    opening = _Opening(contents, metadata, charts, vendored)
+    class_digest = opening.class_digest()
+    facts = opening.single() if config is None else opening.staged(config)
+    return Release(
+        contents,
+        metadata,
+        config,
+        hashes,
+        facts,
+        charts,
+        class_digest,
+        vendored,
+        opening.lacking,
+        compatibility=compatibility,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """Looks at the charts of one release and gathers what they lack."""
+
+    contents: Contents
+    metadata: Metadata
+    charts: ChartCache
+    vendored: VendoredCharts
+    lacking: dict[str, tuple[ChartRequirement, ...]] = field(default_factory=dict)
+
+    def class_digest(self) -> str:
+        file = class_chart_file(self.contents.release)
+        chart = read_chart(_require(self.contents, file), _label(self.contents, file))
+        return chart_digest(self._completed(CLASS_CHART, chart))
+
+    def single(self) -> dict[str, AddonFacts]:
+        contents = self.contents
+        if ADDON_VALUES not in contents.files:
+            way_out = f"beside it is no {ADDON_CONFIG} either; a release has one of them: build it again"
+            raise ReleaseBroken(contents.release, ADDON_VALUES, f"is missing, and {way_out}")
+        file = addon_file(contents.release, self.metadata)
+        chart = read_chart(_require(contents, file), _label(contents, file))
+        files = self._completed(addon_label(SINGLE_ADDON, staged=False), chart)
+        values = _text(contents, ADDON_VALUES, contents.read(ADDON_VALUES))
+        return {SINGLE_ADDON: AddonFacts(chart_digest(files), values, ADDON_VALUES)}
+
+    def staged(self, config: AddonConfig) -> dict[str, AddonFacts]:
+        file = addon_file(self.contents.release, self.metadata)
+        held = read_addons(_require(self.contents, file), _label(self.contents, file))
+        _check_stages(self.contents, config, file, held)
+        addons = {name: self._completed(addon_label(name, staged=True), files) for name, files in held.items()}
+        facts = {name: _addon_facts(self.contents, file, name, files) for name, files in addons.items()}
+        for name, files in addons.items():
+            # Packed now, in the thread that opens the release, so that asking for a chart later takes no time.
+            self.charts.get(facts[name].digest, partial(pack_chart, name, files))
+        return facts
+
+    def _completed(self, label: str, files: dict[str, bytes]) -> dict[str, bytes]:
+        try:
+            completed = files | self.vendored.files(label)
+        except (OSError, ValueError):
+            raise ReleaseDamaged(self.contents.release, f"charts that {label} depends on") from None
+        if missing := unmet(completed, f"release {self.contents.release}: {label}"):
+            self.lacking[label] = missing
+        return completed
+
+
+def _metadata(contents: Contents) -> Metadata:
+    name, label = contents.release, _label(contents, METADATA)
+    document = yaml.load(_require(contents, METADATA), name=label, max_bytes=MAX_DOCUMENT_BYTES)
+    metadata = parse_metadata(document, file=label)
+    if metadata.cluster_stack != name.version:
+        problem = f"is of version {metadata.cluster_stack}, the name says {name.version}"
+        raise ReleaseBroken(name, METADATA, f"{problem}: publish the release under its own name")
+    if metadata.kubernetes.series != name.kubernetes:
+        problem = f"is for Kubernetes {metadata.kubernetes}, the name says {name.kubernetes}"
+        raise ReleaseBroken(name, METADATA, f"{problem}: publish the release under its own name")
+    return metadata
+
+
+def _hashes(contents: Contents) -> Hashes:
+    if HASHES not in contents.files:
+        return Hashes()
+    try:
+        document = json.loads(contents.read(HASHES)[:MAX_DOCUMENT_BYTES])
+    except (ValueError, RecursionError):
+        raise ReleaseBroken(contents.release, HASHES, "is no JSON: build the release again") from None
+    return parse_hashes(document, file=_label(contents, HASHES))
+
+
+def _config(contents: Contents) -> AddonConfig | None:
+    # A values file left over from the single-chart layout does not count beside clusteraddon.yaml.
+    if ADDON_CONFIG not in contents.files:
+        return None
+    label = _label(contents, ADDON_CONFIG)
+    document = yaml.load(contents.read(ADDON_CONFIG), name=label, max_bytes=MAX_DOCUMENT_BYTES)
+    return parse_addon_config(document, file=label)
+
+
+def _compatibility(contents: Contents, metadata: Metadata) -> Compatibility | None:
+    if COMPATIBILITY not in contents.files:
+        return None
+    label = _label(contents, COMPATIBILITY)
+    document = yaml.load(contents.read(COMPATIBILITY), name=label, max_bytes=MAX_DOCUMENT_BYTES)
+    stated = parse_compatibility(document, file=label)
+    if not contains(stated.kubernetes, metadata.kubernetes):
+        problem = f"is for Kubernetes {stated.kubernetes}, which does not hold {metadata.kubernetes} of {METADATA}"
+        raise ReleaseBroken(contents.release, COMPATIBILITY, f"{problem}: widen the range and build the release again")
+    return stated
+
+
+def _check_stages(contents: Contents, config: AddonConfig, file: str, addons: Mapping[str, object]) -> None:
+    """Refuse a release whose addons no new cluster could get; a stage of an upgrade fails alone, in its turn."""
+    hook = LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED
+    for stage in config.stages[hook]:
+        if stage.action is StageAction.APPLY and stage.addon not in addons:
+            problem = f"applies {stage.addon} in {hook}, but {file} has no directory {stage.addon} with a Chart.yaml"
+            raise ReleaseBroken(contents.release, ADDON_CONFIG, f"{problem}: add the chart or drop the stage")
+
+
+def _addon_facts(contents: Contents, file: str, name: str, files: Mapping[str, bytes]) -> AddonFacts:
+    place = f"{file}: {name}/{OVERWRITE}"
+    overwrite = _text(contents, place, files[OVERWRITE]) if OVERWRITE in files else None
+    return AddonFacts(chart_digest(files), overwrite, OVERWRITE)
+
+
+def _text(contents: Contents, file: str, content: bytes) -> str:
+    if len(content) > MAX_DOCUMENT_BYTES:
+        raise ReleaseBroken(contents.release, file, f"is larger than {MAX_DOCUMENT_BYTES} bytes: make it smaller")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise ReleaseBroken(contents.release, file, "is no UTF-8 text: save it as UTF-8") from None
+
+
+def _require(contents: Contents, file: str) -> bytes:
+    if file not in contents.files:
+        there = ", ".join(sorted(contents.files)) or "no file at all"
+        raise ReleaseBroken(contents.release, file, f"is missing (there is {there}): publish the whole release again")
+    return contents.read(file)
+
+
+def _label(contents: Contents, file: str) -> str:
+    return f"release {contents.release}: {file}"

@@ -1,0 +1,203 @@
+"""From what Helm's engine renders to the objects ``helm template`` would print, in its order.
+
+The engine answers one text per template file and checks nothing; this module does what the command line adds: it
+leaves out notes and partials, reads the YAML, sets hooks behind the rest and sorts by kind. Unlike the command line it
+leaves out the hooks of deletion, rollback and test.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.api import yaml
+from clusterstacks.charts.helm_hooks import HOOK_ANNOTATION, HookUse, use_of
+from clusterstacks.render.errors import RenderFailed, kind_of
+from clusterstacks.render.examination import HelmHook, RenderedDocument, Repetition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from clusterstacks.domain.objects import Manifest
+
+MAX_RENDERED: Final = 32 * 1024 * 1024
+"""Characters a chart may render to (arbitrary: a Cilium chart renders to 64 thousand, a CRD bundle to 2 million)."""
+
+MAX_OBJECTS: Final = 5000
+"""Objects a chart may render to (arbitrary: 25 times the largest addon measured)."""
+
+INSTALL_ORDER: Final = (
+    "PriorityClass",
+    "Namespace",
+    "NetworkPolicy",
+    "ResourceQuota",
+    "LimitRange",
+    "PodSecurityPolicy",
+    "PodDisruptionBudget",
+    "ServiceAccount",
+    "Secret",
+    "SecretList",
+    "ConfigMap",
+    "StorageClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleList",
+    "ClusterRoleBinding",
+    "ClusterRoleBindingList",
+    "Role",
+    "RoleList",
+    "RoleBinding",
+    "RoleBindingList",
+    "Service",
+    "DaemonSet",
+    "Pod",
+    "ReplicationController",
+    "ReplicaSet",
+    "Deployment",
+    "HorizontalPodAutoscaler",
+    "StatefulSet",
+    "Job",
+    "CronJob",
+    "IngressClass",
+    "Ingress",
+    "APIService",
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+)
+"""Helm 4's order of installation; other kinds follow, by name."""
+
+_RANK: Final = {kind: rank for rank, kind in enumerate(INSTALL_ORDER)}
+
+
+def manifests(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ()) -> list[Manifest]:
+    """Read what a chart rendered, in the order of ``helm template``; takes and raises what ``documents`` does."""
+    return [document.manifest for document in documents(rendered, crds)]
+
+
+def documents(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ()) -> list[RenderedDocument]:
+    """Read what a chart rendered, in the order of ``helm template``, with the file of each object.
+
+    Hooks that a delivery does not apply are left out.
+
+    Args:
+        rendered: Text by template path.
+        crds: Path and text of the files of ``crds/`` directories, in Helm's order; they come first.
+
+    Raises:
+        RenderFailed: output that is no YAML, no object, or has no apiVersion, kind or name; it names file and line.
+    """
+    if sum(map(len, rendered.values())) > MAX_RENDERED:
+        raise RenderFailed(f"renders to more than {MAX_RENDERED} characters")
+    first = [document for path, text in crds for document in _documents(path, path, text)]
+    main, applied = [], []
+    for path in sorted(filter(_is_output, rendered)):
+        for document in _documents(path, f"{path} (rendered)", rendered[path]):
+            hook = _hook(document.manifest)
+            if hook is None:
+                main.append(document)
+            elif use_of(hook) is HookUse.APPLIED:
+                applied.append(document)
+    ordered = [*first, *sorted(main, key=_order), *sorted(applied, key=_order)]
+    found = [single for document in ordered for single in _flattened(document)]
+    if len(found) > MAX_OBJECTS:
+        raise RenderFailed(f"renders to {len(found)} objects; {MAX_OBJECTS} are allowed")
+    return found
+
+
+def repetitions(rendered: Mapping[str, str]) -> list[Repetition]:
+    """Find the files whose output repeats a key; call it on what ``documents`` took."""
+    found = []
+    for path in sorted(filter(_is_output, rendered)):
+        try:
+            yaml.load_all(rendered[path], name=path)
+        except yaml.YamlError as error:
+            found.append(Repetition(path, error.problem))
+    return found
+
+
+def hooks(rendered: Mapping[str, str]) -> list[HelmHook]:
+    """List the objects that are Helm hooks, also those left out; call it on what ``documents`` took."""
+    found = []
+    for path in sorted(filter(_is_output, rendered)):
+        for document in _documents(path, path, rendered[path]):
+            hook = _hook(document.manifest)
+            if hook is not None:
+                kind, name = (_shown(value) for value in (document.manifest.get("kind"), _name(document.manifest)))
+                found.append(HelmHook(path, kind, name, str(hook), use_of(hook).value))
+    return found
+
+
+def _is_output(path: str) -> bool:
+    name = PurePosixPath(path).name
+    return not name.startswith("_") and not name.endswith("NOTES.txt")
+
+
+def _documents(path: str, label: str, text: str) -> Iterator[RenderedDocument]:
+    try:
+        loaded = yaml.load_all(text, name=label, unique_keys=False)
+    except yaml.YamlError as error:
+        raise RenderFailed(error.message) from None
+    for number, document in enumerate(loaded, start=1):
+        if document is None:
+            continue
+        source = f"{label}, document {number}"
+        if not isinstance(document, dict):
+            raise RenderFailed(f"{source}: is {kind_of(document)} where an object is expected")
+        yield RenderedDocument(document, path, source)
+
+
+def _hook(manifest: Manifest) -> object:
+    """Return the value of the hook annotation, None for an object that is not a hook."""
+    metadata = manifest.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return annotations.get(HOOK_ANNOTATION) if isinstance(annotations, dict) else None
+
+
+def _name(manifest: Manifest) -> object:
+    metadata = manifest.get("metadata")
+    return metadata.get("name") if isinstance(metadata, dict) else None
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else "?"
+
+
+def _order(document: RenderedDocument) -> tuple[int, str]:
+    kind = document.manifest.get("kind")
+    rank = _RANK.get(kind) if isinstance(kind, str) else None
+    return (len(_RANK), str(kind)) if rank is None else (rank, "")
+
+
+def _flattened(document: RenderedDocument) -> Iterator[RenderedDocument]:
+    """Replace a list by its items, as ``kubectl apply`` does; items of a typed list may leave out their kind."""
+    manifest, path, source = document
+    kind, items = manifest.get("kind"), manifest.get("items")
+    if not (isinstance(kind, str) and kind.endswith("List") and isinstance(items, list)):
+        _check(manifest, source)
+        yield document
+        return
+    implied = {} if kind == "List" else {"apiVersion": manifest.get("apiVersion"), "kind": kind.removesuffix("List")}
+    for number, item in enumerate(items, start=1):
+        place = f"{source}, item {number}"
+        if not isinstance(item, dict):
+            raise RenderFailed(f"{place}: is {kind_of(item)} where an object is expected")
+        yield from _flattened(RenderedDocument({**implied, **item}, path, place))
+
+
+def _check(manifest: Manifest, source: str) -> None:
+    metadata = manifest.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not name and isinstance(metadata, dict) and metadata.get("generateName"):
+        raise RenderFailed(
+            f"{source}: metadata.generateName is not supported, because each delivery would create another object: "
+            "write metadata.name"
+        )
+    for field, value in (
+        ("apiVersion", manifest.get("apiVersion")),
+        ("kind", manifest.get("kind")),
+        ("metadata.name", _name(manifest)),
+    ):
+        if not isinstance(value, str) or not value:
+            raise RenderFailed(f"{source}: has no {field}, which every Kubernetes object needs as a string")

@@ -1,0 +1,296 @@
+"""Worker processes: started when needed, one request at a time, killed at the first doubt, ended when idle."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from clusterstacks.render import protocol
+from clusterstacks.render.errors import NotStarted, WorkerDied
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from datetime import timedelta
+
+STDERR_BYTES: Final = 4096
+"""How much of a worker's first complaints is kept (arbitrary: the Go runtime's first line is in it)."""
+
+SMALLEST_MEMORY: Final = 384 * 1024**2
+"""Less is raised to this: 144 MiB are taken once Helm is loaded."""
+
+TOO_MUCH_MEMORY: Final = (
+    "needs more memory than a render may take: look for a loop or a value that grows in its templates"
+)
+START_SECONDS: Final = 30.0
+"""Longest start of a worker (arbitrary: it takes 0.2 s on an idle machine)."""
+
+LASTING_SECONDS: Final = 180.0
+"""How long workers must fail to start until that is a problem of this process (arbitrary)."""
+
+STALE_SECONDS: Final = 300.0
+"""When a failed start is old news (arbitrary: what waits for a render retries every two minutes at least)."""
+
+_FATAL: Final = ("fatal error:", "runtime: ", "runtime/cgo: ", "terminate called after throwing")
+"""Beginnings of the last words of the Go and C++ runtimes."""
+_WITHOUT_MEMORY: Final = ("memory", "allocate", "pthread_create failed", "new OS thread", "bad_alloc")
+_STOP_SECONDS: Final = 2.0
+_SHUT_DOWN: Final = "rendering has been shut down"
+_MODULE: Final = "clusterstacks.render.worker"
+
+
+class WorkerProcess(asyncio.SubprocessProtocol):
+    """One child process and its channel."""
+
+    def __init__(self) -> None:
+        self.charts: set[str] = set()
+        self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._buffer = protocol.FrameBuffer()
+        self._reply: asyncio.Future[protocol.Frame] = asyncio.get_running_loop().create_future()
+        self._complaints = bytearray()
+
+    @classmethod
+    async def start(cls, memory_bytes: int) -> WorkerProcess:
+        """Start a child without the parent's environment, so no credential reaches a chart.
+
+        Raises:
+            NotStarted: the system cannot start one.
+        """
+        environment = {
+            # Go then collects garbage harder before the limit is hit; the rest is for Python, stacks and parsing.
+            "GOMEMLIMIT": str(memory_bytes // 2),
+            "LANG": "C.UTF-8",
+            "HOME": "/nonexistent",
+        }
+        try:
+            _, worker = await asyncio.get_running_loop().subprocess_exec(
+                cls,
+                sys.executable,
+                *("-I", "-m", _MODULE, str(memory_bytes)),
+                env=environment,
+                cwd="/",
+                start_new_session=True,  # a Ctrl-C in the terminal is the parent's to handle
+            )
+        except OSError as error:
+            raise NotStarted(f"no render worker can be started: {error.strerror}") from error
+        return worker
+
+    async def ready(self) -> None:
+        """Wait until the process can be asked.
+
+        Raises:
+            NotStarted: it ended instead, or says nothing.
+        """
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await self._answer()
+        except TimeoutError:
+            raise NotStarted(f"no render worker can be started: it did not begin within {START_SECONDS:g} s") from None
+        except WorkerDied as error:
+            raise NotStarted(f"no render worker can be started: {error.message}") from None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs; asks the system, as news of its end may still be on their way."""
+        if self.exited.done() or self._transport is None:
+            return False
+        try:
+            # WNOWAIT leaves the exit status to the event loop.
+            return os.waitid(os.P_PID, self._transport.get_pid(), os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        except ChildProcessError:
+            return False
+
+    async def ask(self, message: dict[str, Any], blob: bytes = b"") -> dict[str, Any]:
+        """Send a request and wait for its reply.
+
+        Raises:
+            WorkerDied: the process ended instead, or is about to for want of memory.
+        """
+        self._reply = asyncio.get_running_loop().create_future()
+        self._input().write(protocol.encode(message, blob))
+        answer = await self._answer()
+        if "exhausted" in answer:
+            raise WorkerDied(TOO_MUCH_MEMORY)
+        return answer
+
+    def kill(self) -> None:
+        """End the process at once; safe to repeat."""
+        if self._transport is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._transport.kill()
+            self._transport.close()
+
+    async def stop(self) -> None:
+        """End an idle process by closing its input, or by force when that takes long."""
+        try:
+            self._input().close()
+            async with asyncio.timeout(_STOP_SECONDS):
+                await asyncio.shield(self.exited)
+        except (TimeoutError, WorkerDied):
+            pass
+        finally:
+            self.kill()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Collect the reply from standard output, and the beginning of standard error apart from it."""
+        if fd == 2:
+            self._complaints += data[: STDERR_BYTES - len(self._complaints)]
+            return
+        try:
+            frame = self._buffer.feed(data)
+        except protocol.BrokenFrameError:
+            self.kill()
+            return
+        if frame is not None and not self._reply.done():
+            self._reply.set_result(frame)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """Wake whoever waits: the process has ended and everything it said has been read."""
+        if self._transport is not None and not self.exited.done():
+            self.exited.set_result(self._transport.get_returncode() or 0)
+            self._transport.close()
+
+    async def _answer(self) -> dict[str, Any]:
+        ends: set[asyncio.Future[Any]] = {self._reply, self.exited}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if not self._reply.done():
+            raise WorkerDied(self._obituary(self.exited.result()))
+        return self._reply.result().message
+
+    def _input(self) -> asyncio.WriteTransport:
+        pipe = self._transport.get_pipe_transport(0) if self._transport is not None else None
+        if pipe is None:
+            raise WorkerDied("the render worker is gone")
+        return cast("asyncio.WriteTransport", pipe)  # uvloop's transports have another base class
+
+    def _obituary(self, code: int) -> str:
+        # Only the runtime's own line is repeated: what libraries log may hold values.
+        lines = self._complaints.decode(errors="replace").splitlines()
+        fatal = next((line for line in lines if line.startswith(_FATAL)), "")
+        if code == -signal.SIGABRT and any(word in fatal for word in _WITHOUT_MEMORY):
+            return TOO_MUCH_MEMORY
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return f"the render worker {how}{f' ({fatal[:200]})' if fatal else ''}"
+
+
+class WorkerPool:
+    """At most ``size`` workers; the one used last is used first, so the others can go."""
+
+    def __init__(self, size: int, memory_bytes: int, idle: timedelta) -> None:
+        self._memory_bytes = max(memory_bytes, SMALLEST_MEMORY)
+        self._idle_seconds = idle.total_seconds()
+        self._size = size
+        self._slots = asyncio.Semaphore(size)
+        self._all: set[WorkerProcess] = set()
+        self._idle: list[WorkerProcess] = []
+        self._timers: dict[WorkerProcess, asyncio.TimerHandle] = {}
+        self._stopping: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._failing: tuple[float, float, str] | None = None
+        """Of the failed starts since the last good one: when first, when last (monotonic seconds), and why."""
+
+    @contextlib.asynccontextmanager
+    async def worker(self) -> AsyncIterator[WorkerProcess]:
+        """Lend a worker for one request. Left by an exception, cancellation too, it is killed.
+
+        Raises:
+            NotStarted: none can be started, or the pool is closed.
+        """
+        async with self._slots:
+            worker = await self._take()
+            try:
+                yield worker
+            except BaseException:
+                worker.kill()
+                raise
+            self._put_back(worker)
+
+    def problem(self) -> str:
+        """Tell why workers have failed to start for minutes; empty while they start.
+
+        Renders that hang or kill their worker are no such problem: a tenant could make the whole process unready.
+        """
+        if self._failing is None:
+            return ""
+        first, last, why = self._failing
+        now = time.monotonic()
+        return why if now - first >= LASTING_SECONDS and now - last < STALE_SECONDS else ""
+
+    async def close(self) -> None:
+        """End all workers, busy ones by force; returns when no process is left. Safe to repeat."""
+        self._closed = True
+        idle = [self._idle.pop() for _ in range(len(self._idle))]
+        try:
+            for worker in self._all.difference(idle):
+                worker.kill()
+            await asyncio.gather(*(self._retire(worker) for worker in idle), *self._stopping)
+            async with contextlib.AsyncExitStack() as slots:
+                # With every slot taken, no request is left that may just be starting a worker.
+                for _ in range(self._size):
+                    await slots.enter_async_context(self._slots)
+                await asyncio.gather(*(asyncio.shield(worker.exited) for worker in self._all))
+        finally:
+            for worker in self._all:
+                worker.kill()
+
+    async def _take(self) -> WorkerProcess:
+        while self._idle and not self._closed:
+            worker = self._idle.pop()
+            self._timers.pop(worker).cancel()
+            if worker.alive:
+                return worker
+        try:
+            worker = await self._start()
+        except NotStarted as error:
+            now = time.monotonic()
+            first, _, _ = self._failing or (now, now, "")
+            self._failing = first, now, error.message
+            raise
+        self._failing = None
+        return worker
+
+    async def _start(self) -> WorkerProcess:
+        if self._closed:
+            raise NotStarted(_SHUT_DOWN)
+        worker = await WorkerProcess.start(self._memory_bytes)
+        self._all.add(worker)
+        worker.exited.add_done_callback(lambda _: self._all.discard(worker))
+        try:
+            if not self._closed:
+                await worker.ready()
+        except BaseException:
+            worker.kill()
+            if not self._closed:
+                raise
+        if self._closed:
+            worker.kill()
+            raise NotStarted(_SHUT_DOWN)
+        return worker
+
+    def _put_back(self, worker: WorkerProcess) -> None:
+        if self._closed or not worker.alive:
+            worker.kill()
+            return
+        self._idle.append(worker)
+        loop = asyncio.get_running_loop()
+        self._timers[worker] = loop.call_later(self._idle_seconds, self._expire, worker)
+
+    def _expire(self, worker: WorkerProcess) -> None:
+        self._idle.remove(worker)
+        task = asyncio.get_running_loop().create_task(self._retire(worker))
+        self._stopping.add(task)
+        task.add_done_callback(self._stopping.discard)
+
+    async def _retire(self, worker: WorkerProcess) -> None:
+        if timer := self._timers.pop(worker, None):
+            timer.cancel()
+        await worker.stop()

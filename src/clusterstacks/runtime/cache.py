@@ -1,0 +1,102 @@
+"""What an informer knows of the server: objects by key, and keys by whatever they are looked up with."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from clusterstacks.domain.objects import Manifest, ObjectKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Index: TypeAlias = Callable[[Manifest], Iterable[str]]
+"""The values an object is found under, e.g. the class of a Cluster; an object must always give the same ones."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheChange:
+    """An object came (``old`` is None), went (``new`` is None) or changed."""
+
+    key: ObjectKey
+    old: Manifest | None
+    new: Manifest | None
+
+
+def key_of(manifest: Manifest) -> ObjectKey:
+    """Read namespace and name off an object."""
+    metadata = manifest["metadata"]
+    return ObjectKey(metadata.get("namespace", ""), metadata["name"])
+
+
+class Store:
+    """Objects as last seen. Every reader gets the same dict, so nobody may change one."""
+
+    def __init__(self, indexes: Mapping[str, Index] | None = None) -> None:
+        self._objects: dict[ObjectKey, Manifest] = {}
+        self._indexes = dict(indexes or {})
+        # A dict without values is a set that keeps its order.
+        self._keys: dict[str, dict[str, dict[ObjectKey, None]]] = {name: {} for name in self._indexes}
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        """Go through a copy of the keys, so that the store may change meanwhile."""
+        return iter(list(self._objects))
+
+    def get(self, key: ObjectKey) -> Manifest | None:
+        """Return the object, or None when there is none."""
+        return self._objects.get(key)
+
+    def all(self) -> list[Manifest]:
+        """Return all objects."""
+        return list(self._objects.values())
+
+    def by_index(self, index: str, value: str) -> list[Manifest]:
+        """Return the objects that the index finds under the value.
+
+        Raises:
+            KeyError: The store has no such index.
+        """
+        return [self._objects[key] for key in self._keys[index].get(value, ())]
+
+    def put(self, key: ObjectKey, manifest: Manifest) -> Manifest | None:
+        """Keep the object; return what it replaces."""
+        old = self._objects.get(key)
+        self._objects[key] = manifest
+        for index in self._indexes:
+            before = self._values(index, old) if old is not None else set()
+            after = self._values(index, manifest)
+            self._unlink(index, before - after, key)
+            for value in after - before:
+                self._keys[index].setdefault(value, {})[key] = None
+        return old
+
+    def remove(self, key: ObjectKey) -> Manifest | None:
+        """Forget the object; return it if it was known."""
+        old = self._objects.pop(key, None)
+        if old is not None:
+            for index in self._indexes:
+                self._unlink(index, self._values(index, old), key)
+        return old
+
+    def _unlink(self, index: str, values: Iterable[str], key: ObjectKey) -> None:
+        entries = self._keys[index]
+        for value in values:
+            keys = entries.get(value, {})
+            keys.pop(key, None)
+            if not keys:
+                entries.pop(value, None)
+
+    def _values(self, index: str, manifest: Manifest) -> set[str]:
+        """Ask the index; one that fails on an object does not find it, and finds the others."""
+        try:
+            return set(self._indexes[index](manifest))
+        except Exception:
+            log.exception("Index %s fails on %s", index, key_of(manifest))
+            return set()

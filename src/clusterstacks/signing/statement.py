@@ -1,0 +1,98 @@
+"""What is signed: an in-toto Statement that lists the files of one release.
+
+Source: https://github.com/in-toto/attestation, spec/v1/statement.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.documents import shown
+from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES
+from clusterstacks.signing.canonical_json import read_document
+from clusterstacks.signing.errors import SignatureRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "https://clusterstack.x-k8s.io/release/v1"
+"""Our own: a key that also signs other in-toto documents, such as provenance, does not sign releases by that."""
+
+SHOWN_FILES = 5
+"""How many files a message names (arbitrary)."""
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Which files a release consists of.
+
+    Args:
+        release: Its name in dash form.
+        files: Name and sha256 in lower-case hex of every file.
+    """
+
+    release: str
+    files: Mapping[str, str]
+
+    def text(self) -> bytes:
+        """Write the statement; the same release always gives the same bytes."""
+        document = {
+            "_type": STATEMENT_TYPE,
+            "subject": [{"name": name, "digest": {"sha256": self.files[name]}} for name in sorted(self.files)],
+            "predicateType": PREDICATE_TYPE,
+            "predicate": {"release": self.release},
+        }
+        return json.dumps(document, separators=(",", ":")).encode()
+
+    def require(self, held: Statement) -> None:
+        """Compare with the release in hand.
+
+        Raises:
+            SignatureRefused: They differ; names release and files.
+        """
+        if self.release != held.release:
+            raise SignatureRefused(f"it is for release {shown(self.release)}, not for {held.release}")
+        if differences := list(self._differences(held.files)):
+            raise SignatureRefused(f"it is for other files: {', '.join(differences)}")
+
+    def _differences(self, held: Mapping[str, str]) -> Iterator[str]:
+        if missing := self.files.keys() - held:
+            yield f"{_listed(missing)} missing"
+        if extra := held.keys() - self.files.keys():
+            yield f"{_listed(extra)} not signed"
+        if changed := {name for name, digest in self.files.items() if held.get(name, digest) != digest}:
+            yield f"{_listed(changed)} changed"
+
+
+def parse_statement(payload: bytes) -> Statement:
+    """Read a statement; fields we do not know are left alone, as the specification asks.
+
+    Raises:
+        SignatureRefused: It is no statement about a release, names no file, or one file twice.
+    """
+    root = read_document(payload, name="the statement", limit=MAX_SIGNATURE_BYTES)
+    for field, expected in (("_type", STATEMENT_TYPE), ("predicateType", PREDICATE_TYPE)):
+        if root.child(field).value != expected:
+            raise root.child(field).refuse(f"only {expected} is a release's")
+    files: dict[str, str] = {}
+    for subject in root.child("subject").items():
+        name, digest = subject.child("name").text(), subject.child("digest").child("sha256")
+        if not _SHA256.fullmatch(digest.text()):
+            raise digest.refuse("write 64 hex digits")
+        if name in files:
+            raise SignatureRefused(f"the statement names the file {shown(name)} twice")
+        files[name] = digest.text()
+    if not files:
+        raise SignatureRefused("the statement names no file")
+    return Statement(root.child("predicate").child("release").text(), files)
+
+
+def _listed(names: Collection[str]) -> str:
+    first = ", ".join(shown(name) for name in sorted(names)[:SHOWN_FILES])
+    return first if len(names) <= SHOWN_FILES else f"{first} and {len(names) - SHOWN_FILES} more"

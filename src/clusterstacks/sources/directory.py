@@ -1,0 +1,353 @@
+"""Releases in a directory, as csctl and the Go operator leave them (FORMATS section 8)."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+import stat
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.digests import content_digest
+from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.domain.names import parse_release
+from clusterstacks.http.errors import SourceUnavailable, StoreUnavailable
+from clusterstacks.releases.contents import survey
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound, ReleaseTaken
+from clusterstacks.releases.release_source import MAX_FILE_BYTES, MAX_FILES, MAX_RELEASE_BYTES
+from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
+from clusterstacks.releases.staging import Staging
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from clusterstacks.domain.names import ReleaseName
+
+_NESTED = "cluster-stacks"
+_CHUNK = 1024 * 1024
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+"""What only a write can fail with: then it is not the source that is at fault."""
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
+_BELOW = _DIRECTORY | os.O_NOFOLLOW
+
+SETTLED = timedelta(seconds=2)
+"""A release that is being copied is complete when nothing of it changed for so long (arbitrary)."""
+
+
+class DirectorySource:
+    """A directory that holds ``<release>/``, or ``cluster-stacks/<release>/`` as the Go operator's does.
+
+    Nothing outside of the directory is ever read. The path of the directory itself may lead through links, as mounted
+    volumes do. ``place`` may do so as long as it ends inside, also when it is changed later. Releases, their files
+    and ``cluster-stacks`` must not be links. Put a new release there under another name (a leading dot hides it) and
+    rename it when it is complete: then it is taken at once. One that is copied into its place is taken when it has
+    settled.
+
+    Args:
+        root: The directory; ``--release-dir`` of the operator.
+        place: The path below it that is the source; empty for the directory itself.
+        settled: How long nothing may have changed in a release that was not renamed into its place.
+    """
+
+    def __init__(self, root: Path, place: str = "", *, settled: timedelta = SETTLED) -> None:
+        self._root = root
+        self._place = place
+        self._settled = settled.total_seconds()
+
+    async def list(self) -> tuple[str, ...]:
+        """Name the directories, sorted; hidden ones are left out.
+
+        Raises:
+            SourceUnavailable: The directory is missing or may not be read.
+        """
+        return await asyncio.to_thread(self._list)
+
+    async def fetch(self, name: ReleaseName, into: Path) -> None:
+        """Copy the regular files of one release; sub-directories (unpacked addons) are left out.
+
+        Raises:
+            ReleaseNotFound: No directory has the release's name.
+            ReleaseBroken: The release is too large, or holds a link or device.
+            StoreUnavailable: There is no room for the copy.
+            SourceUnavailable: A file cannot be read.
+        """
+        while left := await asyncio.to_thread(self._unsettled, name):  # noqa: ASYNC110 - a file system tells nobody
+            await asyncio.sleep(left)
+        await asyncio.to_thread(self._fetch, name, into)
+
+    async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
+        """Return the content of some files.
+
+        Raises:
+            ReleaseNotFound: No directory has the release's name.
+            ReleaseBroken: A file is larger than ``limit`` bytes, or is a link or device.
+            SourceUnavailable: One cannot be read.
+        """
+        return await asyncio.to_thread(self._read, name, files, limit)
+
+    async def digest(self, name: ReleaseName) -> str:
+        """Digest the files as they are now; empty while they still change.
+
+        Raises:
+            ReleaseNotFound: No directory has the release's name.
+            ReleaseBroken: The release is too large, or holds a link or device.
+            SourceUnavailable: A file cannot be read.
+        """
+        return await asyncio.to_thread(self._digest, name)
+
+    async def evidence(self, name: ReleaseName) -> Evidence:
+        """Return the envelope that lies beside the release's directory.
+
+        Raises:
+            ReleaseBroken: It is a link or device, or too large.
+            SourceUnavailable: It cannot be read.
+        """
+        return await asyncio.to_thread(self._evidence, name)
+
+    @property
+    def path(self) -> Path:
+        """The directory of the releases, before links are resolved."""
+        return self._root / self._place
+
+    def _list(self) -> tuple[str, ...]:
+        names: set[str] = set()
+        try:
+            with self._parents() as parents:
+                for parent in parents:
+                    names |= _directories(parent)
+        except OSError as error:
+            raise _unavailable(self.path, error) from None
+        return tuple(sorted(names - {_NESTED}))
+
+    def _evidence(self, name: ReleaseName) -> Evidence:
+        file = f"{name}{SIGNATURE_SUFFIX}"
+        try:
+            with self._parents() as parents:
+                for parent in parents:
+                    with suppress(FileNotFoundError):
+                        return Evidence((_content(name, file, MAX_SIGNATURE_BYTES, parent),))
+        except OSError as error:
+            raise _unavailable(self.path / file, error) from None
+        return Evidence()
+
+    def _read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        try:
+            with self._opened(name) as (_, directory):
+                for file in files:
+                    with suppress(FileNotFoundError):
+                        found[file] = _content(name, file, limit, directory)
+        except OSError as error:
+            raise _unavailable(self.path / name.release, error) from None
+        return found
+
+    def _unsettled(self, name: ReleaseName) -> float:
+        """Seconds until the release counts as complete; 0 when it does, or is not there.
+
+        A rename into place changes the directory above and nothing inside, a copy goes on changing the inside.
+        """
+        try:
+            with self._opened(name) as (parent, directory):
+                inside = [os.fstat(directory).st_mtime]
+                with os.scandir(directory) as entries:
+                    inside += [entry.stat(follow_symlinks=False).st_mtime for entry in entries]
+                age = time.time() - max(inside)
+                if max(inside) > os.fstat(parent).st_mtime and 0 <= age < self._settled:
+                    return self._settled - age
+        except (OSError, ClusterStacksError):
+            pass  # the copy itself says what is wrong
+        return 0
+
+    def _digest(self, name: ReleaseName) -> str:
+        try:
+            with self._opened(name) as (_, directory):
+                digests = [(file, _digest_file(name, directory, file)) for file in _files(name, directory)]
+        except OSError as error:
+            raise _unavailable(self.path / name.release, error) from None
+        return "" if self._unsettled(name) else content_digest(digests)
+
+    def _fetch(self, name: ReleaseName, into: Path) -> None:
+        try:
+            with self._opened(name) as (_, directory):
+                self._copy(name, directory, into)
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise StoreUnavailable(into, error) from None
+            raise _unavailable(self.path / name.release, error) from None
+
+    @contextmanager
+    def _opened(self, name: ReleaseName) -> Iterator[tuple[int, int]]:
+        """Open the directory of a release and the one above it."""
+        with self._parents() as parents:
+            for parent in parents:
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    directory = os.open(name.release, _BELOW, dir_fd=parent)
+                    break
+            else:
+                raise ReleaseNotFound(name, self.path)
+            try:
+                yield parent, directory
+            finally:
+                os.close(directory)
+
+    @contextmanager
+    def _parents(self) -> Iterator[tuple[int, ...]]:
+        """Open the directories that hold releases.
+
+        Every part is opened in the directory before it, without following a link: what is read is below the root at
+        that very moment, whatever is renamed meanwhile.
+
+        Raises:
+            SpecError: The place leads out of the root.
+            SourceUnavailable: The place is not there.
+            OSError: The root or the place cannot be opened.
+        """
+        with ExitStack() as opened:
+
+            def enter(name: str | Path, flags: int, parent: int | None = None) -> int:
+                directory = os.open(name, flags, dir_fd=parent)
+                opened.callback(os.close, directory)
+                return directory
+
+            here = enter(self._root, _DIRECTORY)
+            for part in self._inside():
+                try:
+                    here = enter(part, _BELOW, here)
+                except (FileNotFoundError, NotADirectoryError):
+                    raise SourceUnavailable(self.path, "there is no such directory") from None
+            try:
+                nested = enter(_NESTED, _BELOW, here)
+            except (FileNotFoundError, NotADirectoryError):
+                yield (here,)
+            else:
+                yield here, nested
+
+    def _inside(self) -> tuple[str, ...]:
+        """Return the parts of the place behind all links."""
+        if not self._place:
+            return ()
+        place = self.path.resolve()
+        if not place.is_relative_to(root := self._root.resolve()):
+            named = f"directory {self._place} below the release directory"
+            raise SpecError("SourceOutside", f"{named} lies outside of it: name a directory inside")
+        return place.relative_to(root).parts
+
+    def _copy(self, name: ReleaseName, directory: int, into: Path) -> None:
+        copied = 0
+        for count, file in enumerate(_files(name, directory), start=1):
+            if count > MAX_FILES:
+                raise ReleaseBroken(name, file, f"is one more than the {MAX_FILES} files a release may have")
+            copied += _copy_file(name, directory, file, into)
+            if copied > MAX_RELEASE_BYTES:
+                raise ReleaseBroken(name, file, f"makes the release larger than {MAX_RELEASE_BYTES} bytes")
+
+
+def publish_to_directory(directory: Path, target: Path) -> bool:
+    """Copy a release, and the signature beside it, into an existing directory of releases.
+
+    Args:
+        directory: The release; its name is that of the release.
+        target: The directory of releases.
+
+    Returns:
+        Whether the release was copied; it is not when it exists with the same content. A newer signature is copied.
+
+    Raises:
+        InvalidName: The directory does not have the name of a release.
+        ReleaseTaken: The release exists with other content.
+        OSError: A file cannot be read or written.
+    """
+    name = parse_release(directory.name)
+    place = target / name.release
+    if place.exists():
+        if survey(name, place).digest != survey(name, directory).digest:
+            raise ReleaseTaken(place)
+        _copy_signature(name, directory, target)
+        return False
+    staging = Staging.create(target)
+    try:
+        for file in sorted(directory.iterdir()):
+            shutil.copyfile(file, staging.path / file.name)
+        _copy_signature(name, directory, target)
+        staging.publish(place, readable=True)
+    finally:
+        staging.remove()
+    return True
+
+
+def _copy_signature(name: ReleaseName, directory: Path, target: Path) -> None:
+    signature = f"{name.release}{SIGNATURE_SUFFIX}"
+    if (directory.parent / signature).is_file():
+        shutil.copyfile(directory.parent / signature, target / signature)
+
+
+def _content(name: ReleaseName, file: str, limit: int, directory: int) -> bytes:
+    foreign = ReleaseBroken(name, file, "is a link or device: put the file itself there")
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # what O_NOFOLLOW makes of a link
+            raise foreign from None
+        raise
+    with os.fdopen(handle, "rb") as reader:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise foreign
+        content = reader.read(limit + 1)
+    if len(content) > limit:
+        raise ReleaseBroken(name, file, f"is larger than {limit} bytes")
+    return content
+
+
+def _directories(parent: int) -> set[str]:
+    with os.scandir(parent) as entries:
+        return {
+            entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
+        }
+
+
+def _files(name: ReleaseName, directory: int) -> Iterator[str]:
+    for file in sorted(os.listdir(directory)):
+        mode = os.stat(file, dir_fd=directory, follow_symlinks=False).st_mode
+        if stat.S_ISREG(mode):
+            yield file
+        elif not stat.S_ISDIR(mode):
+            raise ReleaseBroken(name, file, "is a link or device: put the file itself there")
+
+
+def _copy_file(name: ReleaseName, directory: int, file: str, into: Path) -> int:
+    copied = 0
+    with Path(into, file).open("xb") as writer:
+        for piece in _pieces(name, directory, file):
+            copied += writer.write(piece)
+    return copied
+
+
+def _digest_file(name: ReleaseName, directory: int, file: str) -> str:
+    digest = sha256()
+    for piece in _pieces(name, directory, file):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _pieces(name: ReleaseName, directory: int, file: str) -> Iterator[bytes]:
+    read = 0
+    # O_NONBLOCK: a pipe that took the file's place must not hang the reader.
+    source = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    with os.fdopen(source, "rb") as reader:
+        while piece := reader.read(_CHUNK):
+            read += len(piece)
+            if read > MAX_FILE_BYTES:
+                raise ReleaseBroken(name, file, f"is larger than {MAX_FILE_BYTES} bytes")
+            yield piece
+
+
+def _unavailable(place: Path, error: OSError) -> SourceUnavailable:
+    inside = f"{error.filename}: " if error.filename and str(error.filename) != str(place) else ""
+    return SourceUnavailable(place, f"{inside}{error.strerror}")

@@ -1,0 +1,191 @@
+"""Releases out of the assets of GitHub releases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.digests import content_digest
+from clusterstacks.http.conditional_get import Revalidated
+from clusterstacks.http.errors import NotThere, SourceUnavailable
+from clusterstacks.http.response import refusal
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
+from clusterstacks.releases.release_source import MAX_RELEASE_BYTES
+from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
+from clusterstacks.sources.downloads import check_content, check_files, receive
+from clusterstacks.sources.github.api_documents import read_page, read_release
+from clusterstacks.sources.github.rest_api import API, GitHubRepository
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.http.client import Web
+    from clusterstacks.http.response import HTTPDocument, HTTPResponse
+    from clusterstacks.sources.github.api_documents import Asset, GitHubRelease, ReleasePage
+
+MAX_PAGES = 100
+"""GitHub lists no more than 10,000 releases, a hundred to a page."""
+
+_GONE = 404
+_MOST_RELEASES = 256
+"""How many releases are asked about without counting against the limit (arbitrary)."""
+
+
+class GitHubSource:
+    """The published releases of a repository; each is known by its git tag, whatever its title says.
+
+    Drafts do not exist here, even where the token shows them. A pre-release is a release like any other: what it is
+    good for stands in the version of its name. Every asset is a file of the release, but for its signature,
+    ``<release name>.dsse.json``. What did not change is not sent again and, with a token, does not count against the
+    rate limit. Requests go one after the other, as GitHub asks of its clients.
+
+    Args:
+        web: Connections.
+        owner: The organisation or user.
+        repository: Its name.
+        token: Needed for private repositories, publishing, and more than 60 requests in an hour.
+        api: ``https://api.github.com``, or ``https://<host>/api/v3`` of an Enterprise Server.
+
+    Raises:
+        SpecError: Owner or repository have no name GitHub allows, or ``api`` is no URL.
+    """
+
+    def __init__(self, web: Web, owner: str, repository: str, *, token: str = "", api: str = API) -> None:
+        self.repository = GitHubRepository(web, owner, repository, token=token, api=api)
+        self._pages = Revalidated(self.repository.read, self._read_page, most=MAX_PAGES)
+        self._releases = Revalidated(self.repository.read, self._read_release, most=_MOST_RELEASES)
+
+    async def list(self) -> tuple[str, ...]:
+        """Name the tags of all published releases, sorted, foreign ones as well.
+
+        Raises:
+            SourceUnavailable: There is no such repository for this token, or GitHub cannot be asked now.
+            RateLimited: GitHub asks to wait.
+            CredentialsRefused: GitHub refuses the token.
+        """
+        return tuple(sorted([tag async for page in self.pages() for tag in page.tags]))
+
+    async def digest(self, name: ReleaseName) -> str:
+        """Return the digest of the files; empty unless GitHub states one for each, as older Enterprise Servers do not.
+
+        Raises:
+            ReleaseNotFound: No published release has this tag.
+            SourceUnavailable: As :meth:`list`.
+        """
+        files = [asset.file for asset in self._files(name, await self.release(name))]
+        if not all(file.digest for file in files):
+            return ""
+        return content_digest((file.name, file.hex) for file in files)
+
+    async def evidence(self, name: ReleaseName) -> Evidence:
+        """Return the envelope among the assets.
+
+        Raises:
+            ReleaseNotFound: No published release has this tag.
+            ReleaseBroken: The envelope is too large.
+            SourceUnavailable: As :meth:`list`.
+        """
+        asset = signature_of(name, await self.release(name))
+        return Evidence() if asset is None else Evidence((await self._content(name, asset, MAX_SIGNATURE_BYTES),))
+
+    async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
+        """Return the content of some assets; sizes and, where GitHub states them, digests are verified.
+
+        Raises:
+            ReleaseNotFound: No published release has this tag.
+            ReleaseBroken: An asset is larger than ``limit`` bytes, or the release has files that are none.
+            SourceUnavailable: As :meth:`list`; or an asset is being replaced.
+        """
+        wanted = [asset for asset in self._files(name, await self.release(name)) if asset.file.name in files]
+        return {asset.file.name: await self._content(name, asset, limit) for asset in wanted}
+
+    async def fetch(self, name: ReleaseName, into: Path) -> None:
+        """Download the assets; size and, where GitHub states it, digest of each are verified.
+
+        Raises:
+            ReleaseNotFound: No published release has this tag.
+            ReleaseBroken: The release has too many or too large files, or names that are none.
+            StoreUnavailable: There is no room for them.
+            SourceUnavailable: As :meth:`list`; or an asset is being replaced.
+        """
+        room = MAX_RELEASE_BYTES
+        for asset in self._files(name, await self.release(name)):
+            async with self._download(asset) as answer:
+                _check_there(answer)
+                room -= await receive(answer, asset.file, into, release=name, room=room)
+
+    async def pages(self) -> AsyncIterator[ReleasePage]:
+        """Read the list of releases, page by page; raises as :meth:`list`."""
+        try:
+            for number in range(1, MAX_PAGES + 1):
+                # The address of the next page is not taken from the answer: the token goes where it always goes.
+                page = await self._pages.get(self.repository.url(f"releases?per_page=100&page={number}"))
+                yield page
+                if not page.has_next:
+                    return
+        except NotThere:
+            problem = "it does not exist, or is private and the token may not see it; correct its name or the token"
+            raise SourceUnavailable(self.repository.place, problem) from None
+
+    async def release(self, name: ReleaseName) -> GitHubRelease:
+        """Return what GitHub says of a published release.
+
+        Raises:
+            ReleaseNotFound: There is none.
+            SourceUnavailable: As :meth:`list`.
+        """
+        try:
+            found = await self._releases.get(self.repository.url(f"releases/tags/{name}"))
+        except NotThere:
+            raise ReleaseNotFound(name, self.repository.place) from None
+        if found.draft or found.tag != name.release:
+            raise ReleaseNotFound(name, self.repository.place)
+        return found
+
+    def _files(self, name: ReleaseName, release: GitHubRelease) -> tuple[Asset, ...]:
+        signature = f"{name}{SIGNATURE_SUFFIX}"
+        files = tuple(asset for asset in release.assets if asset.file.name != signature)
+        check_files(name, [asset.file for asset in files])
+        if not files:
+            raise SourceUnavailable(self.repository.place, f"release {name} has no assets yet")
+        for asset in files:
+            if not asset.complete:
+                way_out = "wait, or delete and upload it again"
+                raise SourceUnavailable(
+                    self.repository.place, f"asset {asset.file.name} of release {name} is not uploaded whole: {way_out}"
+                )
+        return files
+
+    async def _content(self, name: ReleaseName, asset: Asset, limit: int) -> bytes:
+        if (asset.file.size or 0) > limit:
+            raise ReleaseBroken(name, asset.file.name, f"is larger than {limit} bytes")
+        async with self._download(asset) as answer:
+            _check_there(answer)
+            content = await answer.read(limit)
+            check_content(answer.place, asset.file, content)
+        return content
+
+    def _download(self, asset: Asset) -> AbstractAsyncContextManager[HTTPResponse]:
+        url = self.repository.url(f"releases/assets/{asset.number}")
+        return self.repository.open("GET", url, headers={"Accept": "application/octet-stream"})
+
+    def _read_page(self, document: HTTPDocument) -> ReleasePage:
+        return read_page(self.repository.place, document)
+
+    def _read_release(self, document: HTTPDocument) -> GitHubRelease:
+        return read_release(self.repository.place, document)
+
+
+def signature_of(name: ReleaseName, release: GitHubRelease) -> Asset | None:
+    """Find the asset that is the release's signature."""
+    file = f"{name}{SIGNATURE_SUFFIX}"
+    return next((asset for asset in release.assets if asset.complete and asset.file.name == file), None)
+
+
+def _check_there(answer: HTTPResponse) -> None:
+    if answer.status == _GONE:
+        raise SourceUnavailable(answer.place, "the asset was deleted a moment ago")
+    if answer.status != 200:
+        raise refusal(answer)

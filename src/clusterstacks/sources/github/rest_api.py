@@ -1,0 +1,198 @@
+"""Requests to GitHub about one repository."""
+
+from __future__ import annotations
+
+import re
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from yarl import URL
+
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.http.conditional_get import UNCHANGED
+from clusterstacks.http.errors import CredentialsRefused, RateLimited, ServerUnavailable
+from clusterstacks.http.response import HTTPDocument, refusal
+from clusterstacks.sources.github.rate_limit import RateLimit, rest_asked
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection, Mapping
+
+    from clusterstacks.http.client import Web
+    from clusterstacks.http.request import Body
+    from clusterstacks.http.response import HTTPResponse
+
+API = "https://api.github.com"
+
+MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
+"""Largest answer that is no asset (arbitrary): a hundred releases with notes of 125,000 characters have 12 MB."""
+
+_MAX_REFUSAL_BYTES = 64 * 1024
+_OWNER = re.compile(r"[A-Za-z0-9_-]{1,39}")
+_REPOSITORY = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}")
+_API_PATH = "/api/v3"
+_CLOUD = re.compile(r"api\.(github\.com|[a-z0-9-]{1,63}\.ghe\.com)")
+"""Hosts of github.com and of GitHub Enterprise Cloud, which serve the API at their root."""
+
+_FORBIDDEN = 403
+_HIDDEN = 404
+_FAILING = 500
+
+
+class ApiRefused(SpecError):
+    """A ClusterStack names an API of GitHub at an unexpected path; the allowlist is compared without that path."""
+
+    def __init__(self, stack: object, api: str, expected: str) -> None:
+        super().__init__(
+            "SourceNotAllowed",
+            f"ClusterStack {stack}: spec.source.github.url is {api}, but the API of a GitHub Enterprise Server is only "
+            f"at {_API_PATH}; write {expected}",
+        )
+
+
+def completed_api(api: str, stack: object) -> str:
+    """Return the URL of the API that a ClusterStack means; its path is a fixed one.
+
+    Source: https://docs.github.com/en/enterprise-server@3.20/rest/using-the-rest-api/getting-started-with-the-rest-api
+
+    Raises:
+        ApiRefused: The URL has another path.
+    """
+    try:
+        parts = urlsplit(api)
+    except ValueError:
+        raise ApiRefused(stack, api, f"https://HOST{_API_PATH}") from None
+    root = f"{parts.scheme}://{parts.netloc}"
+    if parts.path.rstrip("/") not in ("", _API_PATH):
+        raise ApiRefused(stack, api, f"{root}{_API_PATH}")
+    in_cloud = _CLOUD.fullmatch(parts.netloc.lower()) and not parts.path.rstrip("/")
+    return root if in_cloud else f"{root}{_API_PATH}"
+
+
+class GitHubRepository:
+    """One repository, asked with one token.
+
+    Args:
+        web: Connections.
+        owner: The organisation or user.
+        repository: Its name.
+        token: Personal access token or that of an app; empty for what everybody may see.
+        api: ``https://api.github.com``, or ``https://<host>/api/v3`` of an Enterprise Server.
+
+    Raises:
+        SpecError: Owner or repository have no name GitHub allows, or ``api`` is no URL.
+    """
+
+    def __init__(self, web: Web, owner: str, repository: str, *, token: str = "", api: str = API) -> None:
+        if not (_OWNER.fullmatch(owner) and _REPOSITORY.fullmatch(repository)):
+            raise SpecError(
+                "RepositoryInvalid", "owner or name of the GitHub repository is none: write github://owner/name"
+            )
+        self._web = web
+        self._token = token.strip()  # Secrets often end with a line break
+        self._rest = RateLimit()
+        self._root = f"{_base(api)}/repos/{owner}/{repository}"
+        self.place = self._root
+        """What messages call it."""
+
+    @property
+    def _who(self) -> str:
+        return "a token was sent" if self._token else "no token was sent"
+
+    @property
+    def may_write(self) -> bool:
+        """Whether there is a token at all."""
+        return bool(self._token)
+
+    def url(self, path: str) -> str:
+        """Return the URL of something of this repository."""
+        return f"{self._root}/{path}"
+
+    async def read(self, url: str, condition: Mapping[str, str]) -> HTTPDocument:
+        """Read a document; status 304 when a condition is not met.
+
+        Raises:
+            NotThere: GitHub says 404, as it does of private repositories to those who may not see them.
+            CredentialsRefused: It refuses the token.
+            RateLimited: It asks to wait, or did so before.
+            ServerUnavailable: It cannot be reached, or fails.
+            AnswerRefused: It answers anything else.
+        """
+        async with self.open("GET", url, headers=condition) as answer:
+            if answer.status != 200 and not (condition and answer.status == UNCHANGED):
+                raise refusal(answer)
+            return HTTPDocument(answer.status, answer.headers, await answer.read(MAX_DOCUMENT_BYTES))
+
+    async def write(
+        self, method: str, url: str, *, body: Body | None = None, length: int | None = None, expect: Collection[int]
+    ) -> HTTPDocument:
+        """Send something; raises as :meth:`read`.
+
+        Args:
+            method: POST, PATCH or DELETE.
+            url: Where to.
+            body: JSON, or the content of an asset when ``length`` is given.
+            length: How long that is, in bytes.
+            expect: Statuses that are an answer.
+        """
+        kind = "application/json" if length is None else "application/octet-stream"
+        headers = {"Content-Type": kind}
+        async with self.open(method, url, headers=headers, body=body, length=length) as answer:
+            if answer.status >= _FAILING:
+                raise ServerUnavailable(answer.place, f"it answers with status {answer.status}")
+            if answer.status == _HIDDEN and _HIDDEN not in expect:  # what GitHub says to a token that may not write
+                raise CredentialsRefused(self.place, answer.status, self._who)
+            if answer.status not in expect:
+                raise refusal(answer)
+            return HTTPDocument(answer.status, answer.headers, await answer.read(MAX_DOCUMENT_BYTES))
+
+    @asynccontextmanager
+    async def open(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: Body | None = None,
+        length: int | None = None,
+    ) -> AsyncIterator[HTTPResponse]:
+        """Send one request, unless GitHub asked for rest; statuses are the caller's to judge.
+
+        Raises:
+            RateLimited: It asks to wait, or did so before.
+            ServerUnavailable: It cannot be reached, or fails.
+        """
+        self._rest.check(self.place)
+        try:
+            async with self._web.open(
+                method, url, headers=self._with_token(headers), body=body, length=length
+            ) as answer:
+                await self._check_limit(answer)
+                yield answer
+        except RateLimited as error:
+            raise RateLimited(self.place, self._rest.begin(error.wait)) from None
+        except CredentialsRefused as error:
+            raise CredentialsRefused(self.place, error.status, self._who) from None
+        self._rest.end()
+
+    async def _check_limit(self, answer: HTTPResponse) -> None:
+        """Notice a limit behind status 403; 429 is noticed by whoever reads the answer of any server."""
+        if answer.status == _FORBIDDEN:
+            asked = rest_asked(answer.headers, await answer.read(_MAX_REFUSAL_BYTES))
+            if asked is not None:
+                raise RateLimited(self.place, asked)
+
+    def _with_token(self, headers: Mapping[str, str]) -> dict[str, str]:
+        common = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+        token = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        return {**common, **token, **headers}
+
+
+def _base(api: str) -> str:
+    try:
+        url = URL(api)
+        if url.scheme in {"http", "https"} and url.host and url.user is None and not url.query_string:
+            return str(url).rstrip("/")
+    except ValueError:
+        pass
+    raise SpecError("ApiInvalid", f"the API of GitHub is {API}, or https://<host>/api/v3 of an Enterprise Server")

@@ -1,0 +1,248 @@
+"""Releases behind any web server that serves files: a directory of releases with an index beside them.
+
+::
+
+    https://stacks.example/index.json
+    https://stacks.example/openstack-scs-1-34-v1.dsse.json        (optional)
+    https://stacks.example/openstack-scs-1-34-v1/metadata.yaml
+    https://stacks.example/openstack-scs-1-34-v1/...
+
+``index.json`` names every file of every release with the digest of its content, and that of the signature where there
+is one; unknown keys are ignored::
+
+    {"releases": {"openstack-scs-1-34-v1": {
+        "files": {"metadata.yaml": "sha256:<64 hex digits>", ...},
+        "signature": "sha256:<64 hex digits>"}}}
+
+Publishing is copying: the releases first, the index last. :func:`write_index` makes the index of a directory.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import orjson
+
+from clusterstacks.api.bounded_json import Undecodable, decode
+from clusterstacks.domain.digests import content_digest
+from clusterstacks.domain.documents import shown
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.names import parse_release, release_named
+from clusterstacks.http.conditional_get import UNCHANGED, Revalidated
+from clusterstacks.http.errors import AnswerRefused, NotThere, SourceUnavailable, StoreUnavailable
+from clusterstacks.http.response import HTTPDocument, place, refusal
+from clusterstacks.releases.contents import survey
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
+from clusterstacks.releases.release_source import MAX_RELEASE_BYTES
+from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
+from clusterstacks.sources.downloads import DIGEST, StatedFile, check_content, check_files, receive
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.http.client import Web
+
+INDEX = "index.json"
+
+MAX_INDEX_BYTES = 16 * 1024 * 1024
+"""Largest index (arbitrary); one release has about 1 KB in it."""
+
+
+class HttpSource:
+    """The releases of an index; the server needs to know nothing but files.
+
+    The index is asked for with the conditions of its last answer (ETag, else Last-Modified): as long as it does not
+    change it is not sent again. Every file is verified against it.
+
+    Args:
+        web: Connections.
+        url: Where ``index.json`` and the directories of the releases are.
+        authorization: Value of the ``Authorization`` header; empty for none.
+
+    Raises:
+        SpecError: The URL has a query.
+    """
+
+    def __init__(self, web: Web, url: str, *, authorization: str = "") -> None:
+        if {"?", "#"} & set(url):  # not shown: a query may be a secret
+            raise SpecError("UrlInvalid", f"the URL of releases must end before ?: {INDEX} is added to it")
+        self._web = web
+        self._url = url.rstrip("/")
+        value = authorization.strip()  # Secrets often end with a line break
+        self._headers = {"Authorization": value} if value else {}
+        self._index = Revalidated(self._read, self._releases, most=1)
+
+    async def list(self) -> tuple[str, ...]:
+        """Name what the index lists, sorted.
+
+        Raises:
+            SourceUnavailable: There is no index, or it cannot be read now.
+            AnswerRefused: What is there is no index.
+            CredentialsRefused: The server wants to know who asks.
+        """
+        return tuple(sorted(await self._entries()))
+
+    async def digest(self, name: ReleaseName) -> str:
+        """Return the digest of the files as the index states them.
+
+        Raises:
+            ReleaseNotFound: The index does not list the release.
+            ReleaseBroken: What it says of the release cannot be used.
+            SourceUnavailable: As :meth:`list`.
+        """
+        return content_digest((file.name, file.hex) for file in _files(name, await self._entry(name)))
+
+    async def evidence(self, name: ReleaseName) -> Evidence:
+        """Return the envelope beside the release's directory, if the index states one.
+
+        Raises:
+            ReleaseNotFound: The index does not list the release.
+            ReleaseBroken: What it says of the signature is no digest.
+            SourceUnavailable: As :meth:`list`; or the envelope is being replaced.
+        """
+        stated = (await self._entry(name)).get("signature")
+        if stated is None:
+            return Evidence()
+        file = StatedFile(f"{name}{SIGNATURE_SUFFIX}", _digest(name, "signature", stated))
+        return Evidence((await self._content(f"{self._url}/{file.name}", file, MAX_SIGNATURE_BYTES),))
+
+    async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
+        """Return the content of some files, verified by the digests in the index.
+
+        Raises:
+            ReleaseNotFound: The index does not list the release.
+            ReleaseBroken: What it says of the release cannot be used.
+            AnswerRefused: A file is larger than ``limit`` bytes.
+            SourceUnavailable: As :meth:`list`; or a file is missing or being replaced.
+        """
+        wanted = [file for file in _files(name, await self._entry(name)) if file.name in files]
+        return {
+            file.name: await self._content(f"{self._url}/{name}/{quote(file.name)}", file, limit) for file in wanted
+        }
+
+    async def fetch(self, name: ReleaseName, into: Path) -> None:
+        """Download the files of a release and verify each.
+
+        Raises:
+            ReleaseNotFound: The index does not list the release.
+            ReleaseBroken: What it says of the release cannot be used, or a file is too large.
+            StoreUnavailable: There is no room for them.
+            SourceUnavailable: As :meth:`list`; or a file is missing or being replaced.
+        """
+        room = MAX_RELEASE_BYTES
+        for file in _files(name, await self._entry(name)):
+            url = f"{self._url}/{name}/{quote(file.name)}"
+            async with self._web.open("GET", url, headers=self._headers) as answer:
+                if answer.status != 200:
+                    error = refusal(answer)
+                    raise _missing(url) if isinstance(error, NotThere) else error
+                room -= await receive(answer, file, into, release=name, room=room)
+
+    async def _content(self, url: str, file: StatedFile, limit: int) -> bytes:
+        try:
+            document = await self._web.read(url, limit=limit, headers=self._headers)
+        except NotThere:
+            raise _missing(url) from None
+        check_content(place(url), file, document.body)
+        return document.body
+
+    async def _entries(self) -> Mapping[str, object]:
+        try:
+            return await self._index.get(f"{self._url}/{INDEX}")
+        except NotThere as error:
+            raise SourceUnavailable(place(self._url), f"it has no {INDEX}: write one with csctl index") from error
+
+    async def _entry(self, name: ReleaseName) -> Mapping[str, Any]:
+        entries = await self._entries()
+        if name.release not in entries:
+            raise ReleaseNotFound(name, place(self._url))
+        return _mapping(name, INDEX, entries[name.release])
+
+    async def _read(self, url: str, condition: Mapping[str, str]) -> HTTPDocument:
+        also = (UNCHANGED,) if condition else ()
+        return await self._web.read(url, limit=MAX_INDEX_BYTES, headers={**self._headers, **condition}, also=also)
+
+    def _releases(self, document: HTTPDocument) -> Mapping[str, object]:
+        try:
+            releases = decode(document.body)["releases"]
+        except (Undecodable, KeyError, TypeError):
+            releases = None
+        if not isinstance(releases, Mapping):
+            raise AnswerRefused(place(f"{self._url}/{INDEX}"), 'is no index of releases, {"releases": {...}}')
+        return releases
+
+
+def write_index(directory: Path) -> bytes:
+    """Write ``index.json`` of a directory of releases, at once and the same for the same files, and return it.
+
+    What has no name of a release is left out.
+
+    Raises:
+        ReleaseBroken: A release holds something that is no file of one.
+        StoreUnavailable: The directory cannot be read or written.
+    """
+    try:
+        entries = {path.name: _described(path) for path in sorted(directory.iterdir()) if _is_release(path)}
+        index = orjson.dumps({"releases": entries}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        _replace(directory / INDEX, index)
+    except OSError as error:
+        raise StoreUnavailable(directory, error) from None
+    return index
+
+
+def _is_release(path: Path) -> bool:
+    return release_named(path.name) is not None and path.is_dir() and not path.is_symlink()
+
+
+def _described(path: Path) -> dict[str, object]:
+    name = parse_release(path.name)
+    files = survey(name, path).files
+    check_files(name, [StatedFile(file) for file in files])
+    signature = path.with_name(f"{name}{SIGNATURE_SUFFIX}")
+    entry: dict[str, object] = {"files": {file: f"sha256:{digest}" for file, digest in files.items()}}
+    if signature.is_file():
+        entry["signature"] = f"sha256:{sha256(signature.read_bytes()).hexdigest()}"
+    return entry
+
+
+def _replace(file: Path, content: bytes) -> None:
+    handle, staged = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(handle, "wb") as writer:
+            writer.write(content)
+            os.fchmod(handle, 0o644)
+            os.fsync(handle)
+        Path(staged).replace(file)
+    except BaseException:
+        Path(staged).unlink(missing_ok=True)
+        raise
+
+
+def _files(name: ReleaseName, entry: Mapping[str, Any]) -> tuple[StatedFile, ...]:
+    stated = _mapping(name, "files", entry.get("files"))
+    files = tuple(StatedFile(file, _digest(name, file, digest)) for file, digest in sorted(stated.items()))
+    check_files(name, files)
+    return files
+
+
+def _mapping(name: ReleaseName, what: str, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ReleaseBroken(name, what, f"is {shown(value)} in the index; make the index again")
+    return value
+
+
+def _digest(name: ReleaseName, file: str, value: object) -> str:
+    if not isinstance(value, str) or not DIGEST.fullmatch(value):
+        raise ReleaseBroken(name, shown(file), f"has the digest {shown(value)} in the index; make the index again")
+    return value
+
+
+def _missing(url: str) -> SourceUnavailable:
+    return SourceUnavailable(place(url), f"it does not exist, but is stated in {INDEX}; copy it there")

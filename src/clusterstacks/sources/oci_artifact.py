@@ -1,0 +1,152 @@
+"""A release as an OCI artifact (FORMATS section 9): the directory's files as layers, and back.
+
+Written exactly as csctl does, and reproducibly: layers in the order of their files' names, and ``created`` is
+``SOURCE_DATE_EPOCH``, or the beginning of 1970. So the same files have the same manifest wherever it is built. Read
+are csctl's artifacts and those of build.sh (section 16), which differ in everything but the layers' titles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from clusterstacks.charts.errors import UnsafeArchive
+from clusterstacks.charts.safe_paths import MemberNames
+from clusterstacks.domain.digests import content_digest
+from clusterstacks.domain.documents import shown
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, TITLE, Descriptor, describe
+from clusterstacks.oci.manifests import write_manifest
+from clusterstacks.releases.errors import ReleaseBroken
+from clusterstacks.releases.release_source import MAX_FILE_BYTES, MAX_FILES, MAX_RELEASE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from clusterstacks.oci.manifests import Manifest
+    from clusterstacks.releases.release import Release
+
+ARTIFACT_TYPE = "application/vnd.scs.cluster-stacks.v1"
+CREATED = "org.opencontainers.image.created"
+EPOCH_VARIABLE = "SOURCE_DATE_EPOCH"
+"""https://reproducible-builds.org/specs/source-date-epoch/"""
+
+_PREFIX = "application/vnd.scs."
+_NAMED = {
+    "clusteraddon.yaml": "cluster-addon.config.layer.v1+yaml",
+    "metadata.yaml": "metadata.layer.v1+yaml",
+    "hashes.json": "hashes.layer.v1+yaml",
+    "node-images.yaml": "node-image.config.layer.v1+yaml",
+    "compatibility.yaml": "cluster-stacks.compatibility.layer.v1+yaml",
+}
+_ARCHIVES = (
+    ("cluster-addon", "cluster-addon.layer.v1.tar+gzip"),
+    ("cluster-class", "cluster-class.v1.tar+gzip"),
+    ("node-image", "node-image.layer.v1.tar+gzip"),
+)
+_DEFAULT = "application/vnd.oci.image.layer.v1.tar"
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A release ready to be published.
+
+    Args:
+        raw: Its manifest.
+        files: Where the content of each layer is, by digest.
+    """
+
+    raw: bytes
+    files: Mapping[str, Path]
+
+
+def compose(release: Release, created: datetime) -> Artifact:
+    """Write the manifest of a release.
+
+    Args:
+        release: The opened release directory.
+        created: What the manifest says of its age; see :func:`created_at`.
+    """
+    contents = release.contents
+    layers = [
+        Descriptor(layer_type(file), f"sha256:{digest}", (contents.root / file).stat().st_size, {TITLE: file})
+        for file, digest in sorted(contents.files.items())
+    ]
+    annotations = {
+        "kubernetesVersion": release.metadata.kubernetes.text,
+        "hash": release.hashes.short,
+        CREATED: created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    raw = write_manifest(
+        artifact_type=ARTIFACT_TYPE, layers=layers, config=describe(EMPTY, EMPTY_TYPE), annotations=annotations
+    )
+    return Artifact(raw, {layer.digest: contents.root / layer.title for layer in layers})
+
+
+def layer_type(file: str) -> str:
+    """Return the media type of a file's layer; readers go by the title."""
+    if file in _NAMED:
+        return _PREFIX + _NAMED[file]
+    if file.endswith(".tgz"):
+        for word, media_type in _ARCHIVES:
+            if word in file:
+                return _PREFIX + media_type
+    return _DEFAULT
+
+
+def created_at(environ: Mapping[str, str]) -> datetime:
+    """Return the moment an artifact says it was created: ``SOURCE_DATE_EPOCH``, or the beginning of 1970.
+
+    Raises:
+        SpecError: The variable is no number of seconds.
+    """
+    text = environ.get(EPOCH_VARIABLE, "").strip() or "0"
+    try:
+        return datetime.fromtimestamp(int(text), UTC)
+    except (ValueError, OverflowError, OSError):
+        raise SpecError(
+            "EpochInvalid", f"{EPOCH_VARIABLE} is no time: set it to seconds since 1970, or unset it"
+        ) from None
+
+
+def files_of(manifest: Manifest, release: object) -> dict[str, Descriptor]:
+    """Return the files a manifest names, within the bounds of a release.
+
+    Args:
+        manifest: What is under the release's tag.
+        release: How messages call it.
+
+    Raises:
+        ManifestUnsupported: It is no image manifest.
+        ManifestInvalid: It breaks the image-spec.
+        ReleaseBroken: A layer has no title, or one that is no plain name of a file; two have the same; the release is
+            too large.
+    """
+    manifest.require_image()
+    names = MemberNames(f"release {release}")
+    files: dict[str, Descriptor] = {}
+    for layer in manifest.layers:
+        if not _is_plain(names, layer.title):
+            problem = f"of layer {layer.digest} is no name of a file of its own: publish the release again"
+            raise ReleaseBroken(release, f"the title {shown(layer.title)}", problem)
+        if layer.size > MAX_FILE_BYTES:
+            raise ReleaseBroken(release, layer.title, f"is larger than {MAX_FILE_BYTES} bytes")
+        files[layer.title] = layer
+    if len(files) > MAX_FILES or sum(layer.size for layer in files.values()) > MAX_RELEASE_BYTES:
+        bounds = f"{MAX_FILES} files or {MAX_RELEASE_BYTES} bytes"
+        raise ReleaseBroken(release, "the manifest", f"names more than {bounds}, which no release may have")
+    return files
+
+
+def digest_of_files(files: Mapping[str, Descriptor]) -> str:
+    """Return the content digest of the release these files are."""
+    return content_digest((name, layer.hex) for name, layer in files.items())
+
+
+def _is_plain(names: MemberNames, title: str) -> bool:
+    try:
+        return names.admit(title, directory=False) == title and "/" not in title
+    except UnsafeArchive:
+        return False

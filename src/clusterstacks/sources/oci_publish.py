@@ -1,0 +1,124 @@
+"""A release directory into a repository, under a tag that is its name; a published release never changes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.names import parse_release
+from clusterstacks.oci.descriptor import EMPTY
+from clusterstacks.oci.errors import InvalidReference
+from clusterstacks.oci.manifests import OCI_MANIFEST, read_manifest
+from clusterstacks.oci.transfers import side_by_side
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseTaken
+from clusterstacks.releases.open import open_directory
+from clusterstacks.sources.directory import DirectorySource
+from clusterstacks.sources.oci_artifact import compose, created_at, files_of
+from clusterstacks.sources.oci_signatures import attach
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.oci.descriptor import Descriptor
+    from clusterstacks.oci.manifests import Manifest
+    from clusterstacks.oci.reference import Reference
+    from clusterstacks.oci.registry import Registry
+
+_SHOWN_FILES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A release that is in a repository now.
+
+    Args:
+        release: Its name.
+        reference: Where it is, with tag and the manifest's digest.
+        content: Digest of its files.
+        new: Whether it was not there before.
+    """
+
+    release: ReleaseName
+    reference: Reference
+    content: str
+    new: bool
+
+
+async def publish(directory: Path, registry: Registry, created: datetime) -> Publication:
+    """Publish a release directory, named as the release; nothing is changed when the same content is there already.
+
+    Args:
+        directory: The release; it is verified first.
+        registry: The repository.
+        created: What the manifest says of its age.
+
+    Raises:
+        ReleaseTaken: The release is published already with another content.
+        SpecError: The release is broken.
+        DependencyError: The registry fails, also when it is asked what it has (INCUMBENT D42).
+        OSError: The directory cannot be read.
+    """
+    release = await asyncio.to_thread(open_directory, directory)
+    tag = release.name.release
+    artifact = compose(release, created)
+    files = files_of(read_manifest(artifact.raw, OCI_MANIFEST, str(directory)), release.name)
+    if await registry.head(tag) is not None:
+        there = await registry.manifest(tag)
+        _compare(there, files, registry.reference.at(tag))
+        return Publication(
+            release.name, replace(registry.reference, tag=tag, digest=there.digest), release.digest, new=False
+        )
+    await registry.push_blob(EMPTY)  # alone: the others find a token ready
+
+    async def push_file(layer: Descriptor) -> None:
+        if await registry.push_blob(artifact.files[layer.digest], title=layer.title) != layer.digest:
+            raise ReleaseBroken(release.name, layer.title, "changed while it was published: publish it again")
+
+    await side_by_side(push_file, {layer.digest: layer for layer in files.values()}.values())
+    digest = await registry.push_manifest(artifact.raw, OCI_MANIFEST, tag)
+    return Publication(release.name, replace(registry.reference, tag=tag, digest=digest), release.digest, new=True)
+
+
+async def publish_with_signatures(
+    directory: Path, registry: Registry, environ: Mapping[str, str]
+) -> tuple[Publication, int]:
+    """Publish a release directory and the signatures beside it; raises as :func:`publish`.
+
+    Returns:
+        The publication, and the number of signature files.
+    """
+    evidence = await DirectorySource(directory.parent).evidence(parse_release(directory.name))
+    published = await publish(directory, registry, created_at(environ))
+    for envelope in evidence.envelopes:
+        await attach(registry, published.reference.digest, envelope)
+    return published, len(evidence.envelopes)
+
+
+def check_tag(reference: Reference, release: ReleaseName) -> None:
+    """Check that a reference, where it has a tag, has that of the release.
+
+    Raises:
+        InvalidReference: It has another one, or a digest.
+    """
+    if reference.digest or reference.tag not in ("", release.release):
+        raise InvalidReference(
+            f"{reference} cannot be the place of release {release}, whose tag is its name: "
+            f"write {reference.place}, or {reference.place}:{release}"
+        )
+
+
+def _compare(there: Manifest, ours: Mapping[str, Descriptor], place: Reference) -> None:
+    # By files and not by manifests: csctl writes the time of its run into those.
+    theirs = files_of(there, place)
+    differing = sorted(
+        name
+        for name in {*ours, *theirs}
+        if name not in ours or name not in theirs or ours[name].digest != theirs[name].digest
+    )
+    if differing:
+        more = f" and {len(differing) - _SHOWN_FILES} more" if len(differing) > _SHOWN_FILES else ""
+        raise ReleaseTaken(place, f"other: {', '.join(differing[:_SHOWN_FILES])}{more}")

@@ -1,0 +1,102 @@
+"""A repository as a source of releases: one tag each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.http.errors import NotThere
+from clusterstacks.oci.transfers import side_by_side
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
+from clusterstacks.sources.oci_artifact import digest_of_files, files_of
+from clusterstacks.sources.oci_signatures import find_evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.oci.manifests import Manifest
+    from clusterstacks.oci.registry import Registry
+    from clusterstacks.releases.signature_files import Evidence
+
+DIGEST_TAG = "sha256-"
+"""How tags begin under which referrers (distribution-spec, "Referrers Tag Schema") and cosign's signatures are kept."""
+
+MOST_KNOWN = 256
+"""How many manifests are remembered, those asked for last (arbitrary: 2 KB each)."""
+
+
+class OCISource:
+    """Releases in a repository.
+
+    Besides what each method says, they raise ``CredentialsRefused``, ``AnswerRefused`` and ``ServerUnavailable``, and
+    :class:`SpecError` for a tag that holds no release.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self._known: dict[ReleaseName, Manifest] = {}
+
+    async def list(self) -> tuple[str, ...]:
+        """Return all tags, sorted, but for those of signatures, which belong to releases.
+
+        Raises:
+            NotThere: The registry has no such repository.
+        """
+        return tuple(tag for tag in await self.registry.tags() if not tag.startswith(DIGEST_TAG))
+
+    async def digest(self, name: ReleaseName) -> str:
+        """Return the content digest the manifest states; one request, which after the first is a HEAD.
+
+        Registries that limit how much is fetched do not count those.
+
+        Raises:
+            ReleaseNotFound: There is no such tag.
+        """
+        return digest_of_files(files_of(await self._manifest(name), name))
+
+    async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
+        """Return the content of some layers, verified by their digests.
+
+        Raises:
+            ReleaseNotFound: There is no such tag.
+            ReleaseBroken: A layer is larger than ``limit`` bytes.
+            ContentCorrupt: The registry gave other bytes than the manifest says.
+        """
+        layers = files_of(await self._manifest(name), name)
+        wanted = {file: layers[file] for file in files if file in layers}
+        for file, layer in wanted.items():
+            if layer.size > limit:
+                raise ReleaseBroken(name, file, f"is larger than {limit} bytes")
+        return {file: await self.registry.small_blob(layer, limit) for file, layer in wanted.items()}
+
+    async def fetch(self, name: ReleaseName, into: Path) -> None:
+        """Write the release's files into an empty directory, each verified by digest and size.
+
+        Raises:
+            ReleaseNotFound: There is no such tag.
+            ReleaseBroken: It is too large, or names what is no file.
+            ContentCorrupt: The registry gave other bytes than the manifest says.
+        """
+        files = files_of(await self._manifest(name), name)
+        await side_by_side(lambda layer: self.registry.blob(layer, into / layer.title), files.values())
+
+    async def evidence(self, name: ReleaseName) -> Evidence:
+        """Return the manifest and the signatures that refer to it: DSSE envelopes, and cosign's under its own tag.
+
+        Raises:
+            ReleaseNotFound: There is no such tag.
+        """
+        return await find_evidence(self.registry, await self._manifest(name))
+
+    async def _manifest(self, name: ReleaseName) -> Manifest:
+        known = self._known.pop(name, None)
+        if known is None or await self.registry.head(name.release) != known.digest:
+            try:
+                known = await self.registry.manifest(name.release)
+            except NotThere:
+                raise ReleaseNotFound(name, self.registry.reference.place) from None
+        self._known[name] = known
+        while len(self._known) > MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        return known

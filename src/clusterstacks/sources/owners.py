@@ -1,0 +1,53 @@
+"""The ClusterStacks a ClusterStackRelease belongs to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.names import GROUP, Kind
+from clusterstacks.domain.objects import Manifest, ObjectKey
+
+if TYPE_CHECKING:
+    from clusterstacks.kube.client import Client
+    from clusterstacks.runtime.cache import Store
+
+STACK_INDEX = "cluster stack"
+"""Index of ClusterStackReleases by ``namespace/name`` of the ClusterStack that owns them."""
+
+
+def is_stack(owner: Manifest, name: str = "") -> bool:
+    """Whether an owner reference is one to a ClusterStack; to that of a name, where one is given."""
+    return (
+        owner.get("kind") == Kind.CLUSTER_STACK
+        and str(owner.get("apiVersion")).startswith(f"{GROUP}/")
+        and name in ("", owner.get("name"))
+    )
+
+
+def stacks_owning(release: Manifest) -> list[str]:
+    """Values of the index: the ClusterStacks among a release's owners."""
+    metadata = release["metadata"]
+    return [
+        str(ObjectKey(metadata["namespace"], owner["name"]))
+        for owner in metadata.get("ownerReferences") or []
+        if is_stack(owner)
+    ]
+
+
+async def leading_stack(release: Manifest, stacks: Store, client: Client) -> Manifest | None:
+    """Find the ClusterStack whose word counts for a release: the first of its owners that exists.
+
+    It is read live where the store has none: the class of a Cluster may come from a namespace nobody watches here.
+    """
+    namespace = release["metadata"]["namespace"]
+    for owner in release["metadata"].get("ownerReferences") or []:
+        if not is_stack(owner):
+            continue
+        key = ObjectKey(namespace, owner["name"])
+        stack = stacks.get(key)
+        if stack is None:
+            resource = await client.resource(GROUP, Kind.CLUSTER_STACK)
+            stack = await client.find(resource, key.name, key.namespace)
+        if stack is not None:
+            return stack
+    return None

@@ -1,0 +1,215 @@
+"""What each source holds, read again and again by a task of its own: a slow or dead source delays no other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+from math import nan
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.errors import ClusterStacksError, DependencyError
+from clusterstacks.http.errors import RateLimited
+from clusterstacks.runtime.backoff import JITTER, BackOff
+from clusterstacks.runtime.health import Health
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from clusterstacks.domain.objects import ObjectKey
+    from clusterstacks.runtime.clock import Clock
+    from clusterstacks.sources.source_cache import Sources
+    from clusterstacks.sources.spec import SourceAddress, SourceTerms
+
+DEADLINE = timedelta(seconds=30)
+"""How long a source may take for its list before it is said to fail. As the deadline of requests to API servers."""
+
+LONGEST_LIST = timedelta(minutes=10)
+"""How long a server may take for its list before it is asked anew. Arbitrary: 100 pages of 6 seconds."""
+
+SLOWEST = timedelta(minutes=10)
+"""Longest wait before a failing source is asked again, unless its interval is longer. Arbitrary."""
+
+FACTOR = 10
+"""How many intervals that wait may have at most. Arbitrary: a directory is looked at again within a minute."""
+
+PATIENCE = timedelta(minutes=15)
+"""How long the operator's own source may fail until the operator counts as not ready. Arbitrary: some attempts, as the
+pause between two grows to 10 min."""
+
+log = logging.getLogger(__name__)
+
+
+class SourceListing:
+    """The names one source holds, as far as known.
+
+    Args:
+        terms: Which source.
+        clock: Time.
+    """
+
+    def __init__(self, terms: SourceTerms, clock: Clock) -> None:
+        self.terms = terms
+        self.health = Health(clock=clock, patience=PATIENCE)
+        self.followers: set[ObjectKey] = set()
+        self.is_read = False
+        self._names: frozenset[str] = frozenset()
+        self._failure: ClusterStacksError | None = None
+
+    def names(self) -> frozenset[str]:
+        """Return all names, foreign ones included; none before it ``is_read``.
+
+        Raises:
+            ClusterStacksError: The source could not be listed the last time.
+        """
+        if self._failure is not None:
+            raise self._failure
+        return self._names
+
+    @property
+    def last_names(self) -> frozenset[str]:
+        """The names it had when it was last read, however long ago."""
+        return self._names
+
+    def found(self, names: Collection[str]) -> bool:
+        """Note a list; tells whether it is news."""
+        news = not self.is_read or self._failure is not None or self._names != frozenset(names)
+        self.is_read, self._failure, self._names = True, None, frozenset(names)
+        return news
+
+    def failed(self, failure: ClusterStacksError) -> bool:
+        """Note that there is no list; tells whether it is news."""
+        news = self._failure is None or self._failure.message != failure.message
+        self.is_read, self._failure = True, failure
+        return news
+
+
+class Listings:
+    """Lists every source that a ClusterStack follows.
+
+    Args:
+        sources: Where sources come from.
+        clock: Time.
+        changed: Called with the ClusterStacks that follow a source whose names changed, were lost or came back.
+    """
+
+    def __init__(self, sources: Sources, clock: Clock, changed: Callable[[Collection[ObjectKey]], None]) -> None:
+        self._sources = sources
+        self._clock = clock
+        self._changed = changed
+        self._listings: dict[SourceTerms, SourceListing] = {}
+        self._followed: dict[ObjectKey, SourceListing] = {}
+        self._tasks: dict[SourceTerms, asyncio.Task[None]] = {}
+
+    def follow(self, stack: ObjectKey, terms: SourceTerms) -> SourceListing:
+        """Have a source listed from now on, in place of the one the stack followed before."""
+        listing = self._followed.get(stack)
+        if listing is None or listing.terms != terms:
+            self.unfollow(stack)
+            listing = self._listings.setdefault(terms, SourceListing(terms, self._clock))
+            listing.followers.add(stack)
+            self._followed[stack] = listing
+            if terms not in self._tasks:
+                self._tasks[terms] = asyncio.create_task(self._run(listing), name=f"listing of {terms.address}")
+        return listing
+
+    def unfollow(self, stack: ObjectKey) -> None:
+        """List no longer what nobody else follows."""
+        listing = self._followed.pop(stack, None)
+        if listing is None:
+            return
+        listing.followers.discard(stack)
+        if not listing.followers:
+            del self._listings[listing.terms]
+            self._tasks.pop(listing.terms).cancel()
+
+    def known(self, stack: ObjectKey) -> frozenset[str]:
+        """Return the names a stack's source had when it was last read; none for a stack that follows no source."""
+        listing = self._followed.get(stack)
+        return listing.last_names if listing is not None else frozenset()
+
+    def failing(self) -> int:
+        """Count the sources that could not be listed the last time; any thread may ask."""
+        return sum(listing.health.is_failing for listing in tuple(self._listings.values()))
+
+    def oldest_success(self) -> float:
+        """Return the Unix time of the last success of the source listed longest ago; NaN without sources.
+
+        A source that was never listed counts since its first failure. Any thread may ask.
+        """
+        health = [listing.health for listing in tuple(self._listings.values())]
+        times = [one.last_success or one.failing_since for one in health]
+        return min((time for time in times if time), default=nan)
+
+    def problem(self, address: SourceAddress) -> str:
+        """Say that a source has failed for long; empty where it works, or is followed by no ClusterStack."""
+        problems = [one.health.problem() for terms, one in self._listings.items() if terms.address == address]
+        return next((f"{address} {problem}" for problem in problems if problem), "")
+
+    async def close(self) -> None:
+        """List nothing any more."""
+        tasks, self._tasks = list(self._tasks.values()), {}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, listing: SourceListing) -> None:
+        interval = listing.terms.interval
+        pauses = BackOff(first=interval, limit=max(interval, min(FACTOR * interval, SLOWEST)) * (1 + JITTER))
+        failures = 0
+        reader = _Reader(self._sources, listing.terms)
+        while True:
+            rest = timedelta()
+            try:
+                news, failures = listing.found(await reader.read()), 0
+                listing.health.succeeded()
+            except ClusterStacksError as error:
+                rest = error.wait if isinstance(error, RateLimited) else rest
+                news, failures = listing.failed(error), failures + 1
+                level = logging.WARNING if listing.health.failed(error.message) else logging.DEBUG
+                log.log(level, "%s cannot be listed: %s", listing.terms.address, error)
+            if news:
+                self._changed(frozenset(listing.followers))
+            pause = pauses.delay(failures or 1)
+            await self._clock.sleep(max(pause, rest).total_seconds())
+
+
+class _Reader:
+    """Reads the list of a source. One that hangs is not asked twice at a time, it may hold a thread for ever."""
+
+    def __init__(self, sources: Sources, terms: SourceTerms) -> None:
+        self._sources = sources
+        self._terms = terms
+        self._reading: asyncio.Task[tuple[str, ...]] | None = None
+
+    async def read(self) -> tuple[str, ...]:
+        reading = self._reading or asyncio.create_task(self._read(), name=f"reading of {self._terms.address}")
+        self._reading = reading
+        try:
+            done, _ = await asyncio.wait({reading}, timeout=DEADLINE.total_seconds())
+        except asyncio.CancelledError:
+            reading.cancel()
+            await asyncio.wait({reading})  # its connections are closed next
+            raise
+        if not done:
+            raise DependencyError(
+                "SourceUnavailable",
+                f"{self._terms.address} gives no list of its releases within {DEADLINE}; look at the server or volume",
+            )
+        self._reading = None
+        return reading.result()
+
+    async def _read(self) -> tuple[str, ...]:
+        longest = LONGEST_LIST.total_seconds() if self._terms.address.kind.is_remote else None
+        try:
+            async with asyncio.timeout(longest), self._sources.open(self._terms) as live:
+                return await live.source.list()
+        except TimeoutError:
+            raise DependencyError(
+                "SourceUnavailable", f"{self._terms.address} took longer than {longest} s for its list"
+            ) from None
+        except ClusterStacksError:
+            raise
+        except Exception as error:
+            log.exception("Unexpected failure while a source was listed, please report it")
+            raise DependencyError("SourceFailed", f"{self._terms.address} cannot be listed; see the log") from error

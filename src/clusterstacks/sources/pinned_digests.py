@@ -1,0 +1,76 @@
+"""What a release was at its first download, noted on its ClusterStackRelease, where it outlives status and disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import orjson
+
+from clusterstacks.api.names import CHARTS_ANNOTATION, DIGEST_ANNOTATION
+from clusterstacks.api.untyped import mapping
+from clusterstacks.charts.lockfile import Resolved
+from clusterstacks.domain.documents import Node
+from clusterstacks.domain.errors import SpecError
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.releases.release import Release
+
+
+def signers_of(release: Manifest) -> tuple[str, ...]:
+    """Return the fingerprints of the keys that were found to have signed what is pinned; none after a move."""
+    status = mapping(release, "status")
+    pinned = mapping(release, "metadata", "annotations").get(DIGEST_ANNOTATION)
+    if not pinned or status.get("digest") != pinned:
+        return ()
+    signers = status.get("signedBy")
+    return tuple(one for one in signers if isinstance(one, str)) if isinstance(signers, list) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """What exactly must be used.
+
+    Args:
+        digest: Of the release; empty while it was never downloaded.
+        charts: Those that were resolved because the release itself does not hold them.
+    """
+
+    digest: str = ""
+    charts: tuple[Resolved, ...] = ()
+
+    @classmethod
+    def of(cls, release: Manifest) -> Pins:
+        """Read those of a ClusterStackRelease.
+
+        Raises:
+            SpecError: Somebody edited the annotation and it cannot be read.
+        """
+        annotations = mapping(release, "metadata", "annotations")
+        text = annotations.get(CHARTS_ANNOTATION)
+        return cls(str(annotations.get(DIGEST_ANNOTATION, "")), _charts(str(text)) if text else ())
+
+    @classmethod
+    def holding(cls, release: Release) -> Pins:
+        """Pin a release as it is."""
+        return cls(release.digest, release.dependencies)
+
+    def annotations(self) -> dict[str, str]:
+        """Return the annotations that say so."""
+        digest = {DIGEST_ANNOTATION: self.digest}
+        if not self.charts:
+            return digest
+        documents = [chart.document() for chart in self.charts]
+        return {**digest, CHARTS_ANNOTATION: orjson.dumps(documents, option=orjson.OPT_SORT_KEYS).decode()}
+
+
+def _charts(text: str) -> tuple[Resolved, ...]:
+    try:
+        node = Node(orjson.loads(text), CHARTS_ANNOTATION)
+        return tuple(Resolved.parse(item) for item in node.items())
+    except (orjson.JSONDecodeError, SpecError) as error:
+        raise SpecError(
+            "InvalidPins",
+            f"annotation {CHARTS_ANNOTATION} cannot be read ({error}): remove it to have the charts resolved again",
+        ) from None

@@ -1,0 +1,103 @@
+"""What releases state that nobody has fetched: read in the background where a source lists them, for advice only.
+
+Two small files of each are read, once, and no signature is looked at: nothing is decided by them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.domain.names import ReleaseName, release_named
+from clusterstacks.releases.compat_statements import ask_candidate
+from clusterstacks.releases.errors import ReleaseNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from clusterstacks.api.clusterstack import ClusterStack
+    from clusterstacks.compat.world import Candidate
+    from clusterstacks.runtime.clock import Clock
+    from clusterstacks.sources.periodic_listing import Listings
+    from clusterstacks.sources.source_cache import Sources
+    from clusterstacks.sources.spec import SourceTerms
+    from clusterstacks.sources.stack_source import SourceChoice
+
+REST = timedelta(minutes=5)
+"""How long a source that failed is not asked again. Arbitrary: advice is worth no more."""
+
+log = logging.getLogger(__name__)
+
+
+class RemoteStatements:
+    """What is known of listed releases.
+
+    Args:
+        sources: Where sources come from.
+        listings: What they have.
+        choice: Which of them a ClusterStack means.
+        clock: Time.
+    """
+
+    def __init__(self, sources: Sources, listings: Listings, choice: SourceChoice, clock: Clock) -> None:
+        self._sources = sources
+        self._listings = listings
+        self._choice = choice
+        self._clock = clock
+        self._read: dict[SourceTerms, dict[ReleaseName, Candidate | None]] = {}
+        self._reading: dict[SourceTerms, asyncio.Task[None]] = {}
+        self._rest_until: dict[SourceTerms, float] = {}
+
+    def known(self, stacks: Iterable[ClusterStack]) -> dict[ReleaseName, Candidate]:
+        """Return what has been read so far of the releases that ClusterStacks could offer, and have the rest read.
+
+        Args:
+            stacks: The ClusterStacks; one that follows no source could offer none.
+        """
+        found: dict[ReleaseName, Candidate] = {}
+        for stack in stacks:
+            names = _of_stack(self._listings.known(stack.key), stack)
+            if not names:
+                continue
+            terms = self._choice.terms(stack)
+            read = self._read.setdefault(terms, {})
+            found |= {name: one for name in names if (one := read.get(name)) is not None}
+            if unread := names - read.keys():
+                self._begin(terms, unread)
+        return found
+
+    async def close(self) -> None:
+        """Read nothing more."""
+        tasks, self._reading = list(self._reading.values()), {}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _begin(self, terms: SourceTerms, names: set[ReleaseName]) -> None:
+        if terms in self._reading or self._clock.monotonic() < self._rest_until.get(terms, 0.0):
+            return
+        task = asyncio.create_task(self._gather(terms, names), name=f"statements of {terms.address}")
+        self._reading[terms] = task
+        task.add_done_callback(lambda _: self._reading.pop(terms, None))
+
+    async def _gather(self, terms: SourceTerms, names: set[ReleaseName]) -> None:
+        try:
+            async with self._sources.open(terms) as live:
+                for name in sorted(names, reverse=True):
+                    try:
+                        self._read[terms][name] = await ask_candidate(live.source, name)
+                    except (SpecError, ReleaseNotFound) as error:
+                        self._read[terms][name] = None
+                        log.debug("Release %s gives no advice: %s", name, error)
+        except ClusterStacksError as error:
+            self._rest_until[terms] = self._clock.monotonic() + REST.total_seconds()
+            log.debug("%s gives no advice: %s", terms.address, error)
+
+
+def _of_stack(names: Iterable[str], stack: ClusterStack) -> set[ReleaseName]:
+    spec = stack.spec
+    series = f"{spec.provider}-{spec.name}-{spec.kubernetes_version.replace('.', '-')}"
+    return {name for text in names if (name := release_named(text)) is not None and name.series == series}

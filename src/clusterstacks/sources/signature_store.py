@@ -1,0 +1,133 @@
+"""Signatures and keys as files."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import secrets
+from typing import TYPE_CHECKING
+
+from clusterstacks.releases.signature_files import SIGNATURE_SUFFIX
+from clusterstacks.releases.staging import sync_directory
+from clusterstacks.signing.errors import KeyUnusable
+from clusterstacks.signing.keys import MAX_KEY_BYTES, new_key_pair
+from clusterstacks.signing.unsigned import release_envelope
+from clusterstacks.sources.directory import DirectorySource
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clusterstacks.releases.contents import Contents
+    from clusterstacks.signing.keys import PrivateKey
+
+PUBLIC_SUFFIX = ".pub"
+
+_RETRY_SECONDS = 0.02
+"""Between two attempts at a lock that another signer holds (arbitrary; signing takes a few ms)."""
+
+
+def signature_file(contents: Contents) -> Path:
+    """Name the file with the signatures: beside the release's directory, because it is none of its files."""
+    return contents.root.with_name(f"{contents.release}{SIGNATURE_SUFFIX}")
+
+
+async def sign_beside(contents: Contents, key: PrivateKey) -> bool:
+    """Add a signature to the file beside a release; False when the key signed it before and nothing changes.
+
+    Two who sign at the same time wait for each other, so no signature is lost.
+
+    Raises:
+        SpecError: The file is there and is none of this release, or it is full.
+        SourceUnavailable: It cannot be read.
+        OSError: It cannot be written.
+    """
+    lock = await _lock(contents.root)
+    try:
+        evidence = await DirectorySource(contents.root.parent).evidence(contents.release)
+        begun = release_envelope(contents.release, contents.files, *evidence.envelopes)
+        signed = begun.signed(key)
+        if signed != begun:
+            await asyncio.to_thread(_replace, signature_file(contents), signed.text())
+        return signed != begun
+    finally:
+        os.close(lock)
+
+
+def write_new_key(path: Path, password: bytes = b"") -> Path:
+    """Make a key pair: the private key in ``path``, readable by its owner only, the public one in ``path.pub``.
+
+    Returns:
+        The file of the public key.
+
+    Raises:
+        KeyUnusable: One of the files is there already; a key is never overwritten.
+        OSError: A file cannot be written.
+    """
+    private, public = new_key_pair(password)
+    beside = path.with_name(f"{path.name}{PUBLIC_SUFFIX}")
+    _create(beside, public, 0o644)
+    try:
+        _create(path, private, 0o600)
+    except BaseException:
+        beside.unlink()
+        raise
+    return beside
+
+
+def read_key_file(path: Path) -> bytes:
+    """Read a file with keys, or a little more than keys may have.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        return file.read(MAX_KEY_BYTES + 1)
+
+
+async def _lock(directory: Path) -> int:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        # Not in a thread: those who wait would take the threads that the one who works needs.
+        while not _locked(handle):  # noqa: ASYNC110 - another process tells nobody when it is done
+            await asyncio.sleep(_RETRY_SECONDS)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Readers see the old content or the new, also after a crash."""
+    staged = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    _create(staged, content, 0o644)
+    try:
+        staged.replace(path)
+    except OSError:
+        staged.unlink()
+        raise
+    sync_directory(path.parent)
+
+
+def _create(path: Path, content: bytes, mode: int) -> None:
+    """Write a new file, whole and on disk, or none."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    except FileExistsError:
+        raise KeyUnusable(path, "is there already and is not overwritten: choose another name") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(handle)
+    except OSError as error:
+        path.unlink()
+        raise OSError(error.errno, error.strerror, str(path)) from None  # a failed write does not name its file

@@ -1,0 +1,124 @@
+"""The sources in use: one object for each place and access, whoever asks."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from clusterstacks.http.errors import RateLimited, SourceUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from clusterstacks.http.client import Web
+    from clusterstacks.releases.release_source import ReleaseSource
+    from clusterstacks.runtime.clock import Clock
+    from clusterstacks.sources.open_source import SourceOpener
+    from clusterstacks.sources.spec import SourceAddress, SourceTerms
+
+IDLE = timedelta(minutes=30)
+"""How long a source nobody asks is kept: what it remembers of the server's answers saves asking for them again."""
+
+TURNS = 3
+"""Downloads and looks at a time of one source. Arbitrary: a directory that hangs must leave threads for others."""
+
+
+@dataclass(slots=True, eq=False)
+class LiveSource:
+    """A source, and how it is doing.
+
+    Args:
+        address: Where it is.
+        source: The source itself.
+        web: Its connections; None for a directory.
+    """
+
+    address: SourceAddress
+    source: ReleaseSource
+    web: Web | None
+    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(TURNS))
+    users: int = 0
+    used: float = 0
+    rate_limited: RateLimited | None = None
+    rate_limited_until: float = 0
+
+    @asynccontextmanager
+    async def turn(self, deadline: timedelta) -> AsyncIterator[None]:
+        """Wait for a turn, and give it back when the block ends.
+
+        Raises:
+            SourceUnavailable: The block took longer. A directory has all the time: a thread that hangs in it cannot be
+                had back, and another one would hang, too.
+        """
+        seconds = None if self.web is None else deadline.total_seconds()
+        async with self._turns:
+            try:
+                async with asyncio.timeout(seconds):
+                    yield
+            except TimeoutError:
+                raise SourceUnavailable(self.address, f"no answer after {seconds:.0f} s") from None
+
+
+class Sources:
+    """Opens sources for those who ask them, and closes what nobody asks any more."""
+
+    def __init__(self, opener: SourceOpener, clock: Clock) -> None:
+        self._opener = opener
+        self._clock = clock
+        self._live: dict[tuple[SourceAddress, str], LiveSource] = {}
+
+    @asynccontextmanager
+    async def open(self, terms: SourceTerms) -> AsyncIterator[LiveSource]:
+        """Give the source for as long as the block runs, with the Secrets as they are now.
+
+        Raises:
+            RateLimited: The server asked to be left alone, and the time is not over.
+            ClusterStacksError: A Secret or the address cannot be used.
+        """
+        live = await self._find(terms)
+        live.users += 1
+        try:
+            now = self._clock.monotonic()
+            if live.rate_limited is not None and now < live.rate_limited_until:
+                raise live.rate_limited
+            yield live
+        except RateLimited as limited:
+            if limited is not live.rate_limited:
+                live.rate_limited = limited
+                live.rate_limited_until = self._clock.monotonic() + limited.wait.total_seconds()
+            raise
+        finally:
+            live.users -= 1
+            live.used = self._clock.monotonic()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        lives, self._live = list(self._live.values()), {}
+        for live in lives:
+            await _close(live)
+
+    async def _find(self, terms: SourceTerms) -> LiveSource:
+        await self._close_idle()
+        access = await self._opener.access(terms)
+        key = (terms.address, access.digest)
+        if key not in self._live:
+            source, web = await self._opener.open(terms.address, access)
+            made = LiveSource(terms.address, source, web, used=self._clock.monotonic())
+            if self._live.setdefault(key, made) is not made:
+                await _close(made)  # somebody else was quicker
+        return self._live[key]
+
+    async def _close_idle(self) -> None:
+        before = self._clock.monotonic() - IDLE.total_seconds()
+        idle = {key: live for key, live in self._live.items() if not live.users and live.used < before}
+        self._live = {key: live for key, live in self._live.items() if key not in idle}
+        for live in idle.values():
+            await _close(live)
+
+
+async def _close(live: LiveSource) -> None:
+    if live.web is not None:
+        await live.web.close()

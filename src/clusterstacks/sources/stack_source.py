@@ -1,0 +1,135 @@
+"""Which source a ClusterStack names, whether it may, and whose signatures it wants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.api.source import SourceSpec, VerificationPolicy
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.http.allowlist import AllowedHosts
+from clusterstacks.sources.kinds import KINDS
+from clusterstacks.sources.spec import SignatureTrust, SourceTerms, TrustedKey
+
+if TYPE_CHECKING:
+    from clusterstacks.api.clusterstack import ClusterStack
+    from clusterstacks.api.source import VerificationSpec
+    from clusterstacks.sources.spec import SourceAddress
+
+NOTHING_ALLOWED: Final = AllowedHosts()
+
+SECRET_KEY = "cosign.pub"  # noqa: S105 - no secret: the name cosign gives the public key in a Secret
+
+
+class SourceRefused(SpecError):
+    """A ClusterStack names a source that the operator was not told to use."""
+
+    def __init__(self, stack: object, address: SourceAddress) -> None:
+        super().__init__(
+            "SourceNotAllowed",
+            f"ClusterStack {stack}: spec.source names {address}, which the operator's --allowed-sources leaves out; "
+            "name another source, or ask the provider to add it to that flag",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceChoice:
+    """The operator's settings about sources.
+
+    Args:
+        default: The source of every ClusterStack that names none.
+        trust: Who must have signed the releases where a ClusterStack does not say.
+        allowed: Hosts and repositories ClusterStacks may name. Directories need no mention: they are below the
+            operator's own one, so only whoever starts the operator says what can be read.
+    """
+
+    default: SourceTerms
+    trust: SignatureTrust | None = None
+    allowed: AllowedHosts = NOTHING_ALLOWED
+
+    def terms(self, stack: ClusterStack | None) -> SourceTerms:
+        """Return the source of a ClusterStack; the operator's own for a release without one.
+
+        Raises:
+            SourceRefused: The stack may not name it.
+            SpecError: The stack names none, or not one alone.
+        """
+        named = named_terms(stack, self.default.address) if stack is not None else None
+        if stack is None or named is None:
+            return self.default
+        address = named.address
+        is_default = address == self.default.address
+        if address.kind.is_remote and not is_default and not self.allowed.allows(address.kind.allowlist_url(address)):
+            raise SourceRefused(stack.key, address)
+        return named
+
+    def trusted(self, stack: ClusterStack | None) -> SignatureTrust | None:
+        """Return who must have signed the releases of a ClusterStack; None when nobody has to."""
+        if stack is None or stack.spec.source is None or stack.spec.source.verification is None:
+            return self.trust
+        return trust_of(stack.spec.source.verification, stack.key.namespace)
+
+
+def named_terms(stack: ClusterStack, default: SourceAddress | None = None) -> SourceTerms | None:
+    """Return the source a ClusterStack names, allowed or not; None when it leaves that to the operator.
+
+    Args:
+        stack: The ClusterStack.
+        default: The operator's own source, which may be named as it is.
+
+    Raises:
+        SpecError: It names none, or not one alone, or an API of GitHub that cannot be one.
+    """
+    spec = stack.spec.source
+    if spec is None:
+        return None
+    address = _address(stack, spec)
+    if address != default:
+        address = address.kind.checked(address, stack.key)
+    return SourceTerms(
+        address=address,
+        namespace=stack.key.namespace if spec.credentials or spec.ca else "",
+        credentials=spec.credentials.secret_name if spec.credentials else "",
+        ca=spec.ca.secret_name if spec.ca else "",
+        ca_key=spec.ca.key if spec.ca else "",
+        interval=address.interval(spec.interval),
+    )
+
+
+def trust_of(spec: VerificationSpec, namespace: str) -> SignatureTrust:
+    """Read ``verification``; ``namespace`` is that of its Secrets."""
+    keys = tuple(
+        TrustedKey(secret=one.secret_name, key=one.key or SECRET_KEY) if one.secret_name else TrustedKey(one.public_key)
+        for one in spec.keys
+    )
+    named = any(key.secret for key in keys)
+    return SignatureTrust(
+        keys=keys, required=spec.policy is VerificationPolicy.REQUIRE, namespace=namespace if named else ""
+    )
+
+
+def default_terms(spec: SourceSpec) -> SourceTerms:
+    """Read the operator's own source, whose credentials and authorities do not come from Secrets.
+
+    Raises:
+        SpecError: It names no source, or not one alone.
+    """
+    address = _one_address(spec)
+    if address is None:
+        raise SpecError("SourceUnclear", "name one source")
+    return SourceTerms(address=address, interval=address.interval(spec.interval), own=True)
+
+
+def _address(stack: ClusterStack, spec: SourceSpec) -> SourceAddress:
+    address = _one_address(spec)
+    if address is None:
+        raise SpecError(
+            "SourceUnclear",
+            f"ClusterStack {stack.key}: spec.source must name exactly one of oci, github, http and directory",
+        )
+    return address
+
+
+def _one_address(spec: SourceSpec) -> SourceAddress | None:
+    found = [kind.from_spec(place) for kind in KINDS.values() if (place := getattr(spec, kind.name)) is not None]
+    return found[0] if len(found) == 1 else None

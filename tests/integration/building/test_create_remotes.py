@@ -1,0 +1,155 @@
+"""csctl create with a real registry and a double of GitHub's API as its remotes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from clusterstacks.http.client import Web
+from clusterstacks.oci.reference import Reference
+from clusterstacks.oci.registry import Registry
+from clusterstacks.sources.oci_publish import publish
+from tests.support.github_double import OWNER, REPOSITORY, TOKEN, GitHubDouble
+from tests.support.registries import registry, secure_registry
+from tests.support.sources import copied
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.registries import RegistryServer
+
+__all__ = ["registry", "secure_registry"]  # fixtures
+
+
+class Author:
+    """Someone with one stack and the variables of a remote."""
+
+    def __init__(self, root: Path, *options: str, **environ: str) -> None:
+        self.root = root
+        self.stack = copied("single", root)
+        self.options = options
+        self.environ = environ
+
+    async def create(self, *options: str) -> tuple[int, str, str]:
+        kept = {name: os.environ[name] for name in ("PATH",) if name in os.environ}
+        arguments = ("create", str(self.stack), *self.options, *options)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "clusterstacks.cli.main",
+            *arguments,
+            cwd=self.root,
+            env={**kept, "HOME": str(self.root), **self.environ},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, err = await process.communicate()
+        return process.returncode or 0, out.decode().strip().rpartition("/")[2], err.decode()
+
+    async def releases_follow_each_other(self) -> None:
+        """Publish twice with a change between, and see that the second is decided by the first."""
+        assert (await self.create("--publish"))[:2] == (0, "local-single-1-33-v1")
+        code, _, err = await self.create("--publish")
+        assert (code, err.splitlines()[-1][:50]) == (3, "Error: nothing changed since local-single-1-33-v1:")
+
+        (self.stack / "cluster-addon/values.yaml").write_text("replicas: 2\n")
+        code, name, err = await self.create("--publish")
+        assert (code, name) == (0, "local-single-1-33-v2"), err
+        assert "  clusterAddon v1 -> v2: cluster-addon/values.yaml changed\n" in err
+        assert "local-single-1-33-v2 is published in " in err
+
+    async def published_content_stays(self) -> None:
+        """Try to publish another content as v2, which is there."""
+        (self.stack / "cluster-class/values.yaml").write_text("other: true\n")
+        versions = [f"--{one}-version=v2" for one in ("cluster-stack", "cluster-addon", "node-image")]
+
+        code, name, err = await self.create("--publish", "--mode", "custom", *versions)
+
+        assert (code, name) == (2, "local-single-1-33-v2")
+        assert "other" in err.splitlines()[-1]
+
+
+async def test_a_private_registry(tmp_path: Path, secure_registry: RegistryServer) -> None:
+    ca = tmp_path / "ca.crt"
+    ca.write_text(secure_registry.ca)
+    login = {"OCI_USERNAME": secure_registry.username, "OCI_PASSWORD": secure_registry.password}
+    author = Author(
+        tmp_path,
+        "--remote=oci",
+        f"--ca={ca}",
+        OCI_REGISTRY=secure_registry.host,
+        OCI_REPOSITORY=f"{secure_registry.host}/create/private",
+        **login,
+    )
+
+    await author.releases_follow_each_other()
+    await author.published_content_stays()
+
+
+async def test_betas_and_stable_releases_share_a_repository(tmp_path: Path, registry: RegistryServer) -> None:
+    author = Author(tmp_path, "--remote=oci", OCI_REGISTRY=registry.host, OCI_REPOSITORY="create/betas")
+
+    names = []
+    for mode in ("beta", "stable", "beta", "beta", "stable"):
+        with (author.stack / "cluster-class/values.yaml").open("a") as file:
+            file.write("# next\n")
+        code, name, err = await author.create("--publish", "--mode", mode)
+        assert code == 0, err
+        names.append(name.removeprefix("local-single-1-33-"))
+
+    assert names == ["v0-beta-1", "v1", "v2-beta-1", "v2-beta-2", "v2"]
+
+
+async def test_drop_m1_a_tag_of_the_same_source_is_left_as_it_is(tmp_path: Path, registry: RegistryServer) -> None:
+    author = Author(tmp_path, "--remote=oci", "--mode=hash", OCI_REGISTRY=registry.host, OCI_REPOSITORY="create/hash")
+    code, name, err = await author.create()
+    assert code == 0, err
+    metadata = tmp_path / ".release" / name / "metadata.yaml"
+    metadata.write_text(f"# as csctl written in Go has it, in other bytes\n{metadata.read_text()}")
+    place = f"{registry.host}/create/hash"
+    async with Web() as web:
+        await publish(metadata.parent, Registry(web, Reference.parse(place), plain_http=True), datetime.now(UTC))
+
+    code, name, err = await author.create("--publish")
+
+    assert (code, name) == (0, metadata.parent.name)
+    assert f"{name} is published already in oci://{place}, built from the same source" in err
+
+
+async def test_drop_l9_a_repository_that_does_not_exist_yet_is_empty(tmp_path: Path, registry: RegistryServer) -> None:
+    author = Author(tmp_path, OCI_REGISTRY=registry.host, OCI_REPOSITORY="create/new")
+
+    code, name, err = await author.create()
+
+    assert (code, name) == (0, "local-single-1-33-v1"), err
+    assert err.startswith("remote oci, as OCI_REGISTRY is set")
+
+
+async def test_d42_a_registry_that_fails_ends_with_an_error_and_nothing_built(tmp_path: Path) -> None:
+    author = Author(tmp_path, "--remote=oci", OCI_REGISTRY="127.0.0.1:1", OCI_REPOSITORY="create/down")
+
+    code, name, err = await author.create("--publish")
+
+    assert (code, name) == (1, "")
+    assert "127.0.0.1:1" in err
+    assert not (tmp_path / ".release").exists()
+
+
+async def test_github(tmp_path: Path) -> None:
+    async with GitHubDouble.started() as github:
+        author = Author(
+            tmp_path,
+            GIT_PROVIDER="github",
+            GIT_ORG_NAME=OWNER,
+            GIT_REPOSITORY_NAME=REPOSITORY,
+            GIT_ACCESS_TOKEN=TOKEN,
+            GIT_API_URL=github.url,
+        )
+
+        await author.releases_follow_each_other()
+        await author.published_content_stays()
+
+        assert {release.tag for release in github.releases} == {"local-single-1-33-v1", "local-single-1-33-v2"}

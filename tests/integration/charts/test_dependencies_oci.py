@@ -1,0 +1,143 @@
+"""Chart dependencies out of real registries."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.charts.errors import ChartBroken, ChartDigestMismatch, ChartNotFound, ChartRepositoryRefused
+from clusterstacks.charts.vendor import ChartDependencies
+from clusterstacks.http.allowlist import AllowedHosts
+from clusterstacks.http.client import RetryPolicy, Web
+from clusterstacks.http.errors import CredentialsRefused
+from clusterstacks.oci.descriptor import EMPTY, Descriptor
+from clusterstacks.oci.docker_config import RegistryCredentials
+from clusterstacks.oci.manifests import OCI_MANIFEST, write_manifest
+from clusterstacks.oci.reference import Reference
+from clusterstacks.oci.registry import Registry
+from tests.support.chart_repository import chart_files, chart_repository, digest_of, packaged, push_chart
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.support.registries import RegistryServer
+
+LABEL = "cluster-addon/web"
+
+
+@pytest.fixture
+async def web() -> AsyncIterator[Web]:
+    async with Web(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
+        yield web
+
+
+@pytest.fixture
+def place(registry: RegistryServer, request: pytest.FixtureRequest) -> str:
+    """A path of this test's own in the registry."""
+    return f"{registry.host}/{request.node.originalname.replace('_', '-')}"
+
+
+async def push(web: Web, place: str, *versions: str, text: str = "") -> None:
+    registry = Registry(web, Reference.parse(f"{place}/cache"))
+    for version in versions:
+        await push_chart(registry, packaged("cache", version, text=text), version)
+
+
+def needing(version: str, place: str) -> dict[str, bytes]:
+    line = f"- {{name: cache, version: '{version}', repository: 'oci://{place}'}}\n"
+    return chart_files("web", "1.0.0", extra=f"dependencies:\n{line}")
+
+
+async def test_the_newest_tag_that_is_allowed_is_taken(web: Web, place: str) -> None:
+    await push(web, place, "1.2.0", "1.2.9+build.1", "1.3.0", "1.2.10-rc.1")
+
+    vendored = await ChartDependencies(web, None).vendor(needing("~1.2", place), LABEL)
+
+    content = packaged("cache", "1.2.9+build.1")
+    (resolved,) = vendored.resolved
+    assert (resolved.version, resolved.digest) == ("1.2.9+build.1", digest_of(content))
+    assert vendored.files["charts/cache-1.2.9+build.1.tgz"] == content
+
+
+async def test_the_same_bytes_come_from_a_pin_and_from_the_cache(web: Web, place: str, tmp_path: Path) -> None:
+    await push(web, place, "1.2.0")
+    files = needing("~1.2", place)
+    first = await ChartDependencies(web, tmp_path).vendor(files, LABEL)
+    await push(web, place, "1.2.1")
+
+    assert await ChartDependencies(web, None).vendor(files, LABEL, first.resolved) == first
+    assert await ChartDependencies(web, tmp_path, offline=True).vendor(files, LABEL) == first
+
+
+async def test_a_tag_that_moved_is_refused_for_who_pinned_it(web: Web, place: str) -> None:
+    await push(web, place, "1.2.0")
+    files = needing("1.2.0", place)
+    first = await ChartDependencies(web, None).vendor(files, LABEL)
+    await push(web, place, "1.2.0", text="changed")
+
+    with pytest.raises(ChartDigestMismatch, match=f"cache 1.2.0 of oci://{place} should have the digest"):
+        await ChartDependencies(web, None).vendor(files, LABEL, first.resolved)
+
+
+@pytest.mark.parametrize("version", ["2.0.0", "^2"])
+async def test_a_version_or_chart_that_is_not_there_is_named(web: Web, place: str, version: str) -> None:
+    charts = ChartDependencies(web, None)
+    with pytest.raises(ChartNotFound, match=f"is not in oci://{place}"):
+        await charts.vendor(needing(version, place), LABEL)
+    await push(web, place, "1.0.0")
+    with pytest.raises(ChartNotFound, match=f"is not in oci://{place}"):
+        await charts.vendor(needing(version, place), LABEL)
+
+
+async def test_something_else_than_a_chart_is_refused(web: Web, place: str) -> None:
+    registry = Registry(web, Reference.parse(f"{place}/cache"))
+    layer = Descriptor("application/octet-stream", await registry.push_blob(EMPTY), len(EMPTY))
+    manifest = write_manifest(artifact_type="application/x.something", layers=[layer], config=layer)
+    await registry.push_manifest(manifest, OCI_MANIFEST, "1.0.0")
+
+    with pytest.raises(ChartBroken, match="holds 0 charts"):
+        await ChartDependencies(web, None).vendor(needing("1.0.0", place), LABEL)
+
+
+async def test_only_allowed_paths_of_a_registry_are_asked(web: Web, place: str) -> None:
+    await push(web, place, "1.2.0")
+    files = needing("1.2.0", place)
+
+    other = ChartDependencies(web, None, allowed=AllowedHosts.parse(f"{place}-other"))
+    with pytest.raises(ChartRepositoryRefused, match="with --chart-repositories"):
+        await other.vendor(files, LABEL)
+    assert (await ChartDependencies(web, None, allowed=AllowedHosts.parse(place)).vendor(files, LABEL)).resolved
+
+
+async def test_an_index_may_lead_to_a_registry_that_is_allowed(web: Web, place: str) -> None:
+    await push(web, place, "1.2.0")
+    async with chart_repository() as repository:
+        repository.publish(b"", "cache", "1.2.0", urls=[f"oci://{place}/cache:1.2.0"], digest=None)
+        line = f"- {{name: cache, version: '1', repository: '{repository.url}'}}\n"
+        files = chart_files("web", "1.0.0", extra=f"dependencies:\n{line}")
+        host = repository.url.removeprefix("http://")
+
+        with pytest.raises(ChartRepositoryRefused):
+            await ChartDependencies(web, None, allowed=AllowedHosts.parse(host)).vendor(files, LABEL)
+        both = AllowedHosts.parse(f"{host},{place}")
+        vendored = await ChartDependencies(web, None, allowed=both).vendor(files, LABEL)
+
+    assert vendored.resolved[0].digest == digest_of(packaged("cache", "1.2.0"))
+
+
+async def test_a_private_registry_wants_credentials(secure_registry: RegistryServer) -> None:
+    async def find(reference: Reference) -> RegistryCredentials:
+        assert reference.registry == secure_registry.host
+        return RegistryCredentials(secure_registry.username, secure_registry.password)
+
+    place = f"{secure_registry.host}/charts"
+    async with Web(ca=secure_registry.ca, environ={}) as web:
+        reference = Reference.parse(f"{place}/cache")
+        await push_chart(Registry(web, reference, await find(reference)), packaged("cache", "1.2.0"), "1.2.0")
+
+        with pytest.raises(CredentialsRefused):
+            await ChartDependencies(web, None).vendor(needing("1.2.0", place), LABEL)
+        assert (await ChartDependencies(web, None, credentials=find).vendor(needing("1.2.0", place), LABEL)).resolved

@@ -1,0 +1,184 @@
+"""Signatures in a real registry: made there, carried there, and those of cosign."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from base64 import b64encode
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.http.client import Web
+from clusterstacks.oci.descriptor import describe
+from clusterstacks.oci.manifests import OCI_MANIFEST
+from clusterstacks.oci.reference import Reference
+from clusterstacks.oci.registry import Registry
+from clusterstacks.sources.oci_signatures import attach, cosign_tag
+from tests.support.releases import STAGED, staged_release, write_release
+from tests.support.signing import ecdsa_key, ed25519_key, public_pem, signed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from clusterstacks.signing.keys import PrivateKey
+    from tests.support.registries import RegistryServer
+
+
+def csctl(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "clusterstacks.cli.main", *map(str, arguments)],
+        env={**os.environ, "OCI_REPOSITORY": "", "DOCKER_CONFIG": "/nowhere"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def done(*arguments: object) -> str:
+    run = csctl(*arguments)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> list[Path]:
+    paths = [tmp_path / name for name in ("old", "new")]
+    for path in paths:
+        done("sign", "--new-key", path)
+    return [path.with_name(f"{path.name}.pub") for path in paths]
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    return write_release(tmp_path / "releases" / STAGED.release, staged_release())
+
+
+@pytest.fixture
+def place(registry: RegistryServer, request: pytest.FixtureRequest) -> Reference:
+    """A repository of this test's own."""
+    return Reference(
+        registry.host, f"signing/{re.sub('[^a-z0-9]+', '-', request.node.name).strip('-')}", STAGED.release
+    )
+
+
+@pytest.fixture
+async def repository(place: Reference) -> AsyncIterator[Registry]:
+    async with Web(plain_http=True) as web:
+        yield Registry(web, place, plain_http=True)
+
+
+def test_a_published_release_is_signed_in_the_registry_by_one_key_after_the_other(
+    release: Path, place: Reference, keys: list[Path]
+) -> None:
+    done("push", release, place)
+    unsigned = csctl("verify", place, "--key", keys[0])
+    for key in keys:
+        assert f"{STAGED} signed by {key.with_suffix('')}" in done("sign", place, "--key", key.with_suffix(""))
+        assert f"{STAGED} was signed before by" in done("sign", place, "--key", key.with_suffix(""))
+
+    told = json.loads(done("verify", place, "--key", keys[0], "--key", keys[1], "-o", "json"))
+
+    assert unsigned.returncode == 3
+    assert "there is no signature beside it" in unsigned.stderr
+    assert told["signedBy"] == [str(key) for key in keys]
+    assert told["problems"] == []
+
+
+def test_signatures_go_along_when_a_release_is_pushed_and_pulled(
+    release: Path, place: Reference, keys: list[Path], tmp_path: Path
+) -> None:
+    done("sign", release, "--key", keys[0].with_suffix(""))
+    done("push", release, place)
+    done("pull", place, "-o", tmp_path / "pulled")
+
+    assert done("verify", place, "--key", keys[0]).startswith(f"{STAGED} is signed by {keys[0]}\n")
+    assert done("verify", tmp_path / "pulled" / STAGED.release, "--key", keys[0]).startswith(
+        f"{STAGED} is signed by {keys[0]}\n"
+    )
+    assert done("verify", f"{tmp_path / 'pulled'}:{STAGED}", "--key", keys[0]).startswith(
+        f"{STAGED} is signed by {keys[0]}\n"
+    )
+
+
+@pytest.mark.parametrize("key", [ecdsa_key(), ed25519_key()], ids=["ecdsa", "ed25519"])
+async def test_a_signature_of_cosign_counts_for_the_manifest_it_names_only(
+    release: Path, place: Reference, repository: Registry, key: PrivateKey, tmp_path: Path
+) -> None:
+    done("push", release, place)
+    pem = write_public(key, tmp_path)
+    digest = (await repository.manifest(STAGED.release)).digest
+
+    await cosign(repository, digest, f"sha256:{'0' * 64}", key)
+    other = csctl("verify", place, "--key", pem)
+    await cosign(repository, digest, digest, key)
+
+    assert other.returncode == 3
+    assert "it is for the manifest 'sha256:0000" in other.stderr
+    assert done("verify", place, "--key", pem).startswith(f"{STAGED} is signed by {pem}\n")
+
+
+async def test_an_envelope_of_another_release_beside_this_one_proves_nothing(
+    release: Path, place: Reference, repository: Registry, tmp_path: Path
+) -> None:
+    done("push", release, place)
+    key = ecdsa_key()
+    await attach(repository, STAGED.release, signed(key))
+
+    refused = csctl("verify", place, "--key", write_public(key, tmp_path))
+
+    assert refused.returncode == 3
+    assert "it is for other files" in refused.stderr
+
+
+def test_a_release_outside_of_registries_is_signed_as_a_directory(keys: list[Path]) -> None:
+    for place in (f"https://127.0.0.1:1/releases:{STAGED}", f"github://owner/repository:{STAGED}"):
+        refused = csctl("sign", place, "--key", keys[0].with_suffix(""))
+        assert refused.returncode == 2
+        assert "sign the release's directory" in refused.stderr
+
+
+@pytest.mark.parametrize("place", ["nowhere", "registry.example.com/kaas/cluster-stacks"])
+def test_what_names_no_release_is_refused(keys: list[Path], place: str) -> None:
+    refused = csctl("verify", place, "--key", keys[0])
+
+    assert refused.returncode == 2
+    assert f"{place} is no directory and names no release" in refused.stderr
+
+
+def write_public(key: PrivateKey, directory: Path) -> Path:
+    path = directory / "trusted.pub"
+    path.write_bytes(public_pem(key))
+    return path
+
+
+async def cosign(repository: Registry, digest: str, signed_digest: str, key: PrivateKey) -> None:
+    """What ``cosign sign --key`` leaves in a registry, after its specification: a manifest under a tag of its own."""
+    payload = json.dumps(
+        {
+            "critical": {
+                "identity": {"docker-reference": repository.reference.place},
+                "image": {"docker-manifest-digest": signed_digest},
+                "type": "cosign container image signature",
+            },
+            "optional": None,
+        }
+    ).encode()
+    config = b"{}"
+    layer = describe(payload, "application/vnd.dev.cosign.simplesigning.v1+json").document()
+    layer["annotations"] = {"dev.cosignproject.cosign/signature": b64encode(key.sign(payload)).decode()}
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": OCI_MANIFEST,
+        "config": describe(config, "application/vnd.oci.image.config.v1+json").document(),
+        "layers": [layer],
+    }
+    for blob in (config, payload):
+        await repository.push_blob(blob)
+    await repository.push_manifest(json.dumps(manifest).encode(), OCI_MANIFEST, cosign_tag(digest))

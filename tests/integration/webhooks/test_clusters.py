@@ -1,0 +1,316 @@
+"""Writes of Clusters as a real API server decides on them, with what it tells the writer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.clusteraddon import addon_name
+from clusterstacks.api.names import CLUSTER_KIND, Kind
+from clusterstacks.devcluster.loopback import free_port
+from clusterstacks.webhooks.certificates import made
+from clusterstacks.webhooks.configuration import Endpoint, WebhookScope, configuration
+from tests.support.guarding import forget, guarded, of_minor, ranged, refusal
+from tests.support.kubectl import Kubectl
+from tests.support.stacks import config_map, templates
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest
+    from tests.support.operating import World
+
+OLD, NEW = "v1.35.4", "v1.36.1"
+
+
+async def two_releases(world: World) -> tuple[ReleaseName, ReleaseName]:
+    """Class 1-35 works with 1.36 too, its cilium does not; class 1-36 has one that works with both."""
+    later = of_minor(world.stack, "1.36")
+    first, files = ranged(world.stack, "v1", OLD, ">=1.34 <1.37", cilium=("1.17.2", ">=1.30 <1.36"))
+    second, more = ranged(later, "v2", NEW, ">=1.36 <1.38", cilium=("1.18.0", ">=1.33 <1.38"))
+    world.publish(first, files)
+    world.publish(second, more)
+    await world.create(world.stack.manifest(world.namespace, "v1"))
+    manifest = later.manifest(world.namespace, "v2")
+    manifest["metadata"]["name"] += "-36"
+    await world.create(manifest)
+    await world.release_ready(first)
+    await world.release_ready(second)
+    return first, second
+
+
+async def kubectl(world: World, *arguments: str) -> str:
+    """What kubectl says, in another thread: the operator that is asked runs in this one."""
+    tried = await asyncio.to_thread(Kubectl(world.management_kubeconfig, world.namespace).tried, *arguments)
+    return tried.stdout + tried.stderr
+
+
+async def set_version(world: World, version: str, *, name: str = "one") -> str:
+    """Ask for a Kubernetes version; the answer, empty when it is accepted."""
+    cluster = await world.get(CLUSTER_KIND, name)
+    return await refusal(world.patch(cluster, {"spec": {"topology": {"version": version}}}))
+
+
+async def annotate(world: World, **annotations: str | None) -> str:
+    """Annotate the Cluster; the answer, empty when it is accepted."""
+    cluster = await world.get(CLUSTER_KIND, "one")
+    named = {
+        f"clusterstack.x-k8s.io/{key.replace('__', '.').replace('_', '-')}": value for key, value in annotations.items()
+    }
+    return await refusal(world.patch(cluster, {"metadata": {"annotations": named}}))
+
+
+async def delivered(world: World, addon: str, release: ReleaseName) -> None:
+    """Wait until the cluster has an addon of this release."""
+
+    def holds(manifest: Manifest) -> bool:
+        found = (manifest.get("status") or {}).get("addons") or []
+        return any(one["name"] == addon and one.get("release") == release.release for one in found)
+
+    await world.until(Kind.CLUSTER_ADDON, addon_name("one"), holds)
+
+
+async def test_an_upgrade_is_refused_with_the_way_out_and_allowed_after_it(world: World) -> None:
+    async with guarded(world):
+        first, second = await two_releases(world)
+        await world.cluster("one", first.class_name)
+        await world.addons_ready("one", first.class_name)
+
+        patch = json.dumps({"spec": {"topology": {"version": NEW}}})
+        told = await kubectl(world, "patch", "cluster", "one", "--type=merge", "-p", patch)
+
+        assert "cilium 1.17.2 works with Kubernetes >=1.30 <1.36 (https://example.org/m)" in told
+        assert f"upgrade cluster addon cilium to 1.18.0 (release {second} has it)\n" in told
+        command = re.search(r"kubectl (annotate .*)", told)
+        assert command is not None
+        assert "annotated" in await kubectl(world, *command[1].split())
+        await delivered(world, "cilium", second)
+        assert await set_version(world, NEW) == ""
+
+
+async def test_one_write_with_everything_is_refused_while_the_old_addon_is_there(world: World) -> None:
+    async with guarded(world):
+        first, second = await two_releases(world)
+        await world.cluster("one", first.class_name)
+        await world.addons_ready("one", first.class_name)
+        cluster = await world.get(CLUSTER_KIND, "one")
+        everything = {"classRef": {"name": second.class_name}, "version": NEW}
+
+        told = await refusal(world.patch(cluster, {"spec": {"topology": everything}}))
+
+        assert "cilium 1.17.2 works with Kubernetes >=1.30 <1.36" in told
+        assert await annotate(world, addon__cilium=second.release) == ""
+        assert "Wait until cilium 1.18.0 is delivered" in await set_version(world, NEW) or await has(world, second)
+        await delivered(world, "cilium", second)
+        assert await refusal(world.patch(cluster, {"spec": {"topology": everything}})) == ""
+
+
+async def has(world: World, release: ReleaseName) -> bool:
+    found = (await world.addon("one")).get("status") or {}
+    return any(one.get("release") == release.release for one in found.get("addons") or [])
+
+
+async def test_annotations_name_what_can_be_served(world: World) -> None:
+    async with guarded(world):
+        first, second = await two_releases(world)
+        await world.cluster("one", first.class_name)
+
+        assert "is no release" in await annotate(world, addon__cilium="nonsense")
+        assert "of another cluster stack" in await annotate(world, addon_release="openstack-scs-1-35-v1")
+        assert "has no addon csi" in await annotate(world, addon__csi=second.release)
+        missing = world.stack.release("v77")
+        told = await annotate(world, addon__cilium=missing.class_name)
+        assert f"release {missing}, which an annotation names, cannot be served" in told
+        assert await annotate(world, addon_release=second.class_name) == ""
+        await delivered(world, "cilium", second)
+        assert "cilium may not be downgraded from 1.18.0 to 1.17.2" in await annotate(world, addon_release=None)
+
+
+async def test_a_release_without_an_object_of_its_own_is_looked_at_when_an_annotation_names_it(world: World) -> None:
+    async with guarded(world):
+        first, _ = await two_releases(world)
+        third, files = ranged(world.stack, "v3", OLD, ">=1.34 <1.37", cilium=("1.17.9", ">=1.30 <1.37"))
+        world.publish(third, files)
+        stack = await world.get(Kind.CLUSTER_STACK, world.stack.word)
+        await world.cluster("one", first.class_name)
+        await world.addons_ready("one", first.class_name)
+
+        assert "no ClusterStack of namespace" in await annotate(world, addon__cilium=third.release)
+        # It follows the custom releases of its source, and v3 is a stable one.
+        await world.patch(stack, {"spec": {"autoSubscribe": True}})
+
+        async def listed() -> bool:
+            return await annotate(world, addon__cilium=third.release) == ""
+
+        await eventually(listed, seconds=10, about="the release in the list of the source")
+        await delivered(world, "cilium", third)
+        assert await set_version(world, NEW) == ""
+
+
+async def test_the_way_out_knows_releases_that_only_the_source_has(world: World) -> None:
+    async with guarded(world):
+        first, files = ranged(world.stack, "v1", OLD, ">=1.34 <1.37", cilium=("1.17.2", ">=1.30 <1.36"))
+        third, more = ranged(world.stack, "v3", OLD, ">=1.34 <1.37", cilium=("1.17.9", ">=1.30 <1.37"))
+        world.publish(first, files)
+        world.publish(third, more)
+        await world.create(world.stack.manifest(world.namespace, "v1", autoSubscribe=True))
+        await world.release_ready(first)
+        await world.cluster("one", first.class_name)
+        await world.addons_ready("one", first.class_name)
+
+        async def told() -> bool:
+            way = f"upgrade cluster addon cilium to 1.17.9 (release {third} has it)"
+            return way in await set_version(world, NEW)
+
+        await eventually(told, seconds=10, about="the way out")
+        assert await world.find(Kind.CLUSTER_STACK_RELEASE, third.release) is None
+
+
+async def test_the_escape_annotation_lets_through_and_is_told_as_an_event(world: World) -> None:
+    async with guarded(world):
+        first, _ = await two_releases(world)
+        await world.cluster("one", first.class_name)
+        escape = {"clusterstack.x-k8s.io/allow-incompatible": "drill of today"}
+        cluster = await world.patch(await world.get(CLUSTER_KIND, "one"), {"metadata": {"annotations": escape}})
+
+        patch = json.dumps({"spec": {"topology": {"version": NEW}}})
+        told = await kubectl(world, "patch", "cluster", "one", "--type=merge", "-p", patch)
+
+        assert "patched" in told
+        assert "Warning: allowed because of annotation" in told
+        assert "Warning: cilium 1.17.2 works with" in told
+
+        async def event() -> bool:
+            found = await world.events(cluster)
+            return any(one["reason"] == "IncompatibleAllowed" and "drill" in one["message"] for one in found)
+
+        await eventually(event, seconds=10, about="an event")
+
+
+async def test_a_rule_of_the_provider_counts_until_it_is_gone(world: World) -> None:
+    async with guarded(world):
+        first, _ = await two_releases(world)
+        await world.cluster("one", first.class_name)
+        rule = {
+            "apiVersion": "clusterstack.x-k8s.io/v1alpha1",
+            "kind": "CompatibilityRule",
+            "metadata": {"name": world.namespace},
+            "spec": {
+                "severity": "Deny",
+                "when": {"kubernetes": "=1.35.5", "components": {"cilium": "<1.18"}},
+                "message": "cilium below 1.18 loses packets with 1.35.5",
+                "way": "go to v1.35.6",
+                "stacks": [{"name": world.stack.word}],
+            },
+        }
+        useless = {**rule, "metadata": {"name": "useless"}, "spec": {**rule["spec"], "overrides": ["x"]}}  # type: ignore[dict-item]
+        assert "overrides" in await refusal(world.create(useless))
+        await world.create(rule)
+
+        assert await set_version(world, "v1.35.6") == ""
+        await world.cluster("two", first.class_name)
+
+        async def two_refused() -> bool:
+            return "loses packets" in await set_version(world, "v1.35.5", name="two")
+
+        await eventually(two_refused, seconds=10, about="a refusal by the rule")
+        await world.delete(rule)
+
+        async def allowed() -> bool:
+            return await set_version(world, "v1.35.5", name="two") == ""
+
+        await eventually(allowed, seconds=10, about="the end of the rule")
+
+
+async def test_a_strict_stack_refuses_another_patch_release(world: World) -> None:
+    async with guarded(world):
+        first, files = ranged(world.stack, "v1", OLD, ">=1.34 <1.37", cilium=("1.17.2", ">=1.30 <1.36"))
+        world.publish(first, files)
+        stack = await world.create(world.stack.manifest(world.namespace, "v1", compatibility="Strict"))
+        await world.release_ready(first)
+        await world.cluster("one", first.class_name)
+
+        assert "its stack is strict" in await set_version(world, "v1.35.5")
+        await world.patch(stack, {"spec": {"compatibility": "Range"}})
+
+        async def allowed() -> bool:
+            return await set_version(world, "v1.35.5") == ""
+
+        await eventually(allowed, seconds=10, about="the other policy")
+
+
+async def test_sec_13_a_rule_is_asked_when_labels_or_variables_change(world: World) -> None:
+    async with guarded(world) as operator:
+        first, _ = await two_releases(world)
+        cluster = await world.cluster("one", first.class_name, variables=[{"name": "env", "value": "dev"}])
+        rule = {
+            "apiVersion": "clusterstack.x-k8s.io/v1alpha1",
+            "kind": "CompatibilityRule",
+            "metadata": {"name": world.namespace},
+            "spec": {
+                "severity": "Deny",
+                "when": {"variables": {"env": "prod"}, "components": {"cilium": "<1.18"}},
+                "message": "cilium below 1.18 is not for production",
+                "stacks": [{"name": world.stack.word}],
+            },
+        }
+        by_label = {**rule, "metadata": {"name": f"{world.namespace}-label"}}
+        by_label["spec"] = {
+            "severity": "Deny",
+            "clusters": {"matchLabels": {"env": "prod"}},
+            "message": "not labelled so",
+        }
+        for one in (rule, by_label):
+            await world.create(one)
+
+        async def known() -> bool:
+            return len(operator._rules._read) > 1
+
+        await eventually(known, seconds=10, about="the rules")
+        prod = {"spec": {"topology": {"variables": [{"name": "env", "value": "prod"}]}}}
+        assert "not for production" in await refusal(world.patch(cluster, prod))
+        assert "not labelled so" in await refusal(world.patch(cluster, {"metadata": {"labels": {"env": "prod"}}}))
+        harmless = [{"name": "env", "value": "test"}]
+        assert await refusal(world.patch(cluster, {"spec": {"topology": {"variables": harmless}}})) == ""
+        assert await refusal(world.patch(cluster, {"metadata": {"labels": {"env": "test"}}})) == ""
+
+
+async def test_sec_24_clusters_get_their_addons_where_the_webhooks_cannot_be_reached(world: World) -> None:
+    nowhere = configuration(
+        Endpoint(url=f"https://127.0.0.1:{free_port()}"), WebhookScope(world.namespace), authority()
+    )
+    try:
+        async with world.operator():
+            name = world.stack.release("v1")
+            world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
+            await world.create(world.stack.manifest(world.namespace, "v1"))
+            await world.release_ready(name)
+            await world.create(nowhere)
+            await eventually(lambda: guards(world), seconds=10, about="the webhooks that cannot be reached")
+
+            await world.cluster("one", name.class_name)
+
+            await world.addons_ready("one", name.class_name)
+    finally:
+        await forget(world)
+
+
+async def guards(world: World) -> bool:
+    """Whether what only the webhook can judge is refused, because no webhook answers."""
+    addon = {
+        "apiVersion": "clusterstack.x-k8s.io/v1alpha1",
+        "kind": "ClusterAddon",
+        "metadata": {"name": "another", "namespace": world.namespace},
+        "spec": {"clusterRef": {"kind": "Cluster", "name": "one"}},
+    }
+    addons = await world.client.resource("clusterstack.x-k8s.io", "ClusterAddon")
+    answer = await refusal(world.client.apply(addons, addon, manager="tests", dry_run=True))
+    return "failed calling webhook" in answer
+
+
+def authority() -> bytes:
+    """A certificate that the API server may trust."""
+    return made(("127.0.0.1",), timedelta(days=1), datetime.now(UTC), None).authorities

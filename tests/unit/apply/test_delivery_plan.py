@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterstacks.apply.delivery_plan import (
+    DeliveryPlan,
+    DeliveryRecord,
+    DeliveryState,
+    LiveMember,
+    Mark,
+    RecordedObject,
+    WantedObject,
+    begin,
+    finish,
+    worth_a_look,
+)
+from clusterstacks.domain.objects import ObjectId
+
+MARK = Mark(1, "", "texts")
+MOVED = Mark(2, "", "texts")
+AIM = DeliveryRecord("cni", "new", "inputs", DeliveryState.DELIVERING)
+
+
+def oid(name: str) -> ObjectId:
+    return ObjectId("", "ConfigMap", "kube-system", name)
+
+
+def known(name: str, digest: str = "d1", mark: Mark | None = MARK) -> RecordedObject:
+    return RecordedObject(oid(name), "v1", f"uid-{name}", digest, mark)
+
+
+def planned(name: str) -> RecordedObject:
+    return RecordedObject(oid(name), "v1")
+
+
+def wanted(name: str, digest: str = "d1") -> WantedObject:
+    return WantedObject(oid(name), "v1", digest)
+
+
+def seen(name: str, mark: Mark = MARK, uid: str = "") -> dict[ObjectId, LiveMember]:
+    return {oid(name): LiveMember(uid or f"uid-{name}", mark)}
+
+
+def record(
+    *objects: RecordedObject, state: DeliveryState = DeliveryState.PRUNED, stale: tuple[RecordedObject, ...] = ()
+) -> DeliveryRecord:
+    return DeliveryRecord("cni", "old", "old inputs", state, objects, stale)
+
+
+def test_a_first_delivery_looks_at_nothing_and_applies_everything() -> None:
+    plan = begin(None, AIM, [wanted("a"), wanted("b")], {})
+
+    assert plan == DeliveryPlan(replace(AIM, objects=(planned("a"), planned("b"))), frozenset())
+
+
+@pytest.mark.parametrize(
+    ("digest", "live", "unchanged"),
+    [
+        ("d1", seen("a"), True),
+        ("d2", seen("a"), False),
+        ("d1", seen("a", MOVED), False),
+        ("d1", seen("a", uid="another"), False),
+        ("d1", {}, False),
+    ],
+    ids=["same", "rendered otherwise", "changed by somebody", "recreated by somebody", "deleted by somebody"],
+)
+def test_only_what_is_rendered_and_lives_as_before_needs_no_request(
+    digest: str, live: dict[ObjectId, LiveMember], *, unchanged: bool
+) -> None:
+    plan = begin(record(known("a")), AIM, [wanted("a", digest)], live)
+
+    assert (oid("a") in plan.unchanged) is unchanged
+
+
+def test_an_object_without_a_mark_is_applied_again() -> None:
+    plan = begin(record(known("a", mark=None)), AIM, [wanted("a")], {oid("a"): LiveMember("uid-a", None)})
+
+    assert plan.unchanged == frozenset()
+
+
+def test_what_is_wanted_no_more_is_listed_until_it_is_pruned() -> None:
+    plan = begin(record(known("a"), known("b")), AIM, [wanted("a")], seen("a"))
+    finished = finish(plan, {})
+
+    assert finished.objects == (known("a"),)
+    assert finished.stale == (known("b"),)
+    assert finished.state is DeliveryState.DELIVERED
+
+
+def test_what_is_wanted_again_is_stale_no_more() -> None:
+    before = record(known("a"), stale=(replace(known("b"), kept="annotation"),))
+
+    plan = begin(before, AIM, [wanted("a"), wanted("b")], seen("a") | seen("b"))
+
+    assert plan.record.stale == ()
+    assert [one.id for one in plan.record.objects] == [oid("a"), oid("b")]
+
+
+def test_kept_objects_are_judged_anew_by_the_next_prune() -> None:
+    before = record(known("a"), stale=(replace(known("b"), kept="annotation"),))
+
+    assert finish(begin(before, AIM, [wanted("a")], seen("a")), {}).stale == (known("b"),)
+
+
+def test_a_killed_delivery_leaves_no_object_behind() -> None:
+    """Applied but not noted, then rendered no more: its live membership is all that tells of it."""
+    killed = record(planned("a"), planned("b"), state=DeliveryState.DELIVERING)
+
+    plan = begin(killed, AIM, [], seen("a"))
+
+    assert plan.record.stale == (RecordedObject(oid("a"), "v1", "uid-a"),)
+
+
+def test_looks_only_at_what_decides_something() -> None:
+    before = record(known("same"), known("changed"), known("old"), planned("lost"))
+
+    looked = worth_a_look(before, [wanted("same"), wanted("changed", "d2"), wanted("new")])
+
+    assert looked == {oid("same"), oid("lost")}
+
+
+def test_a_failed_object_keeps_the_delivery_open_and_its_old_entry() -> None:
+    plan = begin(record(known("a")), AIM, [wanted("a", "d2"), wanted("b")], {})
+
+    finished = finish(plan, {oid("b"): known("b")})
+
+    assert finished.state is DeliveryState.DELIVERING
+    assert finished.objects == (known("a"), known("b"))
+    assert not finished.holds("new", "inputs")
+
+
+def test_a_complete_delivery_holds_its_revision_only() -> None:
+    plan = begin(None, AIM, [wanted("a")], {})
+
+    finished = finish(plan, {oid("a"): known("a")})
+
+    assert finished.state is DeliveryState.PRUNED
+    assert finished.holds("new", "inputs")
+    assert not finished.holds("new", "other inputs")
+    assert not finished.holds("old", "inputs")
+
+
+NAMES = st.sampled_from("abcdef")
+DIGESTS = st.sampled_from(["d1", "d2"])
+REVISIONS = st.dictionaries(NAMES, DIGESTS, max_size=6)
+
+
+class Fake:
+    """A cluster of digests, and the record in it."""
+
+    def __init__(self) -> None:
+        self.live: dict[str, str] = {}
+        self.stored: DeliveryRecord | None = None
+
+    def deliver(self, revision: dict[str, str], steps: int) -> None:
+        """Deliver; killed after so many requests (writes of the record and applies)."""
+        items = [wanted(name, digest) for name, digest in revision.items()]
+        live = {oid(name): LiveMember(f"uid-{name}", Mark(1, digest, "texts")) for name, digest in self.live.items()}
+        found = {}
+        if self.stored:
+            found = {key: live[key] for key in worth_a_look(self.stored, items) if key in live}
+        plan = begin(self.stored, AIM, items, found)
+        delivered = {}
+        if steps < 1:
+            return
+        self.stored = plan.record
+        for item in items:
+            if item.id in plan.unchanged:
+                continue
+            steps -= 1
+            if steps < 1:
+                return
+            self.live[item.id.name] = item.digest
+            delivered[item.id] = RecordedObject(
+                item.id, "v1", f"uid-{item.id.name}", item.digest, Mark(1, item.digest, "texts")
+            )
+        if steps > 1:
+            self.stored = finish(plan, delivered)
+
+
+@given(st.lists(st.tuples(REVISIONS, st.integers(0, 9)), max_size=4), REVISIONS)
+def test_no_sequence_of_kills_loses_an_object_or_a_change(
+    killed: list[tuple[dict[str, str], int]], last: dict[str, str]
+) -> None:
+    cluster = Fake()
+    for revision, steps in killed:
+        cluster.deliver(revision, steps)
+
+    cluster.deliver(last, 100)
+
+    record = cluster.stored
+    assert record is not None
+    assert {name: cluster.live[name] for name in last} == last
+    assert {one.id.name: one.digest for one in record.objects} == last
+    assert {one.id.name for one in record.members} == set(cluster.live)
+    assert record.state is (DeliveryState.DELIVERED if record.stale else DeliveryState.PRUNED)

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterstacks.apply.ownership import (
+    FIELD_MANAGER,
+    OWNED_LABEL,
+    OWNED_VALUE,
+    PART_OF_LABEL,
+    PREDECESSOR,
+    Standing,
+    held_by_predecessor,
+    inherited_fields,
+    is_marked,
+    refuses_pruning,
+    standing,
+    wants_recreation,
+)
+from tests.support.documents import JSON
+
+LABELLED: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{OWNED_LABEL}": {}}}}
+TRIES: st.SearchStrategy[dict[str, Any]] = st.recursive(
+    st.just({}), lambda below: st.dictionaries(st.sampled_from("abc"), below, max_size=3), max_leaves=6
+)
+
+
+def entry(manager: str, fields: dict[str, Any] | None = None, **other: Any) -> dict[str, Any]:
+    return {
+        "manager": manager,
+        "operation": "Apply",
+        "apiVersion": "v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": LABELLED if fields is None else fields,
+        **other,
+    }
+
+
+def live(*entries: Any, **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "x", "uid": "u1", "managedFields": list(entries), **metadata}}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (live(), Standing.FOREIGN),
+        (live(entry(FIELD_MANAGER)), Standing.OURS),
+        (live(entry(FIELD_MANAGER, {"f:data": {}})), Standing.FOREIGN),
+        (live(entry(PREDECESSOR)), Standing.PREDECESSORS),
+        (live(entry(PREDECESSOR, {"f:data": {}})), Standing.FOREIGN),
+        (live(entry(PREDECESSOR, operation="Update")), Standing.FOREIGN),
+        (live(entry(PREDECESSOR, subresource="status")), Standing.FOREIGN),
+        (live(entry(PREDECESSOR), labels={PART_OF_LABEL: "set"}), Standing.OURS),
+        (live(entry(PREDECESSOR), labels={PART_OF_LABEL: "another set"}), Standing.PREDECESSORS),
+        (live(labels=None, managedFields=None), Standing.FOREIGN),
+    ],
+)
+def test_managed_fields_and_labels_tell_whose_an_object_is(found: Any, expected: Standing) -> None:
+    assert standing(found, sets={"set"}) is expected
+
+
+def test_the_uid_we_remember_makes_it_ours() -> None:
+    assert standing(live(), sets=(), uid="u1") is Standing.OURS
+    assert standing(live(), sets=(), uid="u2") is Standing.FOREIGN
+
+
+@given(st.lists(JSON, max_size=3))
+def test_managed_fields_of_any_shape_are_foreign(entries: list[Any]) -> None:
+    assert standing(live(*entries), sets=()) is Standing.FOREIGN
+    assert inherited_fields(entries) == entries
+
+
+def test_the_predecessors_entry_becomes_ours() -> None:
+    other = entry("somebody", {"f:spec": {}})
+
+    fields = inherited_fields([entry(PREDECESSOR), other])
+
+    assert fields == [other, entry(FIELD_MANAGER)]
+    assert not held_by_predecessor(live(*fields))
+
+
+def test_the_predecessors_entry_is_united_with_ours() -> None:
+    ours = entry(FIELD_MANAGER, {"f:data": {"f:new": {}}})
+    theirs = entry(PREDECESSOR, {**LABELLED, "f:data": {"f:old": {}}})
+
+    assert inherited_fields([ours, theirs]) == [
+        entry(FIELD_MANAGER, {"f:data": {"f:new": {}, "f:old": {}}, **LABELLED})
+    ]
+
+
+def paths(trie: dict[str, Any]) -> set[tuple[str, ...]]:
+    return {(key, *rest) for key, below in trie.items() for rest in [(), *paths(below)]}
+
+
+@given(TRIES, TRIES)
+def test_inheriting_owns_exactly_what_both_owned(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    theirs = {**theirs, **LABELLED}
+
+    (heir,) = inherited_fields([entry(FIELD_MANAGER, ours), entry(PREDECESSOR, theirs)])
+
+    assert paths(heir["fieldsV1"]) == paths(ours) | paths(theirs)
+
+
+@pytest.mark.parametrize(("value", "expected"), [("enabled", True), ("disabled", False), (None, False)])
+def test_recreation_needs_the_word_enabled(value: str | None, *, expected: bool) -> None:
+    assert wants_recreation(live(annotations={"clusterstack.x-k8s.io/recreate": value})) is expected
+    assert wants_recreation(live(annotations=None)) is False
+
+
+@pytest.mark.parametrize(
+    ("kind", "annotations", "expected"),
+    [
+        ("Job", {"helm.sh/hook": "post-install,post-upgrade"}, True),
+        ("Pod", {"helm.sh/hook": "test", "helm.sh/hook-delete-policy": "hook-succeeded, before-hook-creation"}, True),
+        ("Job", {"helm.sh/hook": "post-install", "helm.sh/hook-delete-policy": "hook-succeeded"}, False),
+        ("PersistentVolumeClaim", {"helm.sh/hook": "pre-install"}, False),
+        ("Job", {"helm.sh/hook-delete-policy": "before-hook-creation"}, False),
+        ("Job", {"helm.sh/hook-delete-policy": "hook-failed", "clusterstack.x-k8s.io/recreate": "enabled"}, True),
+    ],
+)
+def test_hooks_that_run_once_are_recreated_as_helm_does(
+    kind: str, annotations: dict[str, str], *, expected: bool
+) -> None:
+    assert wants_recreation({"kind": kind, **live(annotations=annotations)}) is expected
+
+
+def test_pruning_is_refused_by_the_word_disabled() -> None:
+    assert refuses_pruning(live(annotations={"clusterstack.x-k8s.io/prune": "disabled"}))
+    assert not refuses_pruning(live(annotations={"clusterstack.x-k8s.io/prune": "no"}))
+    assert not refuses_pruning(live())
+
+
+@pytest.mark.parametrize(
+    ("found", "marked"),
+    [
+        (live(), False),
+        (live(entry(FIELD_MANAGER)), True),
+        (live(entry(PREDECESSOR)), True),
+        (live(entry(FIELD_MANAGER, {"f:data": {}})), False),
+        (live(entry("somebody")), False),
+        (live(labels={OWNED_LABEL: OWNED_VALUE}), True),
+        (live(labels={OWNED_LABEL: OWNED_VALUE}, managedFields=None), True),
+        (live(labels={OWNED_LABEL: "other"}), False),
+        (live(labels={PART_OF_LABEL: "set"}), False),
+        (live(labels=None, managedFields=None), False),
+    ],
+)
+def test_sec_7_the_metadata_alone_says_whether_an_operator_applied_an_object(found: Any, *, marked: bool) -> None:
+    assert is_marked(found) is marked

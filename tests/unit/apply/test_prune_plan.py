@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, RecordedObject
+from clusterstacks.apply.prune_plan import Departure, Fate, plan_pruning, pruned, shared_objects
+from clusterstacks.domain.objects import ObjectId
+from tests.support.pruning import needs_pruning
+
+GONE, KEPT, PENDING = Departure(Fate.GONE), Departure(Fate.KEPT, "why"), Departure(Fate.PENDING, "why")
+
+
+def oid(name: str) -> ObjectId:
+    return ObjectId("", "ConfigMap", "n", name)
+
+
+def listed(names: str) -> tuple[RecordedObject, ...]:
+    return tuple(RecordedObject(oid(name), "v1", f"uid-{name}", "d") for name in names)
+
+
+def record(
+    addon: str, objects: str, stale: str = "", state: DeliveryState = DeliveryState.DELIVERED
+) -> dict[str, DeliveryRecord]:
+    return {addon: DeliveryRecord(addon, "d", "i", state, listed(objects), listed(stale))}
+
+
+def candidates(records: dict[str, DeliveryRecord], keep: set[str]) -> dict[str, str]:
+    return {plan.record.addon: "".join(one.id.name for one in plan.candidates) for plan in plan_pruning(records, keep)}
+
+
+def test_only_what_earlier_revisions_left_goes() -> None:
+    assert candidates(record("cni", "ab", "cd"), {"cni"}) == {"cni": "cd"}
+
+
+def test_an_addon_that_is_wanted_no_more_goes_wholly() -> None:
+    assert candidates(record("cni", "ab", "cd"), set()) == {"cni": "abcd"}
+
+
+def test_an_unfinished_delivery_loses_nothing() -> None:
+    assert candidates(record("cni", "ab", "cd", DeliveryState.DELIVERING), {"cni"}) == {}
+
+
+def test_what_another_addon_renders_is_handed_over() -> None:
+    records = record("cni", "", "ab") | record("csi", "a", "", DeliveryState.DELIVERING)
+
+    (plan,) = plan_pruning(records, {"cni", "csi"})
+
+    assert plan.handed_over == {oid("a"): "csi"}
+    assert [one.id for one in plan.candidates] == [oid("b")]
+
+
+def test_an_addon_that_goes_itself_takes_nothing_over() -> None:
+    records = record("cni", "", "a") | record("csi", "a")
+
+    assert candidates(records, {"cni"}) == {"cni": "a", "csi": "a"}
+
+
+def test_objects_of_two_addons_are_named() -> None:
+    records = record("cni", "ab") | record("csi", "bc") | record("gone", "c")
+
+    assert shared_objects(records, {"cni", "csi"}) == {oid("b"): ("cni", "csi")}
+
+
+@pytest.mark.parametrize(
+    ("fate", "stale", "state"),
+    [
+        (GONE, (), DeliveryState.PRUNED),
+        (KEPT, (replace(listed("b")[0], kept="why"),), DeliveryState.PRUNED),
+        (PENDING, listed("b"), DeliveryState.DELIVERED),
+    ],
+)
+def test_the_record_remembers_what_is_left(
+    fate: Departure, stale: tuple[RecordedObject, ...], state: DeliveryState
+) -> None:
+    (plan,) = plan_pruning(record("cni", "a", "b"), {"cni"})
+
+    after = pruned(plan, {oid("b"): fate})
+
+    assert after == DeliveryRecord("cni", "d", "i", state, listed("a"), stale)
+
+
+def test_a_record_without_addon_goes_last() -> None:
+    (plan,) = plan_pruning(record("cni", "ab"), set())
+
+    assert pruned(plan, {oid("a"): GONE, oid("b"): GONE}) is None
+    left = pruned(plan, {oid("a"): GONE})
+    assert left is not None
+    assert (left.objects, left.stale) == ((), listed("b"))
+    assert not left.holds("d", "i"), "should the addon come back, it is not in place"
+
+
+@pytest.mark.parametrize(
+    ("records", "keep", "expected"),
+    [
+        ({}, set(), False),
+        (record("cni", "ab"), {"cni"}, False),
+        (record("cni", "ab", "c"), {"cni"}, True),
+        (record("cni", "ab"), set(), True),
+        (record("cni", ""), set(), True),
+        (record("cni", "", "a") | record("csi", "a"), {"cni", "csi"}, True),
+        (record("cni", "a", "b", DeliveryState.DELIVERING), {"cni"}, False),
+    ],
+)
+def test_a_settled_cluster_needs_no_prune(
+    records: dict[str, DeliveryRecord], keep: set[str], *, expected: bool
+) -> None:
+    assert needs_pruning(records, keep) is expected
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["cni", "csi", "ccm"]),
+        st.tuples(st.sets(st.sampled_from("abcd")), st.sets(st.sampled_from("efgh"))),
+    ),
+    st.sets(st.sampled_from(["cni", "csi", "ccm"])),
+    st.sampled_from([GONE, KEPT]),
+)
+def test_after_a_prune_nothing_needs_pruning_and_no_rendered_object_is_a_candidate(
+    content: dict[str, tuple[set[str], set[str]]], keep: set[str], fate: Departure
+) -> None:
+    records: dict[str, DeliveryRecord] = {}
+    for addon, (objects, stale) in content.items():
+        records |= record(addon, "".join(sorted(objects)), "".join(sorted(stale)))
+    rendered = {one.id for addon, one_record in records.items() if addon in keep for one in one_record.objects}
+
+    after = dict(records)
+    for plan in plan_pruning(records, keep):
+        assert not rendered & {one.id for one in plan.candidates}
+        left = pruned(plan, {one.id: fate for one in plan.candidates})
+        after.pop(plan.record.addon)
+        if left is not None:
+            after[plan.record.addon] = left
+
+    assert not needs_pruning(after, keep)

@@ -1,0 +1,131 @@
+"""What a failing server does to a delivery; everything that works is tested against a real one."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from clusterstacks.apply.concurrency import AT_ONCE, together
+from clusterstacks.apply.object_applier import ObjectStep
+from clusterstacks.apply.results import Deadlines
+from clusterstacks.apply.targets import resolve
+from clusterstacks.apply.waiting import pauses
+from clusterstacks.apply.wave_applier import WaveApplier
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.errors import Forbidden, Unauthorized, Unreachable
+from clusterstacks.kube.resources import Resource
+from tests.support.manifests import config_map
+
+if TYPE_CHECKING:
+    from clusterstacks.apply.results import ObjectResult
+    from clusterstacks.domain.objects import Manifest
+
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
+
+
+class Server(Client):
+    """Fails for the objects it is told to fail for."""
+
+    def __init__(self, failures: dict[str, Exception], *, ready: Exception | None = None) -> None:
+        self.failures = failures
+        self.ready_error = ready
+        self.applied: list[str] = []
+
+    async def resource(self, group: str, kind: str, version: str = "") -> Resource:
+        del group, kind, version
+        return CONFIG_MAPS
+
+    async def apply(self, resource: Resource, manifest: Manifest, **_: Any) -> Manifest:
+        del resource
+        name = manifest["metadata"]["name"]
+        if name in self.failures:
+            raise self.failures[name]
+        self.applied.append(name)
+        return {**manifest, "metadata": {**manifest["metadata"], "uid": f"uid-{name}", "resourceVersion": "1"}}
+
+    async def ready(self) -> None:
+        if self.ready_error:
+            raise self.ready_error
+
+
+async def roll_out(server: Server, names: str) -> list[ObjectResult]:
+    targets = await resolve(server, [config_map(name) for name in names], default_namespace="n")
+    return await WaveApplier(server, deadlines=Deadlines()).run([ObjectStep(target) for target in targets])
+
+
+@pytest.mark.parametrize("status", [0, 500], ids=["timed out", "webhook failed"])
+async def test_an_object_that_fails_alone_stops_nobody(status: int) -> None:
+    server = Server({"b": Unreachable("apply ConfigMap n/b: no answer", status=status)})
+
+    results = await roll_out(server, "abc")
+
+    assert [one.synced for one in results] == [True, False, True]
+    assert "ConfigMap n/b" in results[1].error
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        Server({"a": Unreachable("no answer")}, ready=Unreachable("not ready")),
+        Server({"a": Unauthorized("who are you", status=401, reason="Unauthorized")}),
+    ],
+    ids=["frozen", "unknown to it"],
+)
+async def test_a_server_that_fails_everybody_ends_the_delivery(server: Server) -> None:
+    with pytest.raises((Unreachable, Unauthorized)):
+        await roll_out(server, "abc")
+
+
+async def test_d68_a_forbidden_apply_names_the_missing_rule() -> None:
+    words = (
+        'configmaps "a" is forbidden: User "operator" cannot patch resource "configmaps" in API group "" in the '
+        'namespace "n"'
+    )
+    server = Server({"a": Forbidden(words, status=403, reason="Forbidden")})
+
+    (result,) = await roll_out(server, "a")
+
+    assert result.code == "Forbidden"
+    assert "apiGroups [''], resources ['configmaps'], verbs ['create', 'patch']" in result.error
+
+
+async def test_calls_run_side_by_side_up_to_a_limit_and_keep_their_order() -> None:
+    running, most = 0, 0
+
+    async def call(number: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return number
+
+    assert await together(call, range(200)) == list(range(200))
+    assert most == AT_ONCE
+
+
+async def test_the_first_error_ends_the_other_calls_and_comes_out_as_it_is() -> None:
+    ended: list[int] = []
+
+    async def call(number: int) -> None:
+        if number == 1:
+            raise KeyError(number)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(number)
+
+    with pytest.raises(KeyError):
+        await together(call, range(3))
+    assert sorted(ended) in ([0], [0, 2])
+
+
+@pytest.mark.parametrize("seconds", [0, 0.01, 1, 10])
+def test_pauses_add_up_to_their_limit(seconds: float) -> None:
+    found = list(pauses(timedelta(seconds=seconds)))
+
+    assert sum(found) == pytest.approx(seconds)
+    assert max(found, default=0) <= 1

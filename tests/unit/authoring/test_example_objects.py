@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+
+from clusterstacks.authoring.example_objects import read_roots, sample_roots
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.names import parse_class
+from clusterstacks.domain.versions import KubernetesVersion
+
+NAME, VERSION = parse_class("test-tiny-1-35-v1"), KubernetesVersion(1, 35, 4)
+CLUSTER = "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: a, namespace: b}\n"
+REFERENCES = """\
+spec:
+  controlPlaneRef: {apiGroup: a, kind: Pilot, name: a}
+  infrastructureRef: {apiGroup: a, kind: Ground, name: a}
+"""
+
+
+def test_a_file_is_read_by_the_references_of_its_cluster() -> None:
+    text = f"{CLUSTER}{REFERENCES}---\nkind: Ground\n---\nkind: Pilot\n---\nkind: OtherCluster\n"
+    roots = read_roots(text.encode(), "a.yaml")
+
+    assert (roots.control_plane, roots.infrastructure) == ({"kind": "Pilot"}, {"kind": "Ground"})
+
+
+def test_without_references_the_kinds_say_what_is_what() -> None:
+    roots = read_roots(f"{CLUSTER}---\nkind: XControlPlane\n---\nkind: XCluster\n".encode(), "a.yaml")
+
+    assert (roots.control_plane, roots.infrastructure) == ({"kind": "XControlPlane"}, {"kind": "XCluster"})
+
+
+@pytest.mark.parametrize("text", ["", "[]", "a: 1", f"{CLUSTER}---\n{CLUSTER}", "{"])
+def test_a_file_without_the_one_cluster_is_refused(text: str) -> None:
+    with pytest.raises(SpecError, match=r"a\.yaml"):
+        read_roots(text.encode(), "a.yaml")
+
+
+def test_a_class_that_says_nothing_still_gives_a_sample() -> None:
+    roots = sample_roots(NAME, VERSION, [])
+
+    assert roots.data["Cluster"]["spec"]["topology"]["class"] == "test-tiny-1-35-v1"
+    assert read_roots(roots.text().encode(), "a.yaml") == roots
+
+
+def test_defaults_inside_of_a_variable_are_filled_in_as_cluster_api_does() -> None:
+    schema = {"type": "object", "default": {}, "properties": {"a": {"default": 1}, "b": {"type": "string"}}}
+    variables = [{"name": "x", "schema": {"openAPIV3Schema": schema}}, {"name": "y", "schema": {}}]
+    cluster_class = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass", "spec": {"variables": variables}}
+
+    assert sample_roots(NAME, VERSION, [cluster_class]).cluster["spec"]["topology"]["variables"] == [
+        {"name": "x", "value": {"a": 1}}
+    ]

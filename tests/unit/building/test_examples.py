@@ -1,0 +1,83 @@
+"""The example stacks: buildable, and different where the demo says they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from clusterstacks.api import yaml
+from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.charts.archive import read_archive
+from clusterstacks.charts.chart import ChartCache
+from clusterstacks.domain.addon_config import LifecycleHook
+from clusterstacks.domain.names import parse_class, parse_release
+from clusterstacks.releases.contents import survey
+from clusterstacks.releases.open import open_release
+
+if TYPE_CHECKING:
+    from clusterstacks.releases.release import Release
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+DEMO = EXAMPLES / "stacks/local/demo"
+NEXT = EXAMPLES / "stacks/local/demo-next"
+
+RELEASES: dict[str, tuple[Path, Path | None]] = {
+    "local-demo-1-35-v1": (DEMO / "1-35", None),
+    "local-demo-1-35-v2": (DEMO / "1-35", NEXT / "1-35"),
+    "local-demo-1-36-v1": (DEMO / "1-36", None),
+}
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
+    into = tmp_path_factory.mktemp("releases")
+    built = {}
+    for text, (source, changes) in RELEASES.items():
+        version = parse_release(text).version.dot
+        name = build_release(
+            source, into, cluster_stack=version, cluster_addon=version, node_image="v1", changes=changes
+        )
+        built[name.release] = open_release(survey(name, into / name.release), ChartCache())
+    return built
+
+
+def test_every_example_builds_under_its_name(releases: dict[str, Release]) -> None:
+    assert list(releases) == list(RELEASES)
+    assert {release.addons() for release in releases.values()} == {("metrics", "network", "storage")}
+
+
+def test_the_stages_tell_which_addon_goes_before_and_after_an_upgrade(releases: dict[str, Release]) -> None:
+    for release in releases.values():
+        assert release.config is not None
+        stages = {hook: [stage.addon for stage in stages] for hook, stages in release.config.stages.items()}
+        assert stages == {
+            LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED: ["network", "metrics", "storage"],
+            LifecycleHook.BEFORE_CLUSTER_UPGRADE: ["network"],
+            LifecycleHook.AFTER_CLUSTER_UPGRADE: ["metrics"],
+        }
+
+
+def test_the_second_release_changes_one_addon_only(releases: dict[str, Release]) -> None:
+    first, second = releases["local-demo-1-35-v1"], releases["local-demo-1-35-v2"]
+
+    assert [name for name in first.addons() if first.addon(name).digest != second.addon(name).digest] == ["network"]
+    old, new = (set(read_archive(release.addon("network").chart, "x")) for release in (first, second))
+    assert old - new == {"network/templates/agent-health.yaml"}
+    assert new - old == {"network/templates/disruption.yaml"}
+
+
+def test_the_sample_objects_name_what_is_built(releases: dict[str, Release]) -> None:
+    cluster: Any = yaml.load((EXAMPLES / "cluster.yaml").read_text())
+    stack: Any = yaml.load((EXAMPLES / "clusterstack.yaml").read_text())
+
+    name = parse_class(cluster["spec"]["topology"]["classRef"]["name"])
+    assert releases[name.release].metadata.kubernetes.text == cluster["spec"]["topology"]["version"]
+    spec = stack["spec"]
+    assert (spec["provider"], spec["name"], spec["kubernetesVersion"]) == (
+        name.provider,
+        name.stack,
+        str(name.kubernetes),
+    )
+    assert name.version.dot in spec["versions"]

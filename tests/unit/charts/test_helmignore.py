@@ -1,0 +1,72 @@
+"""Expected results were compared with Helm 4.2.3 reading the same directories."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from clusterstacks.charts.errors import UnsafeArchive
+from clusterstacks.charts.helmignore import IGNORE_FILE, MAX_RULES, chart_files
+
+FILES = (
+    "Chart.yaml",
+    "root.yaml",
+    "a/root.yaml",
+    "docs/x.md",
+    "docs/sub/x.md",
+    "charts/kid/docs/x.md",
+    "templates/a.yaml",
+    "templates/a.yaml.bak",
+    "templates/.hidden.yaml",
+    "templates/deep/.hidden.yaml",
+    "templates/q[1].yaml",
+    "templates/set-b.yaml",
+)
+ALWAYS_LEFT_OUT = {"templates/.hidden.yaml"}
+
+
+def left_out(rules: str) -> set[str]:
+    files = dict.fromkeys(FILES, b"") | {IGNORE_FILE: rules.encode()}
+    return set(files) - set(chart_files(files, "chart"))
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ("", set()),
+        ("# *.yaml\n\n", set()),
+        ("*.bak\n", {"templates/a.yaml.bak"}),
+        ("  *.bak  \r\n", {"templates/a.yaml.bak"}),
+        ("root.yaml", {"root.yaml", "a/root.yaml"}),
+        ("/root.yaml", {"root.yaml"}),
+        ("docs/", {"docs/x.md", "docs/sub/x.md", "charts/kid/docs/x.md"}),
+        ("/docs/", {"docs/x.md", "docs/sub/x.md"}),
+        ("docs/*", {"docs/x.md", "docs/sub/x.md"}),
+        ("docs/*.md", {"docs/x.md"}),
+        ("root.yaml/", set()),
+        ("templates/?.yaml", {"templates/a.yaml"}),
+        ("templates/*a*l*b*", {"templates/a.yaml.bak"}),
+        ("templates/q\\[1\\].yaml", {"templates/q[1].yaml"}),
+        ("set-[a-c].yaml", {"templates/set-b.yaml"}),
+        ("set-[^a].yaml", {"templates/set-b.yaml"}),
+        ("set-[\\d|x].yaml", set()),
+        ("!*.yaml", {*FILES, IGNORE_FILE} - ALWAYS_LEFT_OUT - {"Chart.yaml", "root.yaml"}),
+    ],
+)
+def test_rules_leave_out_what_helm_leaves_out(rules: str, expected: set[str]) -> None:
+    assert left_out(rules) == expected | ALWAYS_LEFT_OUT
+
+
+@pytest.mark.parametrize("rules", ["a/**", "[a", "a\\", "*.x\n" * MAX_RULES])
+def test_rules_that_cannot_be_kept_are_refused(rules: str) -> None:
+    with pytest.raises(UnsafeArchive, match=r"chart: member '\.helmignore' has (a rule|more than)"):
+        left_out(rules)
+
+
+def test_no_rule_takes_long() -> None:
+    files = {"a" * 5000: b"", IGNORE_FILE: b"*a" * 2000 + b"b"}
+    began = time.monotonic()
+
+    assert set(chart_files(files, "chart")) == set(files)
+    assert time.monotonic() - began < 5

@@ -1,0 +1,299 @@
+"""What a live Cluster could become: releases of its sources, rules, and where a plan begins."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from clusterstacks.api.addon_annotations import AddonReleaseRefused
+from clusterstacks.api.names import DIGEST_ANNOTATION
+from clusterstacks.clusters.context import TargetUnknown
+from clusterstacks.clusters.state import ReleasesUnknown
+from clusterstacks.clusters.target import moved_to
+from clusterstacks.compat.release_facts import ReleaseFacts
+from clusterstacks.compat.world import Candidate
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.metadata import Metadata
+from clusterstacks.domain.names import parse_release
+from clusterstacks.domain.versions import KubernetesVersion, StackVersion
+from clusterstacks.http.errors import CredentialsRefused, RateLimited
+from clusterstacks.planner.planner import Plan, find_plan
+from clusterstacks.planner.statefile import parse_target
+from tests.support.management import Management, source, stated
+from tests.support.releases import FakeSource
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from clusterstacks.clusters.context import Outlook
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest
+
+OLD, NEW = "p-s-1-35-v1", "p-s-1-36-v1"
+CNI = "clusterstack.x-k8s.io/addon.cni"
+ALL = "clusterstack.x-k8s.io/addon-release"
+BOTH = {
+    "p_s_1_35_v1": stated("v1.35.4", ">=1.34 <1.37", cni="1.17.0", csi="1.0.0"),
+    "p_s_1_36_v1": stated("v1.36.1", ">=1.36 <1.38", cni="1.18.0", csi="1.0.0"),
+}
+
+
+def management(**releases: Mapping[str, bytes]) -> Management:
+    return Management(sources={"kaas/one": source(**(releases or BOTH))})
+
+
+async def with_cluster(annotations: Mapping[str, str] | None = None, *addons: Mapping[str, str]) -> Management:
+    there = management()
+    await there.has_stack()
+    await there.has_cluster(OLD, metadata={"annotations": dict(annotations or {})})
+    if addons:
+        await there.has_addons(*addons)
+    return there
+
+
+async def test_every_release_the_source_lists_counts_and_none_is_fetched() -> None:
+    there = management(**BOTH, p_s_1_35_v9=stated("v1.36.1", ">=1.36"), other_s_1_35_v1=stated("v1.35.1"))
+    await there.has_stack()
+    await there.has_stack("1.36")
+    await there.has_cluster(OLD)
+    outlook = await there.outlook()
+    assert [one.name.release for one in outlook.world.candidates] == [NEW, OLD]
+    (notice,) = outlook.notices
+    assert notice.startswith("a release is left out: release p-s-1-35-v9: metadata.yaml is for Kubernetes v1.36.1")
+    assert there.opener.opened == ["kaas/one"], "one source, whoever names it"
+    assert not source_of(there).fetched
+
+
+async def test_what_the_management_cluster_knows_of_a_release_is_not_asked_of_its_source() -> None:
+    there = management()
+    await there.has_stack()
+    await there.has_cluster(OLD)
+    stated_there = ReleaseFacts(Metadata(StackVersion(1), KubernetesVersion.parse("v1.35.9"), StackVersion(1))).write()
+    metadata = {"annotations": {DIGEST_ANNOTATION: "sha256:1"}}
+    await there.has(
+        "ClusterStackRelease", OLD, {"metadata": metadata, "status": {"digest": "sha256:1", "facts": stated_there}}
+    )
+
+    alone = await there.outlook(sources=False)
+    asked = await there.outlook()
+
+    assert [(one.name.release, str(one.kubernetes)) for one in alone.world.candidates] == [(OLD, "v1.35.9")]
+    assert (alone.notices, there.opener.opened) == ((), ["kaas/one"])
+    found = {one.name.release: str(one.kubernetes) for one in asked.world.candidates}
+    assert found == {OLD: "v1.35.9", NEW: "v1.36.1"}
+
+
+def source_of(there: Management) -> Any:
+    return there.sources["kaas/one"]
+
+
+async def test_each_source_that_cannot_be_read_is_told_and_what_is_given_fills_in() -> None:
+    there = management()
+    there.sources["kaas/two"] = CredentialsRefused("registry.example.org/kaas/two", 401)
+    await there.has_stack(source={"directory": {"path": "team"}}, name="on-disk")
+    await there.has_stack(place="kaas/two", name="private")
+    await there.has_stack(source=None, name="silent")
+    await there.has_cluster(OLD)
+    with pytest.raises(ReleasesUnknown) as caught:
+        await there.outlook()
+    first, *evidence = caught.value.message.splitlines()
+    assert first == (
+        f"Cluster team/prod: release {OLD}, whose class it has, is not among those that could be read: publish it, or "
+        "give it with --releases DIR"
+    )
+    assert len(evidence) == 3
+    assert "spec.source of ClusterStack team/on-disk is a directory of the operator's" in evidence[0]
+    assert "ClusterStack team/silent names no spec.source, so only the operator knows it" in evidence[1]
+    assert "oci://kaas/two (spec.source of ClusterStack team/private) is not read" in evidence[2]
+    assert all("give its releases with --releases DIR" in one for one in evidence)
+
+    there.given = (
+        Candidate(parse_release(OLD), KubernetesVersion.parse("v1.35.4")),
+        Candidate(parse_release("other-s-1-35-v1"), KubernetesVersion.parse("v1.35.4")),
+    )
+    outlook = await there.outlook()
+    assert [one.name.release for one in outlook.world.candidates] == [OLD]
+    assert outlook.state.addons is None, "a bundle's addons are known to nobody"
+    (notice,) = outlook.notices
+    assert "oci://kaas/two" in notice, "what could be read and was not is told all the same"
+
+
+class Tired(FakeSource):
+    """Gives one release and then asks to be left alone."""
+
+    async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
+        if self.fetched:
+            raise RateLimited("github.com/team/stacks", timedelta(minutes=5))
+        self.fetched.append(name)
+        return await super().read(name, files, limit)
+
+
+async def test_a_source_that_gives_no_more_is_told_with_what_it_gave() -> None:
+    releases = {name: stated("v1.35.4") for name in (OLD, "p-s-1-35-v2", "p-s-1-35-v3")}
+    tired = Tired({parse_release(name): files for name, files in releases.items()})
+    there = Management(sources={"team/stacks": tired})
+    await there.has_stack(source={"github": {"owner": "team", "repository": "stacks"}})
+    await there.has_cluster("p-s-1-35-v3")
+    outlook = await there.outlook()
+    assert [one.name.release for one in outlook.world.candidates] == ["p-s-1-35-v3"], "the newest first, one at a time"
+    (notice,) = outlook.notices
+    assert "github://team/stacks (spec.source of ClusterStack team/s-1-35) gave 1 of its releases and no more" in notice
+    assert "asked again in 0:05:00" in notice
+
+
+async def test_who_may_not_read_stacks_secrets_or_rules_is_told() -> None:
+    there = management()
+    await there.has_stack(source={"oci": {"repository": "kaas/one"}, "credentials": {"secretName": "login"}})
+    await there.has_cluster(OLD)
+    there.api.forbidden = frozenset({"Secret", "CompatibilityRule"})
+    there.given = (Candidate(parse_release(OLD), KubernetesVersion.parse("v1.35.4")),)
+    outlook = await there.outlook()
+    assert "get Secret team/login: 403 Forbidden" in outlook.notices[0]
+    assert "rules of the provider are not looked at" in outlook.notices[1]
+    there.api.forbidden = frozenset({"ClusterStack", "ClusterStackRelease"})
+    assert "no release source is known" in (await there.outlook()).notices[0]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "delivered", "expected", "told"),
+    [
+        ({}, {}, {"cni": "1.17.0", "csi": "1.0.0"}, []),
+        ({}, {"cni": (OLD, "v1.17.0")}, {"cni": "1.17.0", "csi": "1.0.0"}, []),
+        (
+            {CNI: NEW},
+            {"cni": (OLD, "1.17.0")},
+            {"cni": "1.17.0", "csi": "1.0.0"},
+            ["cluster addon cni has 1.17.0 and is on its way to 1.18.0"],
+        ),
+        ({CNI: NEW}, {"cni": (NEW, "")}, {"cni": "1.18.0", "csi": "1.0.0"}, []),
+        ({ALL: NEW}, {"cni": (NEW, "1.18.0")}, {"cni": "1.18.0", "csi": "1.0.0"}, []),
+        ({CNI: "none"}, {"cni": (OLD, "1.17.0")}, {"csi": "1.0.0"}, ["cluster addon cni is on its way out"]),
+    ],
+)
+async def test_the_addons_are_those_delivered_of_what_is_asked_for(
+    annotations: dict[str, str], delivered: dict[str, tuple[str, str]], expected: dict[str, str], told: list[str]
+) -> None:
+    found = [{"name": name, "release": release, "version": version} for name, (release, version) in delivered.items()]
+    there = await with_cluster(annotations, *found)
+    outlook = await there.outlook()
+    assert outlook.state.addons == expected
+    assert list(outlook.notices) == told
+    assert outlook.state.annotations == annotations
+
+
+async def test_annotations_that_cannot_be_followed_are_told_with_the_cluster() -> None:
+    with pytest.raises(SpecError, match=r"^Cluster team/prod: annotation .* has no addon dns") as caught:
+        await (await with_cluster({"clusterstack.x-k8s.io/addon.dns": NEW})).outlook()
+    assert caught.value.code == AddonReleaseRefused("").code
+    with pytest.raises(ReleasesUnknown, match="release p-s-1-35-v7, which an annotation names, is not among those"):
+        await (await with_cluster({CNI: "p-s-1-35-v7"})).outlook()
+
+
+async def test_the_rules_that_count_are_those_for_this_cluster_now() -> None:
+    there = await with_cluster()
+
+    def rule(**spec: Any) -> dict[str, Any]:
+        return {"spec": {"severity": "Deny", "message": "no", **spec}}
+
+    await there.has("CompatibilityRule", "counts", rule())
+    await there.has("CompatibilityRule", "expired", rule(expires="2026-01-01T00:00:00Z"))
+    await there.has("CompatibilityRule", "of-another-stack", rule(stacks=[{"provider": "q"}]))
+    await there.has("CompatibilityRule", "broken", rule(when={"kubernetes": ">=2.0 <1.0"}))
+    outlook = await there.outlook()
+    assert [one.fact for one in outlook.world.rules] == ["rule:counts"]
+    assert len(outlook.notices) == 1
+    assert outlook.notices[0].startswith("a rule does not count: CompatibilityRule broken")
+
+
+async def test_what_has_to_be_offered_first_is_told() -> None:
+    there = await with_cluster()
+    outlook = await there.outlook()
+    goal = parse_target(NEW)
+    answer = find_plan(outlook.world, outlook.state, goal)
+    assert isinstance(answer, Plan)
+    lacking = (
+        f"release {NEW} is offered by no ClusterStack in namespace team: create one for Kubernetes 1.36 there first"
+    )
+    assert outlook.preparations(answer.steps) == [lacking]
+    assert outlook.hints(goal) == [lacking]
+
+    await there.has_stack("1.36")
+    answer = find_plan(outlook.world, outlook.state, goal)
+    outlook = await there.outlook()
+    assert isinstance(answer, Plan)
+    (told,) = outlook.preparations(answer.steps)
+    assert told.startswith("class p-s-1-36-v1 is not there yet: add v1 to spec.versions of ClusterStack team/s-1-36")
+
+    await there.has_release(NEW, stack="s-1-36")
+    assert (await there.outlook()).preparations(answer.steps) == []
+
+
+async def test_a_stack_is_as_strict_as_the_clusterstack_that_leads() -> None:
+    there = await with_cluster()
+    await there.has_stack("1.36", name="a-strict-one", compatibility="Strict")
+    await there.has_stack("1.36", name="b-lax-one", compatibility="Permissive")
+    new = parse_release(NEW)
+    assert (await there.outlook()).offered.policy(new) == "Strict"
+    await there.has_release(NEW, stack="b-lax-one")
+    outlook = await there.outlook()
+    assert outlook.offered.policy(new) == "Permissive"
+    assert outlook.offered.policy(parse_release("p-s-1-37-v1")) == "Range"
+
+
+async def test_a_target_nothing_is_known_of() -> None:
+    outlook = await (await with_cluster()).outlook()
+    with pytest.raises(TargetUnknown, match="p-s-1-36-v7 is not among those that could be read"):
+        outlook.candidate(parse_release("p-s-1-36-v7"))
+    with pytest.raises(SpecError, match="stays with its provider and stack"):
+        outlook.candidate(parse_release("p-t-1-36-v1"))
+
+
+def topology(outlook: Outlook, target: str) -> tuple[Manifest, Manifest]:
+    written = moved_to(outlook, parse_target(target))
+    return written["spec"]["topology"], written["metadata"].get("annotations", {})
+
+
+async def test_the_one_write_that_goes_all_the_way() -> None:
+    annotations = {CNI: NEW, ALL: NEW, "example.org/kept": "yes"}
+    there = await with_cluster(annotations)
+    outlook = await there.outlook()
+    old = {"classRef": {"name": "p-s-1-35-v1"}, "version": "v1.35.4"}
+    assert topology(outlook, "v1.36.1") == ({**old, "version": "v1.36.1"}, annotations)
+    assert topology(outlook, OLD) == (old, {"example.org/kept": "yes"})
+    new = {"classRef": {"name": "p-s-1-36-v1"}, "version": "v1.36.1"}
+    assert topology(outlook, NEW) == (new, {"example.org/kept": "yes"})
+    assert outlook.cluster.view.raw["spec"]["topology"] == old, "what the server has stays as it is"
+
+
+async def test_a_bundle_brings_its_exact_version_whatever_the_cluster_has() -> None:
+    there = management(**BOTH, p_s_1_35_v2=stated("v1.35.1"))
+    await there.has_stack()
+    await there.has_cluster(OLD)
+    written, _ = topology(await there.outlook(), "p-s-1-35-v2")
+    assert written["version"] == "v1.35.1"
+
+
+async def test_a_combination_has_the_addons_that_are_asked_for_and_says_where_each_is_from() -> None:
+    outlook = await (await with_cluster({CNI: NEW})).outlook()
+
+    combined = outlook.combination()
+
+    assert combined.name.release == OLD
+    assert combined.compatibility is not None
+    assert [(one.addon, one.text, one.source) for one in combined.compatibility.components] == [
+        ("cni", "1.18.0", f"release {NEW}"),
+        ("csi", "1.0.0", f"release {OLD}"),
+    ]
+
+
+async def test_the_combination_of_a_bundle_is_the_bundle() -> None:
+    there = management(**BOTH, p_s_1_35_v2=stated("v1.35.1"))
+    await there.has_stack()
+    await there.has_cluster("p-s-1-35-v2", version="v1.35.1")
+
+    combined = (await there.outlook()).combination()
+
+    assert combined.is_bundle
+    assert combined.name.release == "p-s-1-35-v2"

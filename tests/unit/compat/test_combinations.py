@@ -1,0 +1,149 @@
+"""Verdicts on the parts of releases, and tables of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.compat.combinations import ReleasePart, contradictions, parts, worst
+from clusterstacks.compat.constraints import Judges
+from clusterstacks.compat.matrices import Row, matrix
+from clusterstacks.compat.statements import (
+    ComponentFacts,
+    FactSource,
+    UpgradeStatement,
+    UpstreamFacts,
+    UpstreamStatement,
+)
+from clusterstacks.compat.verdicts import Judgement, Verdict
+from clusterstacks.domain.compatibility import UpgradeRule
+from clusterstacks.domain.ranges import Range
+from clusterstacks.domain.semver import SemVer
+from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
+from tests.support.planning import candidate
+
+if TYPE_CHECKING:
+    from clusterstacks.compat.world import Candidate
+
+PAGE = FactSource("https://net.example", "2026-11-20")
+NET = ComponentFacts(
+    "net",
+    "A network",
+    "2026-11-20",
+    statements=(UpstreamStatement("1.2", Range.parse(">=1.2 <1.3"), "tested", PAGE, Range.parse(">=1.33 <1.35")),),
+    upgrade=UpgradeStatement(UpgradeRule(1), PAGE, SemVer(1, 1)),
+)
+JUDGES = Judges(upstream=UpstreamFacts({"net": NET}))
+MINORS = tuple(KubernetesMinor(1, minor) for minor in range(30, 38))
+
+
+def release(*components: dict[str, Any], kubernetes: str = ">=1.34 <1.37", rules: Any = (), version: str = "v1") -> Any:
+    stated = {"kubernetes": kubernetes, "components": list(components), "rules": list(rules)}
+    return candidate(f"test-tiny-1-35-{version}", "v1.35.4", stated)
+
+
+def net(version: str = "1.2.0", **stated: Any) -> dict[str, Any]:
+    return {"name": "net", "addon": "cni", "version": version, **stated}
+
+
+def judged(one: Candidate, kubernetes: str = "v1.35.4") -> dict[str, ReleasePart]:
+    return {part.fact: part for part in parts(one, KubernetesVersion.parse(kubernetes), JUDGES)}
+
+
+def test_every_part_tells_the_fact_that_decided_and_where_it_is_from() -> None:
+    found = judged(release(net(), {"name": "vip", "version": "1.0.0", "kubernetes": ">=1.30"}))
+
+    assert {fact: part.judgement.verdict for fact, part in found.items()} == {
+        "class:test-tiny-1-35-v1": Verdict.OK,
+        "component:net@1.2.0:kubernetes": Verdict.UNTESTED,
+        "component:vip@1.0.0:kubernetes": Verdict.OK,
+    }
+    assert found["component:net@1.2.0:kubernetes"].judgement.source == "https://net.example"
+    assert found["component:vip@1.0.0:kubernetes"].judgement.source == "compatibility.yaml"
+    assert (found["component:net@1.2.0:kubernetes"].addon, found["component:vip@1.0.0:kubernetes"].addon) == ("cni", "")
+
+
+def test_what_a_release_states_counts_before_what_the_project_does() -> None:
+    assert (
+        judged(release(net(kubernetes="<1.30")))["component:net@1.2.0:kubernetes"].judgement.verdict == "incompatible"
+    )
+
+
+def test_requirements_and_rules_that_are_broken_are_parts_too() -> None:
+    rule = {
+        "id": "old",
+        "when": {"components": {"net": "<1.3"}},
+        "severity": "Deny",
+        "message": "net is old",
+        "way": "go",
+    }
+    found = judged(release(net(requires={"certs": ">=1.15"}), rules=[rule]))
+
+    requirement = found["component:net@1.2.0:requires:certs"]
+    assert (requirement.name, requirement.addon, requirement.judgement.verdict) == ("net", "cni", "incompatible")
+    assert found["rule:old"].judgement == Judgement(Verdict.INCOMPATIBLE, "net is old; go", "compatibility.yaml")
+
+
+def test_a_rule_can_allow_what_a_range_forbids() -> None:
+    rule = {
+        "id": "tried",
+        "severity": "Allow",
+        "message": "we tried it",
+        "overrides": ["component:net@1.2.0:kubernetes"],
+    }
+    part = judged(release(net(kubernetes="<1.30"), rules=[rule]))["component:net@1.2.0:kubernetes"]
+
+    assert part.judgement.verdict is Verdict.OK
+    assert part.judgement.text.endswith("a rule allows it")
+
+
+def test_a_bundle_works_with_its_own_version_alone() -> None:
+    bundle = candidate("test-tiny-1-35-v1", "v1.35.4", None)
+
+    assert [part.judgement.verdict for part in judged(bundle).values()] == [Verdict.OK]
+    assert [part.judgement.verdict for part in judged(bundle, "v1.35.5").values()] == [Verdict.INCOMPATIBLE]
+
+
+def test_the_worst_verdict_is_that_of_the_whole() -> None:
+    verdicts = [Verdict.OK, Verdict.UNTESTED, Verdict.UNKNOWN, Verdict.INCOMPATIBLE]
+
+    assert [worst(map(Judgement, verdicts[: count + 1])) for count in range(4)] == verdicts
+    assert worst([]) is Verdict.OK
+
+
+def test_releases_that_say_different_things_of_one_version_are_told() -> None:
+    one = release(net(kubernetes=">=1.30", requires={"certs": ">=1.0"}))
+    other = release(net(kubernetes=">=1.31", upgrade={"maxMinorStep": 1}), version="v2")
+
+    assert contradictions([("a", one), ("b", one), ("c", release(net("1.2.1")))]) == ()
+    assert contradictions([("a", one), ("b", other)]) == (
+        "net@1.2.0 has another Kubernetes range and another requires and another upgrade rule in b than in a",
+    )
+
+
+def cells(row: Row) -> list[str]:
+    return [f"{cell.verdict.value}{'*' if cell.partly else ''}" for cell in row.cells]
+
+
+def test_a_matrix_has_a_row_for_each_release_and_each_version_of_a_component() -> None:
+    first = release(net(), kubernetes=">=1.33 <1.35.6")
+    second = release(net("1.3.0", kubernetes=">=1.35"), {"name": "vip", "version": "1.0.0"}, version="v2")
+    table = matrix([("a", first), ("b", second)], MINORS, JUDGES)
+
+    assert [str(minor) for minor in table.minors] == ["1.33", "1.34", "1.35", "1.36", "1.37"]
+    assert [(row.releases, cells(row)) for row in table.releases] == [
+        (("a",), ["ok", "ok", "untested*", "incompatible", "incompatible"]),
+        (("b",), ["incompatible", "incompatible", "unknown", "unknown", "incompatible"]),
+    ]
+    assert [(row.releases, row.addon, row.name, row.version, cells(row)) for row in table.components] == [
+        (("a",), "cni", "net", "1.2.0", ["ok", "ok", "untested", "untested", "untested"]),
+        (("b",), "cni", "net", "1.3.0", ["incompatible", "incompatible", "ok", "ok", "ok"]),
+        (("b",), "", "vip", "1.0.0", ["unknown"] * 5),
+    ]
+
+
+def test_a_bundle_has_its_one_version_in_a_matrix() -> None:
+    bundle = candidate("test-tiny-1-35-v1", "v1.35.4", None)
+    table = matrix([("a", bundle)], MINORS, JUDGES)
+
+    assert [str(minor) for minor in table.minors] == ["1.35", "1.36"]
+    assert [cells(row) for row in table.releases] == [["ok*", "incompatible"]]

@@ -1,0 +1,120 @@
+"""What speaks against a cluster that nobody writes to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clusterstacks.compat.constraints import Judges
+from clusterstacks.compat.kubernetes import skew_rules
+from clusterstacks.compat.live_check import CheckedCluster, LiveFacts, concerns, told_together
+from clusterstacks.compat.removed_apis import judge_api
+from clusterstacks.compat.rules.combination import Setup
+from clusterstacks.domain.compatibility import Rule, parse_rule
+from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.domain.versions import KubernetesVersion
+from tests.support.planning import candidate
+
+CILIUM = {"name": "cilium", "addon": "cilium", "version": "1.17.2", "kubernetes": ">=1.30 <1.36"}
+RELEASE = candidate("p-s-1-35-v1", "v1.35.1", {"kubernetes": ">=1.34 <1.38", "components": [CILIUM]})
+CSI = {"name": "csi", "addon": "csi", "version": "1.0.0", "kind": "tested", "kubernetes": ">=1.30 <1.33"}
+TESTED = candidate("p-s-1-35-v2", "v1.35.1", {"kubernetes": ">=1.34 <1.38", "components": [CSI]})
+
+
+def live(version: str = "v1.35.1", *workers: str, of: Any = RELEASE, **more: Any) -> CheckedCluster:
+    kubernetes = KubernetesVersion.parse(version)
+    stated = of.compatibility
+    addons = {addon: stated.of_addon(addon) for addon in stated.addons()} if stated is not None else {}
+    return CheckedCluster(
+        key=ObjectKey("users", "one"),
+        setup=Setup(of, kubernetes, addons) if stated is not None else None,
+        control_plane=kubernetes,
+        workers=[KubernetesVersion.parse(one) for one in workers],
+        **more,
+    )
+
+
+def judged(cluster: CheckedCluster, *rules: Rule) -> list[tuple[str, str]]:
+    found = concerns(cluster, LiveFacts(Judges(rules), skew_rules(), judge_api))
+    return [(one.reason.value, one.severity.value) for one in found]
+
+
+def told(cluster: CheckedCluster, *rules: Rule) -> str:
+    return told_together(concerns(cluster, LiveFacts(Judges(rules), skew_rules(), judge_api)))
+
+
+def rule(severity: str, **more: Any) -> Rule:
+    stated = {"id": "r1", "severity": severity, "message": "cilium leaks", "way": "wait for 1.17.9", **more}
+    return parse_rule({"when": {"components": {"cilium": ">=1.17"}}, **stated}, file="rule")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "found"),
+    [
+        (live("v1.35.1"), []),
+        (live("v1.35.1", "v1.35.1", "v1.34.2"), []),
+        (live("v1.36.0"), [("OutsideRanges", "Warning")]),
+        (live("v1.35.1", of=TESTED), []),
+        (live("v1.35.1", "v1.32.9"), [("WorkersLag", "Info")]),
+        (live("v1.35.1", "v1.35.1", "v1.31.0"), [("WorkersLag", "Warning")]),
+        (live("v1.36.0", "v1.31.0"), [("OutsideRanges", "Warning"), ("WorkersLag", "Warning")]),
+    ],
+)
+def test_versions_beside_each_other(cluster: CheckedCluster, found: list[tuple[str, str]]) -> None:
+    assert judged(cluster) == found
+
+
+@pytest.mark.parametrize(
+    ("version", "found"),
+    [("v1.23.4", []), ("v1.24.9", [("ApiEnds", "Info")]), ("v1.25.0", [("ApiEnds", "Warning")])],
+)
+def test_an_api_that_ends_is_told_one_minor_before(version: str, found: list[tuple[str, str]]) -> None:
+    apis = {("policy/v1beta1", "PodDisruptionBudget"): ["PodDisruptionBudget a/b"], ("v1", "Secret"): ["Secret a/c"]}
+    bundle = candidate("p-s-1-24-v1", "v1.24.9", None)
+    assert judged(live(version, of=bundle, apis=apis)) == found
+
+
+def test_an_api_that_ends_is_told_with_the_objects_that_use_it() -> None:
+    names = [f"PodDisruptionBudget a/{name}" for name in "bcdef"]
+    message = told(live("v1.35.1", apis={("policy/v1beta1", "PodDisruptionBudget"): names}))
+    assert message.startswith(", ".join(names[:3]) + " and 2 more: Kubernetes 1.25 does not serve PodDisruptionBudget")
+    assert "write it as policy/v1 (" in message
+    assert message.endswith("; move the addon to a version that does not use it")
+
+
+def test_the_words_are_those_of_a_refusal_and_name_a_way() -> None:
+    assert told(live("v1.36.0")) == (
+        "class p-s-1-35-v1 with Kubernetes v1.36.0: cluster addon cilium: cilium 1.17.2 works with Kubernetes "
+        ">=1.30 <1.36; 'csctl plan users/one --to RELEASE' shows the way to a release that fits"
+    )
+
+
+def test_a_rule_that_denies_tells_its_own_way() -> None:
+    denied = rule("Deny", source="issue 7")
+    assert judged(live(), denied) == [("OutsideRanges", "Warning")]
+    text = "class p-s-1-35-v1 with Kubernetes v1.35.1: cilium leaks; wait for 1.17.9 (issue 7)"
+    assert told(live(), denied) == text
+
+
+def test_a_rule_that_warns_is_told_after_what_is_wrong() -> None:
+    warning = rule("Warn")
+    assert judged(live(), warning) == [("RuleWarns", "Info")]
+    assert told(live(), warning) == "cilium leaks; wait for 1.17.9"
+    assert judged(live("v1.36.0"), warning) == [("OutsideRanges", "Warning"), ("RuleWarns", "Info")]
+
+
+def test_a_rule_that_allows_ends_the_concern() -> None:
+    allowed = rule("Allow", overrides=["component:cilium@1.17.2:kubernetes"])
+    assert judged(live("v1.36.0"), allowed) == []
+
+
+def test_a_bundle_has_neither_ranges_nor_rules() -> None:
+    bundle = candidate("p-s-1-35-v9", "v1.35.9", None)
+    assert judged(live("v1.36.0", "v1.33.0", of=bundle), rule("Deny"), rule("Warn")) == [("WorkersLag", "Info")]
+
+
+def test_one_message_tells_a_bounded_number() -> None:
+    apis = {("policy/v1beta1", "PodDisruptionBudget"): ["a"], ("batch/v1beta1", "CronJob"): ["b"]}
+    message = told(live("v1.36.0", "v1.31.0", apis=apis), rule("Warn"))
+    assert message.endswith("; and 2 more")

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterstacks.controllers.clusterstack.retention import (
+    ExistingRelease,
+    ReleaseAction,
+    Retention,
+    Subscription,
+    decide,
+)
+from clusterstacks.domain.names import ReleaseName
+from clusterstacks.domain.versions import KubernetesMinor, StackVersion
+
+MINOR = KubernetesMinor(1, 27)
+VERSIONS = st.builds(StackVersion, st.integers(0, 3)) | st.builds(
+    StackVersion, st.integers(0, 1), st.sampled_from(["sha", "custom"]), st.sampled_from(["1", "2", "10", "abc"])
+)
+NAMES = st.builds(ReleaseName, st.just("docker"), st.sampled_from(["ferrol", "other"]), st.just(MINOR), VERSIONS)
+RELEASES = NAMES.map(lambda name: name.release) | st.sampled_from(["foreign", "docker-ferrol-1-27-v1-stable-1"])
+QUESTIONS = st.fixed_dictionaries(
+    {
+        "subscription": st.builds(
+            Subscription,
+            st.just("docker"),
+            st.just("ferrol"),
+            st.just(MINOR),
+            st.sampled_from(["stable", "custom"]),
+            st.lists(VERSIONS, max_size=3).map(tuple),
+            st.booleans(),
+        ),
+        "listed": st.none() | st.lists(RELEASES),
+        "existing": st.lists(
+            st.builds(ExistingRelease, RELEASES, st.booleans(), st.booleans()), unique_by=lambda release: release.name
+        ),
+        "classes_in_use": st.lists(NAMES.map(lambda name: name.class_name) | st.just("quick-start")),
+    }
+)
+
+
+def asked(question: dict[str, Any]) -> Retention:
+    return decide(question["subscription"], **{key: question[key] for key in ("listed", "existing", "classes_in_use")})
+
+
+def deleted(retention: Retention) -> set[str]:
+    return {decision.name for decision in retention.doing(ReleaseAction.DELETE)}
+
+
+def applied(question: dict[str, Any]) -> dict[str, Any]:
+    """Do what was decided: create, delete, and let what is leaving go."""
+    retention = asked(question)
+    gone = deleted(retention) | {decision.name for decision in retention.doing(ReleaseAction.LEAVING)}
+    created = [ExistingRelease(decision.name) for decision in retention.doing(ReleaseAction.CREATE)]
+    return question | {"existing": [release for release in question["existing"] if release.name not in gone] + created}
+
+
+@given(QUESTIONS)
+def test_nothing_needed_is_ever_deleted(question: dict[str, Any]) -> None:
+    retention = asked(question)
+    subscription = question["subscription"]
+    needed = {subscription.release(version).release for version in subscription.versions}
+    needed |= {release.release for release in (retention.latest, retention.latest_ready) if release}
+    classes = set(question["classes_in_use"])
+
+    for decision in retention.doing(ReleaseAction.DELETE):
+        assert decision.release is not None
+        assert decision.name not in needed
+        assert decision.release.class_name not in classes
+
+
+@given(QUESTIONS)
+def test_a_ready_release_stays_if_there_is_one(question: dict[str, Any]) -> None:
+    retention = asked(question)
+    own_ready = {
+        release.name
+        for release in question["existing"]
+        if release.ready and not release.deleting and release.name.startswith("docker-ferrol-1-27-v")
+    } - {"docker-ferrol-1-27-v1-stable-1"}
+
+    assert bool(own_ready) == bool(retention.usable) == (retention.latest_ready is not None)
+    assert not own_ready or own_ready - deleted(retention)
+
+
+@given(QUESTIONS)
+def test_every_release_is_decided_once_and_with_a_reason(question: dict[str, Any]) -> None:
+    retention = asked(question)
+    names = [decision.name for decision in retention.decisions]
+
+    assert len(names) == len(set(names))
+    assert {release.name for release in question["existing"]} <= set(names)
+    assert all(decision.reasons or decision.action is ReleaseAction.LEAVING for decision in retention.decisions)
+
+
+@given(st.data(), QUESTIONS)
+def test_the_order_of_the_input_does_not_matter(data: st.DataObject, question: dict[str, Any]) -> None:
+    shuffled = {
+        key: data.draw(st.permutations(value)) if isinstance(value, list) else value for key, value in question.items()
+    }
+
+    assert asked(shuffled) == asked(question)
+
+
+@given(QUESTIONS)
+def test_the_decision_once_applied_asks_for_nothing_more(question: dict[str, Any]) -> None:
+    # The second round creates again what was leaving and is needed.
+    again = asked(applied(applied(question)))
+
+    assert {decision.action for decision in again.decisions} <= {ReleaseAction.KEEP}
+
+
+@given(QUESTIONS)
+def test_a_failed_listing_deletes_nothing_of_who_follows_it(question: dict[str, Any]) -> None:
+    retention = asked(question | {"listed": None})
+
+    assert not question["subscription"].auto_subscribe or not deleted(retention)

@@ -1,0 +1,83 @@
+"""Which releases a ClusterStack lets go while clusters move from one to the next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from clusterstacks.api.names import API_VERSION, GROUP, Kind
+from clusterstacks.api.provider_refs import DEFAULT_KINDS
+from clusterstacks.controllers.clusterstack.owned_releases import OwnedReleases
+from clusterstacks.controllers.clusterstack.reconciler import CLASS_NAMESPACE_INDEX, StackReconciler
+from clusterstacks.controllers.status_reconciler import StatusPatch
+from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.kube.resources import Resource
+from clusterstacks.operator.event_handlers import class_namespace
+from clusterstacks.runtime.cache import Store, key_of
+from clusterstacks.runtime.clock import SystemClock
+from clusterstacks.runtime.events import EventRecorder
+from clusterstacks.sources import kinds
+from clusterstacks.sources.open_source import SourceOpener
+from clusterstacks.sources.owners import STACK_INDEX, stacks_owning
+from clusterstacks.sources.periodic_listing import Listings
+from clusterstacks.sources.source_cache import Sources
+from clusterstacks.sources.source_secrets import SecretReader
+from clusterstacks.sources.spec import SourceAddress, SourceTerms
+from clusterstacks.sources.stack_source import SourceChoice
+from tests.support.fake_api import FakeApi
+
+RELEASES = Resource(GROUP, "v1alpha1", Kind.CLUSTER_STACK_RELEASE.value, "clusterstackreleases", namespaced=True)
+CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", namespaced=True)
+CLASSES = Resource("cluster.x-k8s.io", "v1beta2", "ClusterClass", "clusterclasses", namespaced=True)
+EVENTS = Resource("", "v1", "Event", "events", namespaced=True)
+OLD, NEW = "openstack-scs-1-35-v1", "openstack-scs-1-35-v2"
+STACK: Manifest = {
+    "apiVersion": API_VERSION,
+    "kind": Kind.CLUSTER_STACK.value,
+    "metadata": {"name": "scs", "namespace": "stacks", "uid": "1"},
+    "spec": {
+        "provider": "openstack",
+        "name": "scs",
+        "kubernetesVersion": "1.35",
+        "versions": ["v2"],
+        "autoSubscribe": False,
+        "noProvider": True,
+    },
+}
+
+
+async def kept(*, using: str, recorded: str) -> set[str]:
+    """Give the releases left of v1 and v2, both ready, when a cluster's class and its addons' are these."""
+    api = FakeApi(RELEASES, CLUSTERS, CLASSES, EVENTS)
+    releases = Store({STACK_INDEX: stacks_owning})
+    owner = {"apiVersion": API_VERSION, "kind": STACK["kind"], "name": "scs", "uid": "1"}
+    for name in (OLD, NEW):
+        manifest = {"metadata": {"name": name, "ownerReferences": [owner]}, "status": {"ready": True}}
+        one = await api.create(RELEASES, manifest, "stacks")
+        releases.put(key_of(one), one)
+    clusters, addons = Store({CLASS_NAMESPACE_INDEX: class_namespace}), Store()
+    topology = {"classRef": {"name": using, "namespace": "stacks"}}
+    key = ObjectKey("team", "one")
+    clusters.put(key, {"metadata": {"name": "one", "namespace": "team"}, "spec": {"topology": topology}})
+    addons.put(ObjectKey("team", "cluster-addon-one"), {"spec": {"clusterStack": recorded}})
+    opener = SourceOpener(secrets=SecretReader(api), release_dir=Path("/nowhere"), environ={})
+    reconciler = StackReconciler(
+        client=api,
+        choice=SourceChoice(default=SourceTerms(address=SourceAddress(kinds.DIRECTORY, ""), own=True)),
+        listings=Listings(Sources(opener, SystemClock()), SystemClock(), lambda _: None),
+        clusters=clusters,
+        addons=addons,
+        releases=OwnedReleases(client=api, store=releases, events=EventRecorder(api, "test")),
+        events=EventRecorder(api, "test"),
+        provider_kinds=DEFAULT_KINDS,
+    )
+    await reconciler.work(StatusPatch(STACK))
+    return {key.name for key in api.objects(RELEASES)}
+
+
+async def test_the_release_a_cluster_comes_from_stays_until_its_addons_have_moved() -> None:
+    assert await kept(using=NEW, recorded=OLD) == {OLD, NEW}
+    assert await kept(using=NEW, recorded=NEW) == {NEW}
+
+
+async def test_a_cluster_that_left_for_a_class_of_its_own_holds_nothing() -> None:
+    assert await kept(using="homemade", recorded=OLD) == {NEW}

@@ -1,0 +1,53 @@
+"""Applying the class chart of a release."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from clusterstacks.apply.class_applier import Applier
+from clusterstacks.controllers.clusterstackrelease.class_objects import apply_class_chart
+from clusterstacks.controllers.status_reconciler import StatusPatch
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.names import parse_release
+from tests.support.fake_api import FakeApi
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
+
+NAME = "openstack-scs-1-35-v0-beta-2"
+
+
+class ChartOf:
+    """Renders these objects, whatever the chart."""
+
+    def __init__(self, *manifests: Manifest) -> None:
+        self.manifests = list(manifests)
+
+    async def chart(self, _: object) -> list[Manifest]:
+        return self.manifests
+
+
+def cluster_class(name: str) -> Manifest:
+    return {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass", "metadata": {"name": name}}
+
+
+@pytest.mark.parametrize("classes", [(), (NAME,)])
+async def test_a_chart_that_can_never_bring_the_class_is_refused_before_anything_is_applied(
+    classes: tuple[str, ...],
+) -> None:
+    api = FakeApi()
+    release = SimpleNamespace(
+        name=parse_release(NAME),
+        class_chart=lambda: b"",
+        metadata=SimpleNamespace(kubernetes=SimpleNamespace(text="v1.35.4")),
+    )
+    draft = StatusPatch({"metadata": {"name": NAME, "namespace": "stacks"}})
+    renderer = ChartOf(*map(cluster_class, classes))
+
+    with pytest.raises(SpecError, match=r"renders no ClusterClass openstack-scs-1-35-v0-beta\.2"):
+        await apply_class_chart(draft, cast("Any", release), cast("Any", renderer), Applier(api))
+
+    assert not api.calls

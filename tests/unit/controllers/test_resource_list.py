@@ -1,0 +1,56 @@
+"""Errors of objects in a status: as many as there is room for."""
+
+from __future__ import annotations
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterstacks.apply.results import ObjectResult
+from clusterstacks.controllers.resource_list import ERROR_BYTES, ERRORS_BYTES, bounded, complaints, entries
+from clusterstacks.domain.objects import ObjectId
+
+ETCD_BYTES = 1_500_000
+
+
+def failing(number: int, error: str) -> ObjectResult:
+    identity = ObjectId("infrastructure.cluster.x-k8s.io", "DemoMachineTemplate", "n" * 63, f"{'o' * 100}-{number}")
+    return ObjectResult(identity, "v1beta1", synced=False, error=error, uid="u" * 36, digest="sha256:" + "d" * 64)
+
+
+def test_sec_19_two_thousand_failing_objects_fit_into_etcd() -> None:
+    found = entries(failing(number, "x" * 3000) for number in range(2000))
+
+    assert len(found) == 2000
+    assert {one["status"] for one in found} == {"not-synced"}
+    assert len(orjson.dumps(found)) < ETCD_BYTES / 2
+    assert sum("error" in one for one in found) == ERRORS_BYTES // ERROR_BYTES
+
+
+def test_an_error_of_usual_length_is_stated_whole() -> None:
+    results = [failing(number, f"{number}: {'x' * 200}") for number in range(100)]
+
+    assert [one["error"] for one in entries(results)] == [one.error for one in results]
+
+
+def test_a_message_names_three_and_counts_the_others() -> None:
+    results = [failing(number, "x" * 3000) for number in range(10)]
+    found = complaints([ObjectResult(results[0].id, "v1", synced=True), *results])
+
+    assert found.endswith("; and 7 more objects fail")
+    assert len(found) < 4 * ERROR_BYTES
+    assert "more" not in complaints(results[:3])
+
+
+@given(errors=st.lists(st.text(max_size=ERROR_BYTES), max_size=200))
+def test_the_errors_never_exceed_their_bounds(errors: list[str]) -> None:
+    results = [failing(number, error * 3) for number, error in enumerate(errors)]
+    stated = [one.get("error", "").encode() for one in entries(results)]
+
+    assert all(len(error) <= ERROR_BYTES for error in stated)
+    assert sum(map(len, stated)) <= ERRORS_BYTES
+
+
+@given(error=st.text())
+def test_a_short_error_stays_as_it_is(error: str) -> None:
+    assert bounded(error[:500]) == error[:500]

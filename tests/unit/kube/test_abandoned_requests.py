@@ -1,0 +1,102 @@
+"""Requests that are cancelled while a server keeps silent: their connections end with them, before the loop does."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import ssl
+import sys
+import threading
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from yarl import URL
+
+from clusterstacks.http.pool import Connections
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.connection import Connection, Material
+from clusterstacks.kube.pki import Authority
+from clusterstacks.kube.transport import Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator
+    from pathlib import Path
+
+
+class SilentServer:
+    """Accepts one TLS connection, reads a request and says nothing, not even when the client ends the connection."""
+
+    def __init__(self, directory: Path) -> None:
+        self.authority = Authority.create("silent")
+        pair = self.authority.issue("server", addresses=["127.0.0.1"])
+        path = directory / "pair.pem"
+        path.write_bytes(pair.certificate + pair.key)
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(path)
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening.settimeout(30)
+        self.url = f"https://127.0.0.1:{self._listening.getsockname()[1]}"
+        self.asked = threading.Event()
+        self._over = threading.Event()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        thread = threading.Thread(target=self._serve)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            thread.join()
+            self._listening.close()
+
+    def _serve(self) -> None:
+        accepted, _ = self._listening.accept()
+        with self._context.wrap_socket(accepted, server_side=True) as connection:
+            connection.recv(1)
+            self.asked.set()
+            self._over.wait()
+
+
+async def ask_as_operator(server: SilentServer) -> None:
+    async with Pool() as pool:
+        client = Client(Connection(server.url, ca=Material(server.authority.certificate)), pool)
+        await abandoned(client.ready, server)
+
+
+async def ask_for_a_release(server: SilentServer) -> None:
+    trusted = ssl.create_default_context(cadata=server.authority.certificate.decode())
+    connections = Connections(connect=timedelta(seconds=30), idle_timeout=timedelta(seconds=30))
+
+    async def ask() -> object:
+        return await connections.send("GET", URL(server.url), headers={}, body=None, proxy=None, trusted=trusted)
+
+    await abandoned(ask, server)
+    await connections.close()
+
+
+async def abandoned(ask: Callable[[], Awaitable[object]], server: SilentServer) -> None:
+    """Begin a request, wait until the server has it, and cancel it."""
+    request = asyncio.ensure_future(ask())
+    assert await asyncio.to_thread(server.asked.wait, 30)
+    request.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await request
+
+
+@pytest.mark.parametrize("ask", [ask_as_operator, ask_for_a_release])
+def test_a_cancelled_request_leaves_no_connection_behind(
+    ask: Callable[[SilentServer], Coroutine[None, None, None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[str] = []
+    server = SilentServer(tmp_path)
+
+    with server.running():
+        asyncio.run(ask(server))
+        monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: left.append(str(unraisable.exc_value)))
+        gc.collect()
+
+    assert left == []

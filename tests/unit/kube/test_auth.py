@@ -1,0 +1,263 @@
+"""Credentials that are renewed by others: files, plugins, and what a 401 does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from aiohttp import web
+
+from clusterstacks.kube import auth as credentials_module
+from clusterstacks.kube.auth import Clocks, ConnectionCredentials
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.connection import Connection, ExecPlugin, Material, User
+from clusterstacks.kube.errors import CredentialsFailed, Unauthorized
+from clusterstacks.kube.exec_plugin import Issued, issue
+from clusterstacks.kube.pki import Authority
+from clusterstacks.kube.reloading_file import LOOK_EVERY, READ_EVERY, FreshFile
+from clusterstacks.kube.resources import Resource
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clusterstacks.kube.transport import Pool
+    from tests.support.scripted_server import ScriptedServer
+
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
+V1 = "client.authentication.k8s.io/v1"
+
+
+class Time:
+    """Two clocks moved by hand."""
+
+    start = datetime(2026, 11, 21, tzinfo=UTC)
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def clocks(self) -> Clocks:
+        return Clocks(lambda: self.start + timedelta(seconds=self.seconds), lambda: self.seconds)
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+def test_file_is_read_again_when_it_changes_and_looked_at_once_a_second(tmp_path: Path, time: Time) -> None:
+    path = tmp_path / "token"
+    path.write_text("one")
+    file = FreshFile(Material(file=path), lambda: time.seconds)
+    assert file.read() == b"one"
+
+    path.write_text("number two")
+    assert file.read() == b"one"
+    time.seconds += LOOK_EVERY.total_seconds()
+    assert file.read() == b"number two"
+
+
+def test_file_is_read_once_a_minute_even_when_it_looks_the_same(tmp_path: Path, time: Time) -> None:
+    path = tmp_path / "token"
+    path.write_text("one")
+    state = path.stat()
+    file = FreshFile(Material(file=path), lambda: time.seconds)
+    file.read()
+    with path.open("r+") as same:
+        same.write("two")
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+    time.seconds += LOOK_EVERY.total_seconds()
+    assert file.read() == b"one"
+    time.seconds += READ_EVERY.total_seconds()
+    assert file.read() == b"two"
+
+
+def test_file_that_vanishes_keeps_its_last_content_and_one_that_never_was_is_named(tmp_path: Path, time: Time) -> None:
+    path = tmp_path / "token"
+    file = FreshFile(Material(file=path), lambda: time.seconds)
+    with pytest.raises(CredentialsFailed, match="token cannot be read: No such file"):
+        file.read()
+
+    path.write_text("one")
+    assert file.read() == b"one"
+    path.unlink()
+    time.seconds += 3600
+    assert file.read() == b"one"
+
+
+async def test_identity_stays_the_same_object_while_nothing_changes(time: Time) -> None:
+    authority = Authority.create("test")
+    user = User(token=Material(b"t"))
+    credentials = ConnectionCredentials(
+        Connection("https://one", Material(authority.certificate), user=user), time.clocks()
+    )
+
+    first = await credentials.present()
+
+    assert await credentials.present() is first
+    assert first.headers == (("Authorization", "Bearer t"),)
+    assert isinstance(first.context, ssl.SSLContext)
+    assert first.context.verify_mode is ssl.CERT_REQUIRED
+    assert len(first.context.get_ca_certs()) == 1
+    assert "Bearer" not in repr(first)
+
+
+async def test_new_token_keeps_the_tls_context_and_with_it_the_connections(tmp_path: Path, time: Time) -> None:
+    path = tmp_path / "token"
+    path.write_text("one\n")
+    user = User(token=Material(file=path))
+    credentials = ConnectionCredentials(Connection("https://one", verify=False, user=user), time.clocks())
+    first = await credentials.present()
+
+    path.write_text("number two\n")
+    time.seconds += 5
+    second = await credentials.present()
+
+    assert second.headers == (("Authorization", "Bearer number two"),)
+    assert second.context is first.context
+
+
+async def test_basic_and_impersonation_headers(time: Time) -> None:
+    user = User(username="jane", password="secret", impersonation=(("Impersonate-User", "joe"),))
+    identity = await ConnectionCredentials(Connection("http://one", user=user), time.clocks()).present()
+
+    assert identity.headers == (("Authorization", "Basic amFuZTpzZWNyZXQ="), ("Impersonate-User", "joe"))
+
+
+async def test_broken_certificate_is_named_without_its_content(tmp_path: Path, time: Time) -> None:
+    (tmp_path / "pem").write_text("hunter2")
+    material = Material(file=tmp_path / "pem")
+    user = User(certificate=material, key=material)
+
+    with pytest.raises(CredentialsFailed, match="the certificates for https://one cannot be used") as caught:
+        await ConnectionCredentials(Connection("https://one", verify=False, user=user), time.clocks()).present()
+    assert "hunter2" not in str(caught.value)
+
+
+class Plugin:
+    """Plays the command: each run gives the next token, good for an hour."""
+
+    def __init__(self, time: Time, lifetime: timedelta | None = timedelta(hours=1)) -> None:
+        self.time = time
+        self.lifetime = lifetime
+        self.runs = 0
+
+    async def issue(self, _plugin: ExecPlugin) -> Issued:
+        await asyncio.sleep(0)
+        self.runs += 1
+        now = self.time.clocks().utc()
+        return Issued(f"token-{self.runs}", b"", b"", now + self.lifetime if self.lifetime else None)
+
+    user = User(plugin=ExecPlugin(V1, "login"))
+
+
+@pytest.fixture
+def plugin(time: Time, monkeypatch: pytest.MonkeyPatch) -> Plugin:
+    plugin = Plugin(time)
+    monkeypatch.setattr(credentials_module, "issue", plugin.issue)
+    return plugin
+
+
+async def test_plugin_runs_once_for_all_and_again_when_its_token_expires(time: Time, plugin: Plugin) -> None:
+    credentials = ConnectionCredentials(Connection("http://one", user=plugin.user), time.clocks())
+
+    await asyncio.gather(*(credentials.present() for _ in range(10)))
+    assert plugin.runs == 1
+    time.seconds += 3600
+
+    assert (await credentials.present()).headers == (("Authorization", "Bearer token-2"),)
+
+
+async def test_refused_token_is_renewed_once_and_not_for_every_request(time: Time, plugin: Plugin) -> None:
+    credentials = ConnectionCredentials(Connection("http://one", user=plugin.user), time.clocks())
+    refused = await credentials.present()
+    time.seconds += 60
+
+    assert await asyncio.gather(*(credentials.renew(refused) for _ in range(5))) == [True] * 5
+    assert plugin.runs == 2
+    assert not await credentials.renew(await credentials.present())
+    assert plugin.runs == 2
+
+
+async def test_call_refused_with_401_is_repeated_with_the_new_token(
+    server: ScriptedServer, pool: Pool, tmp_path: Path
+) -> None:
+    path = tmp_path / "token"
+    path.write_text("old")
+
+    async def wants_the_new_one(request: web.Request) -> web.StreamResponse:
+        if request.headers["Authorization"] == "Bearer new":
+            return web.json_response({"metadata": {}})
+        path.write_text("new")
+        return web.json_response({"reason": "Unauthorized"}, status=401)
+
+    server.plays(wants_the_new_one)
+    client = Client(Connection(server.url, user=User(token=Material(file=path))), pool)
+
+    await client.create(CONFIG_MAPS, {"metadata": {"namespace": "a", "name": "x"}})
+    assert len(server.requests) == 2
+
+
+async def test_fixed_token_that_is_refused_is_not_sent_twice(server: ScriptedServer, pool: Pool) -> None:
+    async def refuses(_request: web.Request) -> web.StreamResponse:
+        return web.json_response({"reason": "Unauthorized", "message": "no"}, status=401)
+
+    server.plays(refuses)
+    client = Client(Connection(server.url, user=User(token=Material(b"hunter2"))), pool)
+
+    with pytest.raises(Unauthorized, match="get ConfigMap a/x: 401 Unauthorized: no") as caught:
+        await client.get(CONFIG_MAPS, "x", "a")
+    assert len(server.requests) == 1
+    assert "hunter2" not in str(caught.value)
+
+
+def prints(document: Any, *, then: str = "") -> ExecPlugin:
+    """A plugin that prints a document, and does something before."""
+    text = document if isinstance(document, str) else orjson.dumps(document).decode()
+    return ExecPlugin(V1, sys.executable, ("-c", f"import os, sys, time\n{then}\nprint({text!r})"))
+
+
+def credential(**status: Any) -> dict[str, Any]:
+    return {"apiVersion": V1, "kind": "ExecCredential", "status": status}
+
+
+async def test_plugin_that_really_runs_gets_its_question_and_gives_its_answer() -> None:
+    asks = "assert os.environ['A'] == 'b' and '\"interactive\":false' in os.environ['KUBERNETES_EXEC_INFO']"
+    command = prints(credential(token="t", expirationTimestamp="2026-11-21T10:00:00Z"), then=asks)
+
+    issued = await issue(ExecPlugin(V1, command.command, command.arguments, {"A": "b"}))
+
+    assert (issued.token, issued.expires) == ("t", datetime(2026, 11, 21, 10, tzinfo=UTC))
+    assert "'t'" not in repr(issued)
+
+
+REFUSED: dict[str, tuple[ExecPlugin, str]] = {
+    "exit code": (prints({}, then="sys.exit(3)"), "ended with exit code 3"),
+    "no JSON": (prints("hunter2"), "printed no JSON"),
+    "no status": (prints({"kind": "ExecCredential"}), "printed no ExecCredential with a status"),
+    "other version": (prints({**credential(token="t"), "apiVersion": "v9"}), "answered in another version"),
+    "nothing": (prints(credential()), "printed neither a token nor a certificate"),
+    "half a pair": (prints(credential(clientKeyData="hunter2")), "a key without certificate"),
+    "bad time": (prints(credential(token="hunter2", expirationTimestamp="soon")), "no RFC 3339 time"),
+    "bad type": (prints(credential(token=["hunter2"])), "status.token that is no text"),
+    "too much": (prints("x" * 10, then="print('hunter2' * 200_000)"), "printed more than"),
+    "no command": (ExecPlugin(V1, "/nowhere/login", install_hint="get it"), "No such file or directory; get it"),
+}
+
+
+@pytest.mark.parametrize(("plugin", "message"), REFUSED.values(), ids=REFUSED)
+async def test_plugin_that_fails_is_named_without_what_it_printed(plugin: ExecPlugin, message: str) -> None:
+    with pytest.raises(CredentialsFailed, match=f"the credential plugin {plugin.command} .*{message}") as caught:
+        await issue(plugin)
+    assert "hunter2" not in str(caught.value)
+
+
+async def test_plugin_that_hangs_is_killed() -> None:
+    with pytest.raises(CredentialsFailed, match=r"gave no answer within 0\.1 s"):
+        await issue(prints({}, then="time.sleep(60)"), deadline=timedelta(seconds=0.1))

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.http.client import RetryPolicy, Web
+from clusterstacks.oci import transfers
+from clusterstacks.oci.registry import Registry
+from tests.support.registry_double import RegistryDouble
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest.fixture
+async def double(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RegistryDouble]:
+    monkeypatch.setattr(transfers, "PAUSE", timedelta(milliseconds=1))
+    async with RegistryDouble.started() as double:
+        yield double
+
+
+@pytest.fixture
+async def web() -> AsyncIterator[Web]:
+    async with Web(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as web:
+        yield web
+
+
+@pytest.fixture
+def registry(double: RegistryDouble, web: Web) -> Registry:
+    return Registry(web, double.reference)

@@ -1,0 +1,87 @@
+"""Whatever a registry or a file says, it is read or refused with an error that has a way out."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterstacks.domain.errors import ClusterStacksError
+from clusterstacks.oci.credentials import from_docker_config
+from clusterstacks.oci.descriptor import TITLE
+from clusterstacks.oci.errors import InvalidReference
+from clusterstacks.oci.manifests import OCI_MANIFEST, read_manifest
+from clusterstacks.oci.reference import Reference
+from clusterstacks.sources.oci_artifact import files_of
+from tests.support.releases import STAGED
+
+HERE = Reference.parse("r.example/kaas/stacks")
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-10, 2**40) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+DIGEST = st.just(f"sha256:{'a' * 64}") | JSON
+DESCRIPTOR = st.fixed_dictionaries(
+    {},
+    optional={
+        "mediaType": st.just("x/y") | JSON,
+        "digest": DIGEST,
+        "size": st.integers(-1, 100) | JSON,
+        "annotations": st.fixed_dictionaries({TITLE: st.text(max_size=8) | JSON}) | JSON,
+        "artifactType": JSON,
+    },
+)
+MANIFEST = st.fixed_dictionaries(
+    {"schemaVersion": st.just(2) | JSON},
+    optional={
+        "mediaType": st.just(OCI_MANIFEST) | JSON,
+        "artifactType": JSON,
+        "config": DESCRIPTOR | JSON,
+        "layers": st.lists(DESCRIPTOR, max_size=3) | JSON,
+        "manifests": st.lists(DESCRIPTOR, max_size=3) | JSON,
+        "subject": DESCRIPTOR | JSON,
+        "annotations": JSON,
+    },
+)
+
+
+@given(MANIFEST | JSON)
+def test_any_manifest_is_read_or_refused(document: object) -> None:
+    try:
+        manifest = read_manifest(orjson.dumps(document), OCI_MANIFEST, "r.example/a:b")
+        files = files_of(manifest, STAGED)
+    except ClusterStacksError:
+        return
+    assert all("/" not in name and name not in ("", ".", "..") for name in files)
+    with suppress(ClusterStacksError):
+        _ = manifest.subject, manifest.annotations, manifest.manifests, manifest.artifact_type
+
+
+@given(st.binary(max_size=64))
+def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+    with suppress(ClusterStacksError):
+        read_manifest(raw, "", "r.example/a:b")
+
+
+@given(st.dictionaries(st.sampled_from(["auths", "credHelpers", "credsStore"]), JSON) | JSON)
+def test_any_docker_configuration_is_read_or_refused(document: object) -> None:
+    with suppress(ClusterStacksError):
+        from_docker_config(orjson.dumps(document), HERE)
+
+
+@given(st.dictionaries(st.just("r.example"), st.dictionaries(st.sampled_from(["auth", "username", "password"]), JSON)))
+def test_any_entry_of_a_docker_configuration_is_read_or_refused(auths: object) -> None:
+    with suppress(ClusterStacksError):
+        from_docker_config(orjson.dumps({"auths": auths}), HERE)
+
+
+@given(st.text(max_size=40) | st.from_regex(r"r\.example/[a-z/:@.]{1,20}", fullmatch=True))
+def test_any_reference_is_read_or_refused_and_means_itself(text: str) -> None:
+    try:
+        reference = Reference.parse(text)
+    except InvalidReference:
+        return
+    assert Reference.parse(str(reference)) == reference

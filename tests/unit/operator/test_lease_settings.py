@@ -1,0 +1,65 @@
+"""Leader election on the command line: the Go operator's flags, and where the Lease is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.operator.lease_settings import ElectionSettings
+from clusterstacks.operator.settings import parse_settings
+from clusterstacks.runtime.leases import Terms
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "elects"),
+    [
+        ([], True),
+        (["--leader-elect"], True),
+        (["--leader-elect=true"], True),
+        (["--leader-elect=T"], True),
+        (["--leader-elect=1"], True),
+        (["--leader-elect=false"], False),
+        (["--leader-elect=False"], False),
+        (["--leader-elect=0"], False),
+        (["--leader-elect", "--namespace=team"], True),
+    ],
+)
+def test_it_is_on_unless_it_is_turned_off(arguments: list[str], *, elects: bool) -> None:
+    settings = parse_settings(arguments)
+    assert (settings.election is not None) == elects
+    assert settings.notices == ()
+
+
+def test_anything_else_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_settings(["--leader-elect=yes"])
+    assert "'yes' is not true or false" in capsys.readouterr().err
+
+
+def test_the_durations_are_those_of_client_go() -> None:
+    settings = parse_settings(["--leader-elect-namespace=stacks", "--leader-elect-identity=one"])
+    assert settings.election == ElectionSettings("stacks", "one", Terms(15, 10.0, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "account", "namespace"),
+    [
+        ([], {}, "", "kube-system"),
+        ([], {}, "by-account\n", "by-account"),
+        ([], {"POD_NAMESPACE": "by-pod"}, "by-account", "by-pod"),
+        (["--operator-namespace=own"], {"POD_NAMESPACE": "by-pod"}, "", "own"),
+        (["--operator-namespace=own", "--leader-elect-namespace=lease"], {}, "", "lease"),
+    ],
+)
+def test_the_lease_is_in_the_operators_own_namespace(
+    tmp_path: Path, arguments: list[str], environ: dict[str, str], account: str, namespace: str
+) -> None:
+    if account:
+        (tmp_path / "namespace").write_text(account)
+    election = parse_settings(arguments, environ, tmp_path).election
+    assert election is not None
+    assert election.namespace == namespace

@@ -1,0 +1,71 @@
+"""Rights that the operator's account lacks are found in what the API server lists of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clusterstacks.operator.rbac import RIGHTS, Feature, RightScope, missing_rights, policy_rules
+
+EVERYTHING = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
+DOCUMENTED = policy_rules(RightScope.CLUSTER, RightScope.OWN)
+ALL = frozenset(Feature)
+NOT_CHECKED = ("authorization.k8s.io", "rbac.authorization.k8s.io")
+"""Groups without whose rights everything works but the report of missing rights, or the uninstallation."""
+
+
+def rule(group: str, *resources: str, verbs: list[str], **names: list[str]) -> dict[str, Any]:
+    return {"apiGroups": [group], "resources": [*resources], "verbs": verbs, **names}
+
+
+@pytest.mark.parametrize("rules", [[EVERYTHING], DOCUMENTED])
+def test_nothing_is_missing_where_the_documented_rights_are_given(rules: list[dict[str, Any]]) -> None:
+    assert missing_rights(rules, ALL) == []
+
+
+@pytest.mark.parametrize("number", range(len(DOCUMENTED)))
+def test_a_rule_that_is_left_out_is_missing_unless_it_depends_on_the_stacks(number: int) -> None:
+    left_out = DOCUMENTED[number]
+    missing = [right.rule() for right in missing_rights([*DOCUMENTED[:number], *DOCUMENTED[number + 1 :]], ALL)]
+
+    of_providers = left_out["apiGroups"][0].endswith((".cluster.x-k8s.io", ".clusterstack.x-k8s.io", "k-orc.cloud"))
+    listed = left_out["resources"] == ["extensionconfigs"] or left_out["apiGroups"][0] in NOT_CHECKED
+    assert missing == ([] if of_providers or listed else [left_out])
+
+
+def test_what_is_switched_off_needs_no_rights() -> None:
+    plain = [right.rule() for right in RIGHTS if right.only_with is None]
+
+    assert missing_rights(plain, frozenset()) == []
+    assert {right.only_with for right in missing_rights(plain, ALL)} == ALL
+
+
+def test_a_right_on_other_objects_does_not_count() -> None:
+    others = [one for one in DOCUMENTED if one["resources"] != ["leases"]]
+    lease = rule("coordination.k8s.io", "leases", verbs=["get", "patch", "create"], resourceNames=["another"])
+
+    missing = missing_rights([*others, lease], ALL)
+
+    assert {verb for right in missing for verb in right.verbs} == {"get", "patch", "create"}
+
+
+def test_an_operator_for_one_namespace_needs_its_own_webhook_configuration() -> None:
+    others = [one for one in DOCUMENTED if one.get("resourceNames") != ["cluster-stack-operator"]]
+    of_team = [
+        {**one, "resourceNames": ["cluster-stack-operator-team-a"]}
+        for one in DOCUMENTED
+        if one.get("resourceNames") == ["cluster-stack-operator"]
+    ]
+
+    assert missing_rights([*others, *of_team], ALL, "team-a") == []
+    assert {right.names for right in missing_rights(DOCUMENTED, ALL, "team-a")} == {("cluster-stack-operator-team-a",)}
+
+
+def test_only_the_verbs_that_are_missing_are_named() -> None:
+    others = [one for one in DOCUMENTED if one["resources"] != ["clusterclasses"]]
+    reading = rule("cluster.x-k8s.io", "clusterclasses", verbs=["get", "list", "watch"])
+
+    (missing,) = missing_rights([*others, reading], ALL)
+
+    assert missing.verbs == ("create", "patch", "delete")

@@ -1,0 +1,319 @@
+"""Every file of a release missing, cut off or of the wrong shape: each a message that names release, file and cause."""
+
+from __future__ import annotations
+
+import re
+from os import urandom
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clusterstacks.charts.archive import read_archive, write_archive
+from clusterstacks.charts.chart import ChartCache, read_chart
+from clusterstacks.domain.addon_config import LifecycleHook
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.releases.contents import survey
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
+from clusterstacks.releases.open import open_release
+from tests.support.releases import (
+    CONFIG,
+    METADATA,
+    SINGLE,
+    STAGED,
+    below,
+    chart,
+    gzipped,
+    single_release,
+    staged_release,
+    tar_of,
+    write_release,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.releases.release import Release
+
+CLASS = "local-tiny-1-35-cluster-class-v2.tgz"
+ADDON = "local-tiny-1-35-cluster-addon-v1.tgz"
+SINGLE_CLASS = "local-tiny-1-35-cluster-class-v3.tgz"
+
+
+def opened(directory: Path, name: ReleaseName, files: Mapping[str, bytes]) -> Release:
+    return open_release(survey(name, write_release(directory, files)), ChartCache())
+
+
+def test_a_release_with_stages_hands_out_its_parts(tmp_path: Path) -> None:
+    files = staged_release()
+    release = opened(tmp_path / "r", STAGED, files)
+
+    assert (release.name, release.staged, release.addons()) == (STAGED, True, ("cni", "csi"))
+    assert release.config is not None
+    assert [stage.addon for stage in release.config.stages[LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED]] == [
+        "cni",
+        "csi",
+    ]
+    assert read_chart(release.class_chart(), "x") == read_chart(files[CLASS], "x")
+    assert release.hashes.cluster_stack == "abcdefghij"
+    cni = release.addon("cni")
+    assert (cni.values_template, cni.values_name) == ("values: {{ .Cluster.metadata.name }}\n", "overwrite.yaml")
+    assert read_archive(cni.chart, "x")["cni/Chart.yaml"] == chart("cni")["Chart.yaml"]
+    assert release.addon("csi").values_template is None
+    assert release.node_images() is None
+
+
+@pytest.mark.parametrize("hook", [LifecycleHook.BEFORE_CLUSTER_UPGRADE, LifecycleHook.AFTER_CLUSTER_UPGRADE])
+def test_drop_m6_an_addon_without_a_chart_fails_alone_where_only_an_upgrade_applies_it(
+    tmp_path: Path, hook: LifecycleHook
+) -> None:
+    stages = f"{CONFIG}  {hook}:\n    - {{name: ngnix, action: apply}}\n"
+    release = opened(tmp_path / "r", STAGED, staged_release() | {"clusteraddon.yaml": stages.encode()})
+
+    assert release.addons() == ("cni", "csi")
+    with pytest.raises(ReleaseBroken, match=r"has no addon ngnix \(it has cni, csi\)"):
+        release.addon("ngnix")
+
+
+def test_a_release_with_one_chart_hands_out_its_parts(tmp_path: Path) -> None:
+    files = single_release() | {"node-images.yaml": b"images", "topology-docker.yaml": b": no YAML ["}
+    release = opened(tmp_path / "r", SINGLE, files)
+
+    assert (release.staged, release.config, release.addons()) == (False, None, ("cluster-addon",))
+    addon = release.addon("cluster-addon")
+    assert read_chart(addon.chart, "x") == read_chart(files[ADDON], "x")
+    assert addon.values_name == "cluster-addon-values.yaml"
+    assert addon.values_template == "values: |\n  a: {{ .Cluster.metadata.name }}\n"
+    assert release.node_images() == b"images"
+
+
+STATED = "apiVersion: compatibility.clusterstack.x-k8s.io/v1alpha1\nkubernetes: '{}'\ncomponents: []\n"
+
+
+def test_what_a_release_states_about_versions_is_read(tmp_path: Path) -> None:
+    files = staged_release()
+    bundle = opened(tmp_path / "bundle", STAGED, files)
+    ranged = opened(tmp_path / "r", STAGED, files | {"compatibility.yaml": STATED.format(">=1.34 <1.37").encode()})
+
+    assert bundle.compatibility is None
+    assert ranged.compatibility is not None
+    assert str(ranged.compatibility.kubernetes) == ">=1.34 <1.37"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (STATED.format(">=1.36"), r"compatibility\.yaml .*does not hold v1\.35\.4.*widen the range"),
+        (STATED.format("new"), r"compatibility\.yaml: kubernetes: 'new' is no range"),
+        (STATED.format(">=1.35") + "mine: 1\n", r"compatibility\.yaml has the unknown field mine"),
+        ("[", r"compatibility\.yaml, line"),
+    ],
+)
+def test_a_release_whose_ranges_cannot_be_used_is_broken(tmp_path: Path, content: str, told: str) -> None:
+    with pytest.raises(SpecError, match=rf"release {STAGED}: {told}"):
+        opened(tmp_path / "r", STAGED, staged_release() | {"compatibility.yaml": content.encode()})
+
+
+def test_the_stages_count_where_both_layouts_are_mixed(tmp_path: Path) -> None:
+    files = staged_release() | {"cluster-addon-values.yaml": b"left over"}
+
+    assert opened(tmp_path / "r", STAGED, files).staged
+
+
+def test_the_digest_names_the_files_wherever_they_are(tmp_path: Path) -> None:
+    first = opened(tmp_path / "one", STAGED, staged_release())
+    second = opened(tmp_path / "two", STAGED, dict(reversed(staged_release().items())))
+
+    assert first.digest == second.digest
+    assert re.fullmatch("sha256:[0-9a-f]{64}", first.digest)
+
+
+def test_an_addon_has_the_same_digest_however_it_is_packed(tmp_path: Path) -> None:
+    files = staged_release()
+    members = sorted(read_archive(files[ADDON], "x").items(), reverse=True)
+    repacked = files | {ADDON: gzipped(tar_of(*((f"./{path}", content) for path, content in members)))}
+    first, second = opened(tmp_path / "1", STAGED, files), opened(tmp_path / "2", STAGED, repacked)
+
+    assert first.digest != second.digest
+    assert [first.addon(name) for name in first.addons()] == [second.addon(name) for name in second.addons()]
+
+
+def test_a_chart_that_left_the_cache_is_packed_again(tmp_path: Path) -> None:
+    contents = survey(STAGED, write_release(tmp_path / "r", staged_release()))
+    small, large = open_release(contents, ChartCache(limit_bytes=0)), open_release(contents, ChartCache())
+
+    assert small.addon("cni") == large.addon("cni")
+
+
+def test_files_beside_the_addons_are_left_alone(tmp_path: Path) -> None:
+    addons = below("cni", chart("cni")) | below("csi", chart("csi")) | {".helmignore": b"x", "docs/README.md": b"x"}
+    release = opened(tmp_path / "r", STAGED, staged_release() | {ADDON: write_archive(addons)})
+
+    assert release.addons() == ("cni", "csi")
+
+
+def test_an_addon_goes_to_helm_without_what_it_ignores(tmp_path: Path) -> None:
+    ignored = {".helmignore": "*.bak\noverwrite.yaml\n", "overwrite.yaml": "a: 1\n", "templates/x.yaml.bak": "x"}
+    addons = below("cni", chart("cni", **ignored)) | below("csi", chart("csi"))
+    release = opened(tmp_path / "r", STAGED, staged_release() | {ADDON: write_archive(addons)})
+
+    addon = release.addon("cni")
+
+    assert "cni/templates/x.yaml.bak" not in read_archive(addon.chart, "cni")
+    assert addon.values_template == "a: 1\n"
+
+
+def test_a_stage_that_deletes_needs_no_chart(tmp_path: Path) -> None:
+    config = CONFIG + "    - {name: gone, action: delete}\n"
+    release = opened(tmp_path / "r", STAGED, staged_release() | {"clusteraddon.yaml": config.encode()})
+
+    assert release.config is not None
+    assert "gone" in release.config.addons()
+
+
+def test_asking_for_an_addon_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+    release = opened(tmp_path / "r", STAGED, staged_release())
+
+    with pytest.raises(ReleaseBroken, match=r"has no addon nope \(it has cni, csi\)"):
+        release.addon("nope")
+
+
+def test_a_file_that_changes_after_opening_is_noticed(tmp_path: Path) -> None:
+    release = opened(tmp_path / "r", SINGLE, single_release())
+    (tmp_path / "r" / SINGLE_CLASS).write_bytes(b"other")
+    (tmp_path / "r" / ADDON).unlink()
+
+    for read in (release.class_chart, lambda: release.addon("cluster-addon")):
+        with pytest.raises(ReleaseDamaged, match="changed on disk"):
+            read()
+
+
+def metadata(**changes: str) -> bytes:
+    text = METADATA.format(version="v2")
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    return text.encode()
+
+
+def addon_archive(**charts: dict[str, bytes]) -> bytes:
+    files: dict[str, bytes] = {}
+    for name, content in charts.items():
+        files |= below(name, content)
+    return write_archive(files)
+
+
+CNI_CSI = {"cni": chart("cni"), "csi": chart("csi")}
+
+BROKEN: dict[str, tuple[str, bytes | None, str]] = {
+    "no metadata": ("metadata.yaml", None, "is missing (there is"),
+    "empty metadata": ("metadata.yaml", b"", "the document is missing"),
+    "metadata that is a list": ("metadata.yaml", b"- a", "the document is a list"),
+    "metadata that is no YAML": ("metadata.yaml", b"versions: [", "did not find expected"),
+    "metadata of a wrong type": ("metadata.yaml", metadata(**{"v1.35.4": "1.35"}), "versions.kubernetes is"),
+    "metadata of another version": ("metadata.yaml", metadata(**{"Stack: v2": "Stack: v3"}), "is of version v3, the"),
+    "metadata of another minor": ("metadata.yaml", metadata(**{"v1.35.4": "v1.36.0"}), "is for Kubernetes v1.36.0"),
+    "hashes that are no JSON": ("hashes.json", b"{", "is no JSON"),
+    "hashes nested without end": ("hashes.json", b"[" * 100_000, "is no JSON"),
+    "hashes that are a list": ("hashes.json", b"[]", "the document is a list"),
+    "no class chart": (CLASS, None, "is missing"),
+    "a cut off class chart": (CLASS, staged_release()[CLASS][:100], "is cut off"),
+    "a class chart in no directory": (CLASS, write_archive(chart("c")), "has 0 top directories"),
+    "a class chart with a file beside it": (
+        CLASS,
+        write_archive({"evil": b""} | below("c", chart("c"))),
+        "member 'evil' lies outside",
+    ),
+    "a class chart with nothing": (CLASS, write_archive({}), "has 0 top directories"),
+    "a class chart in two": (CLASS, addon_archive(**CNI_CSI), "has 2 top directories"),
+    "a class chart without Chart.yaml": (CLASS, addon_archive(c={"values.yaml": b""}), "has no Chart.yaml"),
+    "a class chart without a name": (CLASS, addon_archive(c={"Chart.yaml": b"version: v1"}), "names no chart"),
+    "a class chart of no YAML": (CLASS, addon_archive(c={"Chart.yaml": b"{"}), "Chart.yaml, line 2"),
+    "no addon archive": (ADDON, None, "is missing"),
+    "an addon archive of text": (ADDON, b"text", "is damaged or no gzip file"),
+    "an addon archive with a link": (ADDON, gzipped(tar_of(("cni/../..", b""))), "climbs out"),
+    "an addon of no YAML": (ADDON, addon_archive(cni={"Chart.yaml": b"\xff"}), "cni: Chart.yaml"),
+    "an addon without its chart": (ADDON, addon_archive(cni=chart("cni")), "applies csi in AfterControlPlane"),
+    "an overwrite of bytes": (
+        ADDON,
+        addon_archive(cni=chart("cni") | {"overwrite.yaml": b"\xff"}, csi=chart("c")),
+        "UTF",
+    ),
+    "a huge overwrite": (
+        ADDON,
+        addon_archive(cni=chart("cni") | {"overwrite.yaml": urandom(1_100_000)}, csi=chart("csi")),
+        "is larger than",
+    ),
+    "no stages and no values": ("clusteraddon.yaml", None, "cluster-addon-values.yaml is missing, and beside it"),
+    "stages that are a text": ("clusteraddon.yaml", b"text", "the document is"),
+    "a stage with a wrong action": ("clusteraddon.yaml", CONFIG.replace("apply", "aply").encode(), "apply or delete"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_release_is_refused_for(tmp_path: Path, case: str) -> None:
+    file, content, complaint = BROKEN[case]
+    files = staged_release()
+    if content is None:
+        del files[file]
+    else:
+        files[file] = content
+
+    with pytest.raises(SpecError, match=re.escape(complaint)) as caught:
+        opened(tmp_path / "r", STAGED, files)
+    assert caught.value.message.startswith("release local-tiny-1-35-v2: ")
+    assert file in caught.value.message
+
+
+@pytest.mark.parametrize("file", sorted(single_release()))
+def test_a_release_with_one_chart_needs_every_file(tmp_path: Path, file: str) -> None:
+    files = single_release()
+    del files[file]
+
+    with pytest.raises(ReleaseBroken, match=re.escape(f"release local-tiny-1-35-v3: {file} is missing")):
+        opened(tmp_path / "r", SINGLE, files)
+
+
+def test_something_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    directory = write_release(tmp_path / "r", staged_release())
+    (directory / "inner").mkdir()
+    with pytest.raises(ReleaseBroken, match="inner is no file of at most"):
+        survey(STAGED, directory)
+
+
+def test_a_link_in_a_release_is_refused_as_one(tmp_path: Path) -> None:
+    directory = write_release(tmp_path / "r", staged_release())
+    (directory / "more").symlink_to("/etc/passwd")
+
+    with pytest.raises(ReleaseBroken, match="more is a link: put the file itself there"):
+        survey(STAGED, directory)
+
+
+def test_names_that_could_forge_a_digest_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseBroken, match="invisible character"):
+        survey(STAGED, write_release(tmp_path / "r", {"a\nb": b""}))
+
+
+def test_too_many_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseBroken, match="one more than the 100 files"):
+        survey(STAGED, write_release(tmp_path / "r", {f"f{number:03}": b"" for number in range(101)}))
+
+
+@settings(max_examples=60, deadline=None)
+@given(file=st.sampled_from(sorted(staged_release())), at=st.integers(0, 3000), damage=st.binary(max_size=30))
+def test_no_damage_to_a_file_gives_another_error(
+    tmp_path_factory: pytest.TempPathFactory, file: str, at: int, damage: bytes
+) -> None:
+    files = staged_release()
+    content = bytearray(files[file])
+    at %= len(content)
+    content[at : at + len(damage)] = damage
+    try:
+        opened(tmp_path_factory.mktemp("damage") / "r", STAGED, files | {file: bytes(content)})
+    except SpecError as error:
+        message = error.message
+    else:
+        message = ""
+    assert message == "" or "local-tiny-1-35-v2" in message

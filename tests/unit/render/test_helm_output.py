@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from clusterstacks.render import helm_output as module
+from clusterstacks.render.errors import RenderFailed
+from clusterstacks.render.helm_output import INSTALL_ORDER, documents, hooks, manifests, repetitions
+
+
+def text(kind: str, name: str, hook: str = "") -> str:
+    annotations = f', annotations: {{"helm.sh/hook": "{hook}"}}' if hook else ""
+    return f"---\napiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}{annotations}}}\n"
+
+
+def names(rendered: dict[str, str]) -> list[str]:
+    return [manifest["metadata"]["name"] for manifest in manifests(rendered)]
+
+
+class TestOrder:
+    """Crds, then objects by Helm's order of kinds, then hooks; of one kind by file and place in it."""
+
+    def test_kinds_come_in_helms_order_and_unknown_ones_last_by_name(self) -> None:
+        kinds = [*INSTALL_ORDER, "Aardvark", "Zebra"]
+        documents = [text(kind, kind.lower()) for kind in kinds if not kind.endswith("List")]
+        random.Random(1).shuffle(documents)
+
+        found = manifests({"c/templates/a.yaml": "".join(documents)})
+
+        assert [manifest["kind"] for manifest in found] == [kind for kind in kinds if not kind.endswith("List")]
+
+    def test_of_one_kind_the_file_and_then_the_place_decide(self) -> None:
+        files = {
+            "c/templates/b.yaml": text("Pod", "third"),
+            "c/templates/a.yaml": text("Pod", "one") + text("Pod", "again"),
+        }
+
+        assert names(files) == ["one", "again", "third"]
+
+    def test_hooks_of_installation_and_upgrade_follow_the_rest(self) -> None:
+        files = {
+            "c/templates/hook.yaml": text("Job", "hook", "pre-install, post-upgrade")
+            + text("ServiceAccount", "account", "pre-install"),
+            "c/templates/test.yaml": text("Pod", "test", "test"),
+            "c/templates/end.yaml": text("Job", "end", "pre-delete,post-rollback"),
+            "c/templates/z.yaml": text("Zebra", "last"),
+        }
+
+        assert names(files) == ["last", "account", "hook"]
+
+    @pytest.mark.parametrize("hook", ["crd-install", "pre-install,nonsense", "test-failure"])
+    def test_objects_with_unknown_hooks_are_left_out_as_helm_does(self, hook: str) -> None:
+        assert names({"c/templates/a.yaml": text("Pod", "a", hook)}) == []
+
+    def test_crds_come_first(self) -> None:
+        found = manifests(
+            {"c/templates/a.yaml": text("Namespace", "a")}, [("crds/x.yaml", text("CustomResourceDefinition", "x"))]
+        )
+
+        assert [manifest["metadata"]["name"] for manifest in found] == ["x", "a"]
+
+
+class TestDocuments:
+    def test_notes_partials_and_empty_documents_are_left_out(self) -> None:
+        files = {
+            "c/templates/NOTES.txt": "Thank you: for {{ nothing",
+            "c/charts/sub/templates/NOTES.txt": "- 1",
+            "c/templates/_helpers.tpl": "- 1",
+            "c/templates/empty.yaml": "\n---\n# only words\n---\n",
+            "c/templates/a.yaml": text("Pod", "a"),
+        }
+
+        assert names(files) == ["a"]
+
+    def test_lists_are_replaced_by_their_items(self) -> None:
+        item = "{apiVersion: v1, kind: Pod, metadata: {name: %s}}"
+        nested = "{apiVersion: v1, kind: List, items: [%s]}" % (item % "inner")
+
+        assert names({"c/templates/a.yaml": f"apiVersion: v1\nkind: List\nitems: [{item % 'outer'}, {nested}]"}) == [
+            "outer",
+            "inner",
+        ]
+
+    def test_items_of_a_typed_list_need_no_kind(self) -> None:
+        found = manifests({"c/a.yaml": "apiVersion: v1\nkind: SecretList\nitems: [{metadata: {name: a}}]"})
+
+        assert found == [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}]
+
+    def test_the_last_of_equal_keys_wins_as_published_charts_expect(self) -> None:
+        assert names({"c/a.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: a, name: b}"}) == ["b"]
+
+    def test_a_kind_that_only_ends_like_a_list_stays(self) -> None:
+        assert names({"c/a.yaml": text("AllowList", "a")}) == ["a"]
+
+    @pytest.mark.parametrize(
+        ("document", "complaint"),
+        [
+            ("- 1", "document 2: is a list where an object is expected"),
+            ("just text", "document 2: is text where an object is expected"),
+            ("a: b: c", r"c/templates/a.yaml \(rendered\), line 6"),
+            ("kind: Pod\nmetadata: {name: a}", "document 2: has no apiVersion"),
+            ("apiVersion: v1\nmetadata: {name: a}", "document 2: has no kind"),
+            ("apiVersion: v1\nkind: Pod", "document 2: has no metadata.name"),
+            (
+                "apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}",
+                "document 2: metadata.generateName is not supported, .*: write metadata.name",
+            ),
+            ("apiVersion: v1\nkind: Pod\nmetadata: {name: 5}", "document 2: has no metadata.name"),
+            ("apiVersion: v1\nkind: Pod\nmetadata: []", "document 2: has no metadata.name"),
+            ("apiVersion: v1\nkind: List\nitems: [1]", "document 2, item 1: is a number"),
+        ],
+    )
+    def test_an_error_names_file_and_place(self, document: str, complaint: str) -> None:
+        with pytest.raises(RenderFailed, match=complaint) as caught:
+            manifests({"c/templates/a.yaml": text("Pod", "fine") + "---\n" + document})
+
+        assert "c/templates/a.yaml" in str(caught.value)
+
+
+class TestBounds:
+    def test_characters(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "MAX_RENDERED", 10)
+
+        with pytest.raises(RenderFailed, match="more than 10 characters"):
+            manifests({"c/templates/a.yaml": "#" * 11})
+
+    def test_objects(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "MAX_OBJECTS", 1)
+
+        with pytest.raises(RenderFailed, match="2 objects; 1 are allowed"):
+            manifests({"c/templates/a.yaml": text("Pod", "a") + text("Pod", "b")})
+
+
+class TestExamination:
+    def test_every_hook_is_listed_with_what_becomes_of_it(self) -> None:
+        rendered = {
+            "c/templates/b.yaml": text("Pod", "b", "test") + text("Pod", "plain"),
+            "c/templates/a.yaml": text("Job", "a", "post-install,test") + text("Pod", "c", "crd-install"),
+        }
+
+        assert hooks(rendered) == [
+            ("c/templates/a.yaml", "Job", "a", "post-install,test", "applied"),
+            ("c/templates/a.yaml", "Pod", "c", "crd-install", "unknown"),
+            ("c/templates/b.yaml", "Pod", "b", "test", "left out"),
+        ]
+
+    def test_a_hook_that_is_left_out_need_not_be_an_object(self) -> None:
+        rendered = {"c/a.yaml": "metadata: {annotations: {helm.sh/hook: test}}\n"}
+
+        assert manifests(rendered) == []
+        assert hooks(rendered) == [("c/a.yaml", "?", "?", "test", "left out")]
+
+    def test_every_object_knows_its_file(self) -> None:
+        found = documents({"c/templates/b.yaml": text("Pod", "b"), "c/templates/a.yaml": text("Service", "a")})
+
+        assert [(one.path, one.manifest["kind"]) for one in found] == [
+            ("c/templates/a.yaml", "Service"),
+            ("c/templates/b.yaml", "Pod"),
+        ]
+
+    def test_items_of_a_list_know_the_file_of_the_list(self) -> None:
+        listed = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n"
+
+        assert [one.path for one in documents({"c/templates/a.yaml": listed})] == ["c/templates/a.yaml"]
+
+    def test_a_key_that_stands_twice_is_told_and_the_last_one_counts(self) -> None:
+        rendered = {"c/templates/a.yaml": f"{text('ConfigMap', 'a')}data: {{}}\ndata: {{a: b}}\n"}
+
+        assert manifests(rendered)[0]["data"] == {"a": "b"}
+        assert repetitions(rendered) == [("c/templates/a.yaml", "key 'data' is there twice")]
+
+    def test_notes_and_partials_are_not_looked_at(self) -> None:
+        assert repetitions({"c/templates/NOTES.txt": "a: 1\na: 2\n", "c/templates/_a.tpl": "a: 1\na: 2\n"}) == []

@@ -1,0 +1,120 @@
+"""Slow work on behalf of a reconciler."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from clusterstacks.domain.errors import DependencyError
+from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.runtime.background_tasks import Allowance, Errands
+from tests.support.virtual_time import VirtualClock, in_virtual_time
+
+ONE = ObjectKey("team", "one")
+
+
+class Work:
+    """Ends when it is let."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.may_end = asyncio.Event()
+        self.begun = 0
+        self.error = error
+
+    async def __call__(self) -> str:
+        self.begun += 1
+        await self.may_end.wait()
+        if self.error is not None:
+            raise self.error
+        return "done"
+
+
+def errands(woken: list[ObjectKey], seconds: float = 0.01) -> Errands:
+    return Errands(woken.append, grace=timedelta(seconds=seconds))
+
+
+async def test_quick_work_is_done_within_one_reconcile() -> None:
+    woken: list[ObjectKey] = []
+    work = Work()
+    work.may_end.set()
+
+    assert await errands(woken, 5).result(ONE, "download", work) == "done"
+    assert woken == []
+
+
+async def test_slow_work_is_begun_once_and_wakes_its_object_at_the_end() -> None:
+    woken: list[ObjectKey] = []
+    waiting, work = errands(woken), Work()
+    for _ in range(3):
+        assert await waiting.result(ONE, "download", work) is None
+    work.may_end.set()
+    await asyncio.sleep(0.01)
+
+    assert woken == [ONE]
+    assert await waiting.result(ONE, "download", work) == "done"
+    assert work.begun == 1
+
+
+async def test_only_who_begins_it_waits() -> None:
+    waiting, work = errands([], 0.2), Work()
+    await waiting.result(ONE, "download", work)
+    loop = asyncio.get_running_loop()
+    before = loop.time()
+
+    assert await waiting.result(ONE, "download", work) is None
+    assert loop.time() - before < 0.1
+    await waiting.close()
+
+
+async def test_a_failure_is_given_out_once_and_then_it_is_tried_again() -> None:
+    waiting, work = errands([], 5), Work(DependencyError("Gone", "gone"))
+    work.may_end.set()
+    for _ in range(2):
+        with pytest.raises(DependencyError, match="gone"):
+            await waiting.result(ONE, "download", work)
+
+    assert work.begun == 2
+
+
+async def test_what_the_result_depends_on_tells_errands_apart() -> None:
+    waiting, old, new = errands([]), Work(), Work()
+    assert await waiting.result(ONE, ("download", "old place"), old) is None
+    new.may_end.set()
+
+    assert await waiting.result(ONE, ("download", "new place"), new) == "done"
+    await waiting.close()
+
+
+async def test_an_object_that_is_gone_wakes_nobody_and_leaves_nothing() -> None:
+    woken: list[ObjectKey] = []
+    waiting, work = errands(woken), Work()
+    await waiting.result(ONE, "download", work)
+    waiting.forget(ONE)
+    await asyncio.sleep(0.01)
+
+    assert woken == []
+    work.may_end.set()
+    assert await waiting.result(ONE, "download", work) == "done"
+    assert work.begun == 2
+
+
+@in_virtual_time
+async def test_sec_6_so_many_errands_begin_and_then_one_at_each_interval() -> None:
+    work = Work()
+    work.may_end.set()
+    limited = Errands(lambda _: None, allowance=Allowance(3, timedelta(seconds=10), VirtualClock()))
+
+    async def begins() -> bool:
+        try:
+            return await limited.result(ONE, "x", work) == "done"
+        except DependencyError as error:
+            return "try again in" not in error.message
+
+    assert [await begins() for _ in range(5)] == [True, True, True, False, False]
+    await asyncio.sleep(10)
+    assert [await begins() for _ in range(2)] == [True, False]
+    await asyncio.sleep(1000)
+    assert [await begins() for _ in range(5)] == [True, True, True, False, False]
+    assert work.begun == 7

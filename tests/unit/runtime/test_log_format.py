@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from clusterstacks.runtime.log_format import MESSAGE_LIMIT, JsonFormatter, configure_logging, log_about
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    """Configure logging into a string, and put everything back afterwards."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    for handler in handlers:
+        root.removeHandler(handler)
+    text = io.StringIO()
+    configure_logging("INFO", text)
+    yield text
+    logging.captureWarnings(capture=False)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_a_line_is_a_json_object_with_time_level_logger_and_message(stream: io.StringIO) -> None:
+    logging.getLogger("a.b").info("%d objects", 3)
+    logging.getLogger("a.b").debug("not this one")
+
+    (line,) = lines(stream)
+    assert line.pop("time").endswith("+00:00")
+    assert line == {"level": "info", "logger": "a.b", "message": "3 objects"}
+
+
+def test_controller_and_object_are_named_where_known(stream: io.StringIO) -> None:
+    log = logging.getLogger("x")
+    with log_about("clusteraddon", "ns/one"):
+        log.warning("inside")
+    log.warning("outside")
+
+    inside, outside = lines(stream)
+    assert (inside["controller"], inside["object"]) == ("clusteraddon", "ns/one")
+    assert "controller" not in outside
+
+
+async def test_tasks_side_by_side_do_not_mix_their_objects(stream: io.StringIO) -> None:
+    async def work(name: str) -> None:
+        with log_about("c", name):
+            await asyncio.sleep(0)
+            logging.getLogger("x").info(name)
+
+    await asyncio.gather(*(work(f"ns/{number}") for number in range(5)))
+
+    assert all(line["object"] == line["message"] for line in lines(stream))
+
+
+def test_a_trace_is_part_of_the_line(stream: io.StringIO) -> None:
+    try:
+        _ = 1 // 0
+    except ZeroDivisionError:
+        logging.getLogger("x").exception("failed")
+
+    (line,) = lines(stream)
+    assert line["trace"].endswith("ZeroDivisionError: integer division or modulo by zero")
+
+
+def test_warnings_of_the_interpreter_are_lines_too(stream: io.StringIO) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        logging.captureWarnings(capture=True)
+        warnings.warn("old", UserWarning, stacklevel=1)
+
+    assert "UserWarning: old" in lines(stream)[0]["message"]
+
+
+def formatted(message: str, **fields: Any) -> str:
+    return JsonFormatter().format(logging.makeLogRecord({"msg": message, "levelname": "INFO", **fields}))
+
+
+def test_a_long_message_is_cut_and_says_so() -> None:
+    message = json.loads(formatted("x" * 100_000))["message"]
+
+    assert len(message) < MESSAGE_LIMIT + 50
+    assert message.endswith(f"({100_000 - MESSAGE_LIMIT} characters cut)")
+
+
+def test_of_a_long_trace_the_end_is_kept() -> None:
+    error = ValueError("x" * 100_000 + " the cause")
+    trace = json.loads(formatted("m", exc_info=(ValueError, error, None)))["trace"]
+
+    assert trace.endswith(" the cause")
+    assert len(trace) < 10_000
+
+
+def test_text_that_is_no_unicode_is_logged_all_the_same() -> None:
+    assert json.loads(formatted("file \udce4.tgz\nforged"))["message"] == "file ?.tgz\nforged"

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.http.errors import SourceUnavailable
+from clusterstacks.releases.contents import survey
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
+from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, Evidence
+from clusterstacks.sources import directory
+from clusterstacks.sources.directory import DirectorySource
+from tests.support.releases import STAGED, read_release, staged_release, write_release
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Path:
+    target = tmp_path / "into"
+    target.mkdir()
+    return target
+
+
+async def test_lists_directories_of_both_layouts_without_hidden_ones_and_files(tmp_path: Path) -> None:
+    for name in ("b", "cluster-stacks/a", "cluster-stacks/b", ".hidden"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "b")
+
+    assert await DirectorySource(tmp_path).list() == ("a", "b")
+
+
+async def test_a_missing_directory_is_a_matter_of_time(tmp_path: Path) -> None:
+    with pytest.raises(SourceUnavailable, match=r"none cannot be read: .*No such file"):
+        await DirectorySource(tmp_path / "none").list()
+
+
+@pytest.mark.parametrize("nested", ["", "cluster-stacks/"])
+async def test_fetches_the_files_and_leaves_unpacked_directories_behind(
+    tmp_path: Path, into: Path, nested: str
+) -> None:
+    release = write_release(tmp_path / f"source/{nested}{STAGED}", staged_release())
+    (release / "local-tiny-1-35-cluster-addon-v1/cni").mkdir(parents=True)
+
+    await DirectorySource(tmp_path / "source").fetch(STAGED, into)
+
+    assert read_release(into) == staged_release()
+
+
+@pytest.mark.parametrize("kind", ["nothing", "a file", "a link"])
+async def test_a_release_that_is_not_a_directory_is_not_found(tmp_path: Path, into: Path, kind: str) -> None:
+    place = tmp_path / "source" / STAGED.release
+    place.parent.mkdir()
+    if kind == "a file":
+        place.touch()
+    elif kind == "a link":
+        place.symlink_to(write_release(tmp_path / "elsewhere", staged_release()))
+
+    with pytest.raises(ReleaseNotFound, match="release local-tiny-1-35-v2 is not in"):
+        await DirectorySource(tmp_path / "source").fetch(STAGED, into)
+
+
+async def test_a_link_inside_a_release_is_refused_and_not_read(tmp_path: Path, into: Path) -> None:
+    release = write_release(tmp_path / f"source/{STAGED}", {"metadata.yaml": b""})
+    (tmp_path / "secret").write_text("secret")
+    (release / "hashes.json").symlink_to(tmp_path / "secret")
+
+    with pytest.raises(ReleaseBroken, match=r"release local-tiny-1-35-v2: hashes\.json is a link"):
+        await DirectorySource(tmp_path / "source").fetch(STAGED, into)
+    assert not (into / "hashes.json").exists()
+
+
+async def test_a_pipe_inside_a_release_does_not_hang_the_reader(tmp_path: Path, into: Path) -> None:
+    release = write_release(tmp_path / f"source/{STAGED}", {})
+    os.mkfifo(release / "metadata.yaml")
+
+    with pytest.raises(ReleaseBroken, match="is a link or device"):
+        await DirectorySource(tmp_path / "source").fetch(STAGED, into)
+
+
+@pytest.mark.parametrize(
+    ("bound", "complaint"),
+    [
+        ("MAX_FILES", "is one more than the 2 files"),
+        ("MAX_FILE_BYTES", "b is larger than 2 bytes"),
+        ("MAX_RELEASE_BYTES", "larger than 2 bytes"),
+    ],
+)
+async def test_a_release_beyond_a_bound_is_refused(
+    tmp_path: Path, into: Path, monkeypatch: pytest.MonkeyPatch, bound: str, complaint: str
+) -> None:
+    write_release(tmp_path / f"source/{STAGED}", {"a": b"", "b": b"123", "c": b""})
+    monkeypatch.setattr(directory, bound, 2)
+
+    with pytest.raises(ReleaseBroken, match=complaint):
+        await DirectorySource(tmp_path / "source").fetch(STAGED, into)
+
+
+async def test_a_file_that_cannot_be_read_is_a_matter_of_time(tmp_path: Path, into: Path) -> None:
+    write_release(tmp_path / f"source/{STAGED}", staged_release())
+    (into / "clusteraddon.yaml").touch()  # as good as a full disk: the copy cannot be made
+
+    with pytest.raises(SourceUnavailable, match=r"clusteraddon\.yaml: File exists"):
+        await DirectorySource(tmp_path / "source").fetch(STAGED, into)
+
+
+async def test_a_release_copied_into_its_place_is_taken_when_it_has_settled(tmp_path: Path, into: Path) -> None:
+    directory = tmp_path / "releases" / STAGED.release
+    directory.mkdir(parents=True)
+    (directory / "metadata.yaml").write_text("first")
+
+    source = DirectorySource(tmp_path / "releases", settled=timedelta(seconds=0.5))
+    fetching = asyncio.create_task(source.fetch(STAGED, into))
+    await asyncio.sleep(0)
+    (directory / "hashes.json").write_text("second")
+    await fetching
+
+    assert sorted(read_release(into)) == ["hashes.json", "metadata.yaml"]
+
+
+async def test_a_release_renamed_into_its_place_is_taken_at_once(tmp_path: Path, into: Path) -> None:
+    hidden = tmp_path / "releases" / ".hidden"
+    hidden.mkdir(parents=True)
+    (hidden / "metadata.yaml").write_text("complete")
+    hidden.rename(tmp_path / "releases" / STAGED.release)
+
+    async with asyncio.timeout(60):
+        await DirectorySource(tmp_path / "releases", settled=timedelta(days=1)).fetch(STAGED, into)
+
+    assert list(read_release(into)) == ["metadata.yaml"]
+
+
+async def test_the_digest_is_that_of_the_files_and_follows_them(tmp_path: Path) -> None:
+    write_release(tmp_path / STAGED.release, staged_release())
+    source = DirectorySource(tmp_path, settled=timedelta())
+
+    before = await source.digest(STAGED)
+    assert before == survey(STAGED, tmp_path / STAGED.release).digest
+    (tmp_path / STAGED.release / "metadata.yaml").write_text("changed")
+    assert await source.digest(STAGED) not in ("", before)
+
+
+async def test_a_release_that_is_not_there_has_no_digest(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseNotFound):
+        await DirectorySource(tmp_path).digest(STAGED)
+
+
+@pytest.mark.parametrize("nested", ["", "cluster-stacks/"])
+async def test_the_signature_beside_the_directory_is_the_evidence(tmp_path: Path, nested: str) -> None:
+    source = DirectorySource(tmp_path)
+    assert await source.evidence(STAGED) == Evidence()
+    (tmp_path / nested).mkdir(exist_ok=True)
+    (tmp_path / nested / f"{STAGED}.dsse.json").write_bytes(b"envelope")
+    assert (await source.evidence(STAGED)).envelopes == (b"envelope",)
+
+
+async def test_a_signature_that_is_no_file_of_bounded_size_is_refused(tmp_path: Path) -> None:
+    signature = tmp_path / f"{STAGED}.dsse.json"
+    signature.write_bytes(b"x" * (MAX_SIGNATURE_BYTES + 1))
+    with pytest.raises(ReleaseBroken, match=r"dsse\.json is larger"):
+        await DirectorySource(tmp_path).evidence(STAGED)
+    signature.unlink()
+    os.mkfifo(signature)
+    with pytest.raises(ReleaseBroken, match="is a link or device"):
+        await DirectorySource(tmp_path).evidence(STAGED)
+    signature.unlink()
+    signature.symlink_to("/etc/passwd")
+    with pytest.raises(ReleaseBroken, match="is a link or device"):
+        await DirectorySource(tmp_path).evidence(STAGED)

@@ -1,0 +1,79 @@
+"""What may be stored of what a source states, and documents that are only read again when they changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from clusterstacks.http.conditional_get import Revalidated
+from clusterstacks.http.response import HTTPDocument
+from clusterstacks.releases.errors import ReleaseBroken
+from clusterstacks.releases.release_source import MAX_FILE_BYTES, MAX_RELEASE_BYTES
+from clusterstacks.sources.downloads import StatedFile, check_files, is_file_name
+from tests.support.releases import STAGED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@given(st.text(st.sampled_from("./\\a\n\x00é"), max_size=6) | st.text(max_size=300))
+def test_a_file_of_any_name_that_is_accepted_stays_in_its_directory(name: str) -> None:
+    if is_file_name(name):
+        path = Path("/store/release", name)
+        assert (path.parent, path.name) == (Path("/store/release"), name)
+        assert ".." not in path.parts
+        assert len(name.encode()) <= 255
+
+
+@pytest.mark.parametrize("name", ["metadata.yaml", "a b", ".hidden", "...", "ü.tgz", "x" * 255])
+def test_a_plain_name_is_accepted(name: str) -> None:
+    check_files(STAGED, [StatedFile(name)])
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ([StatedFile("a"), StatedFile("a")], "'a' is there twice"),
+        ([StatedFile("a", size=MAX_FILE_BYTES + 1)], f"a is larger than {MAX_FILE_BYTES} bytes"),
+        ([StatedFile(name, size=MAX_FILE_BYTES) for name in "abc"], f"together are larger than {MAX_RELEASE_BYTES}"),
+        ([StatedFile("é" * 128)], "no name of a file"),
+    ],
+)
+def test_what_cannot_be_stored_is_refused_before_it_is_fetched(files: list[StatedFile], problem: str) -> None:
+    with pytest.raises(ReleaseBroken, match=problem):
+        check_files(STAGED, files)
+
+
+class Server:
+    """Has a document at each URL, with an ETag where it says so."""
+
+    def __init__(self, *, etags: bool = True) -> None:
+        self.etags = etags
+        self.conditions: list[dict[str, str]] = []
+
+    async def read(self, url: str, condition: Mapping[str, str]) -> HTTPDocument:
+        self.conditions.append(dict(condition))
+        headers = CIMultiDictProxy(CIMultiDict({"ETag": f'"{url}"'} if self.etags else {}))
+        if condition.get("If-None-Match") == f'"{url}"':
+            return HTTPDocument(304, headers, b"")
+        return HTTPDocument(200, headers, url.encode())
+
+
+async def test_the_document_not_asked_for_the_longest_is_forgotten() -> None:
+    server = Server()
+    known = Revalidated(server.read, lambda document: document.body, most=2)
+    for url in ("a", "b", "a", "c", "a", "b"):
+        assert await known.get(url) == url.encode()
+    assert ["If-None-Match" in condition for condition in server.conditions] == [False, False, True, False, True, False]
+
+
+async def test_a_document_without_etag_or_date_is_read_each_time() -> None:
+    server = Server(etags=False)
+    known = Revalidated(server.read, lambda document: document.body, most=2)
+    assert [await known.get("a"), await known.get("a")] == [b"a", b"a"]
+    assert server.conditions == [{}, {}]

@@ -1,0 +1,303 @@
+"""Publishing, fetching and copying releases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.http.errors import NotThere
+from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, describe
+from clusterstacks.oci.errors import InvalidReference, ManifestUnsupported
+from clusterstacks.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
+from clusterstacks.oci.reference import Reference
+from clusterstacks.oci.registry import Registry
+from clusterstacks.releases.contents import survey
+from clusterstacks.releases.errors import ReleaseNotFound, ReleaseTaken
+from clusterstacks.signing.envelope import parse_envelope
+from clusterstacks.signing.keys import new_key_pair, parse_private_key
+from clusterstacks.signing.unsigned import release_envelope
+from clusterstacks.sources.download_release import ReleaseInTheWay, pull
+from clusterstacks.sources.oci_copy import copy
+from clusterstacks.sources.oci_publish import check_tag, publish
+from clusterstacks.sources.oci_repository import OCISource
+from clusterstacks.sources.oci_signatures import attach, cosign_tag, find_evidence
+from tests.support.registry_double import RegistryDouble, digest
+from tests.support.releases import SINGLE, STAGED, read_release, staged_release, write_release
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clusterstacks.http.client import Web
+
+EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return write_release(tmp_path / STAGED.release, staged_release())
+
+
+async def test_what_was_published_is_fetched(registry: Registry, directory: Path, tmp_path: Path) -> None:
+    published = await publish(directory, registry, EPOCH)
+    source = OCISource(registry)
+
+    assert published.new
+    assert await source.list() == (STAGED.release,)
+    assert await source.digest(STAGED) == survey(STAGED, directory).digest
+    (tmp_path / "into").mkdir()
+    await source.fetch(STAGED, tmp_path / "into")
+    assert read_release(tmp_path / "into") == staged_release()
+
+
+async def test_what_is_known_is_not_fetched_again(double: RegistryDouble, registry: Registry, directory: Path) -> None:
+    await publish(directory, registry, EPOCH)
+    source = OCISource(registry)
+    before = await source.digest(STAGED)
+    double.requests.clear()
+
+    assert await source.digest(STAGED) == before
+    assert double.asked == [f"HEAD /v2/kaas/stacks/manifests/{STAGED}"]
+
+    double.manifests.clear()
+    with pytest.raises(ReleaseNotFound):
+        await source.digest(STAGED)
+
+
+async def test_the_same_content_again_changes_nothing(
+    double: RegistryDouble, registry: Registry, directory: Path
+) -> None:
+    await publish(directory, registry, EPOCH)
+    double.requests.clear()
+
+    again = await publish(directory, registry, datetime.now(UTC))
+
+    assert not again.new
+    assert {request.method for request in double.requests} <= {"GET", "HEAD"}
+
+
+async def test_a_published_release_never_changes(double: RegistryDouble, registry: Registry, directory: Path) -> None:
+    await publish(directory, registry, EPOCH)
+    before = dict(double.manifests)
+    (directory / "hashes.json").write_text("{}")
+    (directory / "more").write_text("x")
+
+    with pytest.raises(ReleaseTaken, match=r"other: hashes\.json, more.*higher version"):
+        await publish(directory, registry, EPOCH)
+
+    assert double.manifests == before
+
+
+async def test_something_else_under_the_tag_is_not_overwritten(
+    double: RegistryDouble, registry: Registry, directory: Path
+) -> None:
+    double.tags(STAGED.release, b'{"schemaVersion": 2, "manifests": []}', OCI_INDEX)
+
+    with pytest.raises(ManifestUnsupported):
+        await publish(directory, registry, EPOCH)
+
+
+async def test_a_broken_release_is_not_published(double: RegistryDouble, registry: Registry, directory: Path) -> None:
+    (directory / "metadata.yaml").write_text("no: metadata")
+
+    with pytest.raises(SpecError):
+        await publish(directory, registry, EPOCH)
+    assert not double.requests
+
+
+def test_the_tag_is_the_releases_name() -> None:
+    check_tag(Reference.parse("r.example/a"), STAGED)
+    check_tag(Reference.parse(f"r.example/a:{STAGED}"), STAGED)
+    for text in (f"r.example/a:{SINGLE}", f"r.example/a@{digest(b'')}"):
+        with pytest.raises(InvalidReference, match=r"write r\.example/a"):
+            check_tag(Reference.parse(text), STAGED)
+
+
+async def test_a_release_that_is_not_there_is_told(registry: Registry, tmp_path: Path) -> None:
+    source = OCISource(registry)
+
+    for call in (source.digest(STAGED), source.evidence(STAGED), source.fetch(STAGED, tmp_path)):
+        with pytest.raises(ReleaseNotFound):
+            await call
+
+
+@pytest.mark.parametrize("listed", [True, False])
+async def test_a_copy_has_the_same_bytes_and_signatures(
+    double: RegistryDouble, registry: Registry, web: Web, directory: Path, *, listed: bool
+) -> None:
+    published = await publish(directory, registry, EPOCH)
+    found = published.reference.digest
+    await attach(registry, found, b'{"envelope": 1}')
+    raw, media_type = double.manifests["kaas/stacks", STAGED.release]
+    double.tags(f"{found.replace(':', '-')}.sig", raw, media_type)
+    async with RegistryDouble.started() as elsewhere:
+        elsewhere.referrers = listed
+        target = Registry(web, elsewhere.reference)
+
+        copied = await copy(registry, STAGED.release, target, "mirrored")
+        *before, last = [line for line in elsewhere.asked if line.startswith("PUT /v2/kaas/stacks/manifests/")]
+        again = await copy(registry, found, target, "mirrored")
+
+        assert (copied.digest, copied.new, copied.signatures) == (found, True, 2)
+        assert (again.new, again.signatures) == (False, 2)
+        assert elsewhere.manifests["kaas/stacks", "mirrored"] == (raw, media_type)
+        evidence = await find_evidence(target, await target.manifest(found))
+        assert evidence.envelopes == (b'{"envelope": 1}',)
+        assert elsewhere.blobs == double.blobs
+        # Whoever sees the tag finds the signatures.
+        assert last.endswith("/mirrored")
+        assert any(line.endswith(".sig") for line in before)
+
+
+async def test_a_copy_within_a_registry_moves_no_bytes(double: RegistryDouble, registry: Registry, web: Web) -> None:
+    double.holds(b"{}")
+    raw = b'{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":%b,"layers":[]}'
+    config = b'{"mediaType":"x/y","digest":"%b","size":2}' % digest(b"{}").encode()
+    double.tags("v1", raw % config, "application/vnd.oci.image.manifest.v1+json")
+    target = Registry(web, Reference.parse(f"{double.host}/other/stacks"))
+    double.hidden = {digest(b"{}")}
+
+    await copy(registry, "v1", target, "v1")
+
+    [sent] = [request for request in double.requests if "uploads" in request.path]
+    assert dict(sent.query) == {"mount": digest(b"{}"), "from": "kaas/stacks"}
+
+
+async def test_a_copy_does_not_overwrite(registry: Registry, web: Web, directory: Path) -> None:
+    await publish(directory, registry, EPOCH)
+    async with RegistryDouble.started() as elsewhere:
+        elsewhere.tags(STAGED.release, b'{"schemaVersion": 2}', OCI_INDEX)
+
+        with pytest.raises(ReleaseTaken):
+            await copy(registry, STAGED.release, Registry(web, elsewhere.reference), STAGED.release)
+        assert len(elsewhere.blobs) == 0
+
+
+async def test_nothing_is_copied_from_nowhere(registry: Registry) -> None:
+    with pytest.raises(NotThere):
+        await copy(registry, "v1", registry, "v1")
+
+
+async def test_a_pulled_release_appears_whole_with_its_signatures(
+    registry: Registry, directory: Path, tmp_path: Path
+) -> None:
+    await publish(directory, registry, EPOCH)
+
+    first = await pull(OCISource(registry), STAGED, tmp_path / "here")
+    again = await pull(OCISource(registry), STAGED, tmp_path / "here")
+
+    assert (first.new, again.new, first.signed) == (True, False, False)
+    assert read_release(first.path) == staged_release()
+    assert [path.name for path in (tmp_path / "here").iterdir()] == [STAGED.release]
+
+
+async def test_a_pull_that_fails_leaves_nothing(
+    double: RegistryDouble, registry: Registry, directory: Path, tmp_path: Path
+) -> None:
+    await publish(directory, registry, EPOCH)
+    double.blobs.popitem()
+
+    with pytest.raises(NotThere):
+        await pull(OCISource(registry), STAGED, tmp_path / "here")
+
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+async def test_a_pull_keeps_signatures_that_were_made_here(registry: Registry, directory: Path, tmp_path: Path) -> None:
+    published = await publish(directory, registry, EPOCH)
+    files = survey(STAGED, directory).files
+    mine, theirs = (parse_private_key(new_key_pair()[0], name=name) for name in ("mine", "theirs"))
+    begun = release_envelope(STAGED, files)
+    await attach(registry, published.reference.digest, begun.signed(theirs).text())
+    (tmp_path / "here").mkdir()
+    beside = tmp_path / "here" / f"{STAGED}.dsse.json"
+    beside.write_bytes(begun.signed(mine).text())
+
+    pulled = await pull(OCISource(registry), STAGED, tmp_path / "here")
+
+    assert pulled.signed
+    assert len(parse_envelope(beside.read_bytes()).signers([mine.public, theirs.public])) == 2
+
+
+async def test_a_foreign_envelope_beside_a_release_displaces_no_signature(
+    registry: Registry, directory: Path, tmp_path: Path
+) -> None:
+    published = await publish(directory, registry, EPOCH)
+    files = survey(STAGED, directory).files
+    ours, stranger = (parse_private_key(new_key_pair()[0], name=name) for name in ("ours", "stranger"))
+    foreign = release_envelope(STAGED, dict.fromkeys(files, "0" * 64)).signed(stranger)
+    for envelope in (foreign, release_envelope(STAGED, files).signed(ours), foreign.signed(ours)):
+        await attach(registry, published.reference.digest, envelope.text())
+
+    pulled = await pull(OCISource(registry), STAGED, tmp_path)
+
+    beside = parse_envelope((tmp_path / f"{STAGED}.dsse.json").read_bytes())
+    assert pulled.signed
+    assert beside.payload == release_envelope(STAGED, files).payload
+    assert beside.signers([ours.public]) == (ours.public,)
+
+
+async def test_a_copy_takes_no_signature_of_the_target_away(registry: Registry, web: Web, directory: Path) -> None:
+    subject = (await publish(directory, registry, EPOCH)).reference.digest
+
+    async def sign(repository: Registry, *signatures: str) -> None:
+        await repository.push_blob(EMPTY)
+        layers = [replace(describe(EMPTY, "a/b"), annotations={"signature": one}) for one in signatures]
+        raw = write_manifest(artifact_type="", layers=layers, config=describe(EMPTY, EMPTY_TYPE))
+        await repository.push_manifest(raw, OCI_MANIFEST, cosign_tag(subject))
+
+    async def there(repository: Registry) -> list[str]:
+        manifest = await repository.manifest(cosign_tag(subject))
+        return [layer.annotations["signature"] for layer in manifest.layers]
+
+    async with RegistryDouble.started() as elsewhere:
+        target = Registry(web, elsewhere.reference)
+        await sign(registry, "author")
+        assert (await copy(registry, STAGED.release, target, STAGED.release)).signatures == 1
+        await sign(registry, "author", "auditor")
+        assert (await copy(registry, STAGED.release, target, STAGED.release)).signatures == 1
+        assert await there(target) == ["author", "auditor"]
+
+        await sign(target, "author", "mirror")
+        assert (await copy(registry, STAGED.release, target, STAGED.release)).signatures == 0
+        assert await there(target) == ["author", "mirror"]
+
+
+async def test_what_belongs_to_another_manifest_is_not_copied(
+    double: RegistryDouble, registry: Registry, web: Web, directory: Path
+) -> None:
+    double.referrers = False
+    release = (await publish(directory, registry, EPOCH)).reference.digest
+    other = double.tags("other", b'{"schemaVersion": 2, "manifests": []}', OCI_INDEX)
+    await attach(registry, other, b"{}")
+    double.manifests["kaas/stacks", release.replace(":", "-")] = double.manifests[
+        "kaas/stacks", other.replace(":", "-")
+    ]
+
+    copied = await copy(registry, STAGED.release, Registry(web, Reference.parse(f"{double.host}/mirror")), "x")
+
+    assert copied.signatures == 0
+
+
+async def test_tags_of_signatures_are_no_releases(double: RegistryDouble, registry: Registry, directory: Path) -> None:
+    double.referrers = False
+    published = await publish(directory, registry, EPOCH)
+    await attach(registry, published.reference.digest, b"{}")
+
+    assert len(await registry.tags()) == 2
+    assert await OCISource(registry).list() == (STAGED.release,)
+
+
+async def test_a_pull_does_not_overwrite(registry: Registry, directory: Path, tmp_path: Path) -> None:
+    await publish(directory, registry, EPOCH)
+    mine = tmp_path / "here" / STAGED.release / "mine"
+    mine.parent.mkdir(parents=True)
+    mine.touch()
+
+    with pytest.raises(ReleaseInTheWay):
+        await pull(OCISource(registry), STAGED, tmp_path / "here")
+
+    assert mine.exists()

@@ -1,0 +1,148 @@
+"""A look at some files of a release that is not fetched, at every kind of source."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from clusterstacks.domain.names import parse_release
+from clusterstacks.http.client import RetryPolicy, Web
+from clusterstacks.http.errors import AnswerRefused, SourceUnavailable
+from clusterstacks.oci.errors import ContentCorrupt
+from clusterstacks.oci.registry import Registry
+from clusterstacks.releases.compat_statements import ask_candidate
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
+from clusterstacks.sources.directory import DirectorySource
+from clusterstacks.sources.github.assets import GitHubSource
+from clusterstacks.sources.http_index import HttpSource, write_index
+from clusterstacks.sources.oci_publish import publish
+from clusterstacks.sources.oci_repository import OCISource
+from tests.support.github_double import OWNER, REPOSITORY, GitHubDouble
+from tests.support.registry_double import RegistryDouble, digest
+from tests.support.releases import STAGED, FakeSource, staged_release, write_release
+from tests.support.static_server import StaticServer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from clusterstacks.releases.release_source import ReleaseSource
+
+    Server = tuple[ReleaseSource, Callable[[], list[str]]]
+    Start = Callable[[Path], AbstractAsyncContextManager[Server]]
+
+STATED = b'apiVersion: compatibility.clusterstack.x-k8s.io/v1alpha1\nkubernetes: ">=1.34 <1.37"\n'
+FILES = {**staged_release(), "compatibility.yaml": STATED}
+OTHER = parse_release("local-tiny-1-35-v9")
+
+
+@asynccontextmanager
+async def web() -> AsyncIterator[Web]:
+    async with Web(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
+        yield client
+
+
+@asynccontextmanager
+async def directory(root: Path) -> AsyncIterator[Server]:
+    write_release(root / STAGED.release, FILES)
+    yield DirectorySource(root), list
+
+
+@asynccontextmanager
+async def server(root: Path) -> AsyncIterator[Server]:
+    write_release(root / STAGED.release, FILES)
+    write_index(root)
+    async with StaticServer.started(root) as static, web() as client:
+        yield HttpSource(client, static.url), lambda: [path for path, _ in static.answers]
+
+
+@asynccontextmanager
+async def github(root: Path) -> AsyncIterator[Server]:  # noqa: ARG001 - as the others
+    async with GitHubDouble.started() as double, web() as client:
+        double.add(STAGED.release, FILES)
+        source = GitHubSource(client, OWNER, REPOSITORY, api=double.url)
+        yield source, double.asked
+
+
+@asynccontextmanager
+async def registry(root: Path) -> AsyncIterator[Server]:
+    async with RegistryDouble.started() as double, web() as client:
+        there = Registry(client, double.reference)
+        await publish(write_release(root / STAGED.release, FILES), there, datetime.fromtimestamp(0, UTC))
+        double.requests.clear()
+        yield OCISource(there), lambda: double.asked
+
+
+@pytest.mark.parametrize("start", [directory, server, github, registry])
+async def test_only_the_files_asked_for_are_read(tmp_path: Path, start: Start) -> None:
+    async with start(tmp_path) as (source, asked):
+        found = await source.read(STAGED, ("metadata.yaml", "compatibility.yaml", "none.yaml"), 10_000)
+
+        assert found == {name: FILES[name] for name in ("metadata.yaml", "compatibility.yaml")}
+        assert len(asked()) in {0, 3}, "what the release is, and two files"
+
+
+@pytest.mark.parametrize("start", [directory, server, github, registry])
+async def test_a_release_that_is_not_there_and_a_file_that_is_too_large(tmp_path: Path, start: Start) -> None:
+    async with start(tmp_path) as (source, _):
+        with pytest.raises(ReleaseNotFound):
+            await source.read(OTHER, ("metadata.yaml",), 10_000)
+        with pytest.raises((ReleaseBroken, AnswerRefused), match=r"larger than 9 bytes|more than the 9 bytes"):
+            await source.read(STAGED, ("metadata.yaml",), 9)
+
+
+async def test_another_content_than_stated_is_not_believed(tmp_path: Path) -> None:
+    async with server(tmp_path) as (source, _):
+        (tmp_path / STAGED.release / "metadata.yaml").write_bytes(b"other")
+        with pytest.raises(SourceUnavailable, match="is stated"):
+            await source.read(STAGED, ("metadata.yaml",), 10_000)
+    async with GitHubDouble.started() as double, web() as client:
+        double.add(STAGED.release, FILES).assets[0].served = b"other"
+        source, name = GitHubSource(client, OWNER, REPOSITORY, api=double.url), next(iter(FILES))
+        with pytest.raises(SourceUnavailable, match="are stated"):
+            await source.read(STAGED, (name,), 10_000)
+    async with RegistryDouble.started() as registry_double, web() as client:
+        there = Registry(client, registry_double.reference)
+        built = write_release(tmp_path / "built" / STAGED.release, FILES)
+        await publish(built, there, datetime.fromtimestamp(0, UTC))
+        stated = digest(FILES["metadata.yaml"])
+        registry_double.blobs[stated] = b"x" * len(FILES["metadata.yaml"])
+        with pytest.raises(ContentCorrupt):
+            await OCISource(there).read(STAGED, ("metadata.yaml",), 10_000)
+
+
+async def test_a_link_in_a_directory_is_not_followed(tmp_path: Path) -> None:
+    release = write_release(tmp_path / STAGED.release, {})
+    (tmp_path / "secret").write_text("not yours")
+    (release / "metadata.yaml").symlink_to(tmp_path / "secret")
+    with pytest.raises(ReleaseBroken, match="is a link"):
+        await DirectorySource(tmp_path).read(STAGED, ("metadata.yaml",), 10_000)
+
+
+async def test_a_release_says_what_it_states_without_being_fetched() -> None:
+    source = FakeSource({STAGED: FILES})
+    candidate = await ask_candidate(source, STAGED)
+    assert candidate.name == STAGED
+    assert candidate.kubernetes.text == "v1.35.4"
+    assert candidate.compatibility is not None
+    assert not source.fetched
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({}, "metadata.yaml is missing: publish the release again"),
+        ({"metadata.yaml": b"versions: {kubernetes: v1.36.1}"}, "publish the release under its own name"),
+        ({"metadata.yaml": b"versions: {kubernetes: latest}"}, "write a full Kubernetes version"),
+        ({**FILES, "compatibility.yaml": orjson.dumps({"kubernetes": "newest"})}, "compatibility.yaml"),
+    ],
+)
+async def test_what_cannot_be_used_names_release_and_file(files: Mapping[str, bytes], words: str) -> None:
+    with pytest.raises(Exception, match=words) as caught:
+        await ask_candidate(FakeSource({STAGED: files}), STAGED)
+    assert str(STAGED) in str(caught.value)

@@ -1,0 +1,72 @@
+"""The certificate of the webhooks as a value."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from clusterstacks.kube.pki import Authority, single_certificates, validity
+from clusterstacks.webhooks.certificates import made, read_secret
+
+NAMES = ("webhooks.stacks.svc",)
+DAY = timedelta(days=1)
+
+
+def test_a_certificate_is_renewed_when_a_third_of_its_life_is_left() -> None:
+    now = datetime.now(UTC)
+    serving = made(NAMES, 90 * DAY, now)
+
+    assert not serving.is_due(NAMES, 90 * DAY, now)
+    assert not serving.is_due(NAMES, 90 * DAY, now + 59 * DAY)
+    assert serving.is_due(NAMES, 90 * DAY, now + 61 * DAY)
+    assert serving.is_due(NAMES, 90 * DAY, now + 91 * DAY)
+
+
+def test_another_name_needs_another_certificate() -> None:
+    now = datetime.now(UTC)
+
+    assert made(NAMES, DAY, now).is_due(("127.0.0.1",), DAY, now)
+    assert not made(("127.0.0.1", "localhost", "::1"), DAY, now).is_due(("::1", "127.0.0.1"), DAY, now)
+
+
+def test_authorities_are_kept_until_their_certificates_end() -> None:
+    now = datetime.now(UTC)
+    first = made(NAMES, 2 * DAY, now)
+    second = made(NAMES, 9 * DAY, now, first)
+    third = made(NAMES, 9 * DAY, now + 3 * DAY, second)
+
+    assert len(single_certificates(second.authorities)) == 2
+    assert second.authorities.endswith(first.authorities)
+    assert len(single_certificates(third.authorities)) == 2
+    assert first.authorities not in third.authorities
+
+
+def test_a_secret_is_read_back_as_it_was_written() -> None:
+    serving = made(NAMES, DAY, datetime.now(UTC))
+
+    assert read_secret({"data": serving.secret_data()}) == serving
+    assert "PRIVATE KEY" not in repr(serving)
+    assert b"PRIVATE KEY" not in serving.authorities + serving.certificate
+
+
+@pytest.mark.parametrize("key", ["ca.crt", "tls.crt", "tls.key"])
+@pytest.mark.parametrize("value", ["", "?", "bm9uc2Vuc2U=", None])
+def test_a_secret_somebody_edited_is_made_anew(key: str, value: str | None) -> None:
+    data = made(NAMES, DAY, datetime.now(UTC)).secret_data()
+
+    assert read_secret({"data": {**data, key: value}}) is None
+    assert read_secret({}) is None
+
+
+def test_a_key_of_another_certificate_is_no_pair() -> None:
+    now = datetime.now(UTC)
+    one, other = (made(NAMES, DAY, now).secret_data() for _ in range(2))
+
+    assert read_secret({"data": {**one, "tls.key": other["tls.key"]}}) is None
+
+
+def test_validity_is_that_of_the_certificate() -> None:
+    life = validity(Authority.create("test", timedelta(hours=2)).certificate)
+
+    assert timedelta(hours=2) <= life.until - life.since <= timedelta(hours=2, minutes=6)
