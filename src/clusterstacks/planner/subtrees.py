@@ -29,6 +29,9 @@ MOST_CHOICES = 31**3
 """Options of an addon times those of its context: three addons with thirty versions each. Above, some addons are
 searched state by state instead."""
 
+LOOKS_AT_ONCE = 1000
+"""Looks that are counted together."""
+
 Entry = tuple[int, tuple[int, ...]]
 """A state of a subtree: the option of its addon, and by child the number of its table."""
 
@@ -221,6 +224,7 @@ class Subtree:
             return 0
         key = one, other
         if key not in self._surplus:
+            self.limits.effort.look(len(self.tables[other]))
             dearer: list[int] = []
             for (option, tables), cost in self.tables[other].items():
                 found = [
@@ -336,6 +340,9 @@ class Subtree:
                 rest = self._rest(following[1], self.local(place, following[0]))
                 if total + rest <= most:
                     heapq.heappush(heap, (total + rest, total, following))
+            if looks > LOOKS_AT_ONCE:
+                self.limits.effort.look(looks)
+                looks = 0
         self.limits.effort.look(looks)
         if not kept:
             return None
