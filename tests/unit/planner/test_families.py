@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.worlds import FAMILIES, HUGE, Family, Size, apart, equal_releases, narrow, own_patches
-from clusterstacks.compat.world import ClusterState, World
+from clusterstacks.compat.world import ClusterState
 from clusterstacks.planner.effort import Effort
 from clusterstacks.planner.planner import NoWay, Plan, Undecided, find_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clusterstacks.compat.world import World
 
 LOOKS = 500_000
 """More than the slowest needs."""
