@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from clusterstacks.clusters.context import Outlook
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
-    from clusterstacks.planner.compiling import Target
+    from clusterstacks.planner.model_builder import Target
     from clusterstacks.webhooks.known_releases import ClassOffer
     from clusterstacks.webhooks.rules.cluster_versions import Decision
 
@@ -56,7 +56,7 @@ def why(
 
     Exits with 0 when it is allowed, or there is a way; 3 when there is none; 4 when the search stopped undecided.
     """
-    from clusterstacks.planner.statefile import parse_target
+    from clusterstacks.planner.state_file import parse_target
 
     goal = parse_target(target)
     outlook, patch, decision = asyncio.run(_asked(management, cluster, releases, goal))

@@ -16,7 +16,7 @@ from clusterstacks.compat.world import ClusterState, World
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.planner.patches import taken_from
-from clusterstacks.planner.steps import Kind
+from clusterstacks.planner.steps import StepKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.kube.client import Client
-    from clusterstacks.planner.compiling import Target
+    from clusterstacks.planner.model_builder import Target
     from clusterstacks.planner.steps import Step
     from clusterstacks.sources.open_source import SourceOpener
 
@@ -105,9 +105,9 @@ class Outlook:
         """Say what has to be offered in the management cluster before steps can be taken."""
         needed: dict[ReleaseName, bool] = {}
         for step in steps:
-            if step.kind in (Kind.CLASS, Kind.RELEASE):
+            if step.kind in (StepKind.CLASS, StepKind.RELEASE):
                 needed[step.after.candidate.name] = True
-            elif step.kind is Kind.ADDON and (release := taken_from(step)) is not None:
+            elif step.kind is StepKind.ADDON and (release := taken_from(step)) is not None:
                 needed.setdefault(release, False)
         told = (self.offered.missing(release, its_class=its_class) for release, its_class in needed.items())
         return [one for one in told if one]

@@ -11,7 +11,7 @@ from clusterstacks.domain.names import ReleaseName
 if TYPE_CHECKING:
     from clusterstacks.clusters.context import Outlook
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.planner.compiling import Target
+    from clusterstacks.planner.model_builder import Target
 
 
 def moved_to(outlook: Outlook, target: Target) -> Manifest:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.addon_annotations import ADDON_ANNOTATION, NO_RELEASE, RELEASE_ANNOTATION, read_wishes
-from clusterstacks.planner.steps import Kind
+from clusterstacks.planner.steps import StepKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from clusterstacks.compat.world import ClusterState, World
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.planner.steps import Situation, Step
+    from clusterstacks.planner.steps import ClusterVersions, Step
 
 
 @dataclass(frozen=True, slots=True)
-class Annotated:
+class AnnotatedAddons:
     """What the annotations of a Cluster say about addons.
 
     Args:
@@ -37,7 +37,7 @@ class Annotated:
     addons: Mapping[str, str] = field(default_factory=dict)
 
 
-def annotated(world: World, state: ClusterState) -> Annotated | None:
+def annotated(world: World, state: ClusterState) -> AnnotatedAddons | None:
     """Read the annotations of a cluster; None where nothing is known of them.
 
     Raises:
@@ -49,16 +49,18 @@ def annotated(world: World, state: ClusterState) -> Annotated | None:
     home = wishes.release if RELEASE_ANNOTATION in state.annotations else None
     offered = [addon for one in world.candidates if one.name == home for addon in one.addons]
     named = {addon: NO_RELEASE if one is None else one.release for addon, one in wishes.addons.items()}
-    return Annotated(home, offered, named)
+    return AnnotatedAddons(home, offered, named)
 
 
-def assumed(start: Situation) -> Annotated:
+def assumed(start: ClusterVersions) -> AnnotatedAddons:
     """Return what the annotations of a cluster say when they say just what its addons need."""
     own = start.candidate
-    return Annotated(addons=_needed(start, own.name, own.addons, {}))
+    return AnnotatedAddons(addons=_needed(start, own.name, own.addons, {}))
 
 
-def patches(start: Situation, steps: Iterable[Step], written: Annotated | None = None) -> Iterator[Manifest | None]:
+def patches(
+    start: ClusterVersions, steps: Iterable[Step], written: AnnotatedAddons | None = None
+) -> Iterator[Manifest | None]:
     """Yield for each step its patch; None for a step that only waits.
 
     Args:
@@ -73,7 +75,7 @@ def patches(start: Situation, steps: Iterable[Step], written: Annotated | None =
         here = there
 
 
-def annotations_of(written: Annotated) -> dict[str, str]:
+def annotations_of(written: AnnotatedAddons) -> dict[str, str]:
     """Return annotations as a Cluster has them."""
     home = {RELEASE_ANNOTATION: written.home.release} if written.home is not None else {}
     return {**home, **{f"{ADDON_ANNOTATION}{addon}": value for addon, value in written.addons.items()}}
@@ -88,11 +90,11 @@ def taken_from(step: Step) -> ReleaseName | None:
     return own if own in option.releases else option.releases[-1]
 
 
-def _annotated_after(step: Step, here: Annotated) -> Annotated:
+def _annotated_after(step: Step, here: AnnotatedAddons) -> AnnotatedAddons:
     own = step.after.candidate
     if own.compatibility is None:
-        return Annotated()
-    base = Annotated() if step.kind is Kind.RELEASE else here
+        return AnnotatedAddons()
+    base = AnnotatedAddons() if step.kind is StepKind.RELEASE else here
     home, offered = (own.name, own.addons) if base.home is None else (base.home, base.offered)
     if step.before.candidate != own:
         addons = _needed(step.after, home, offered, base.addons)
@@ -101,8 +103,8 @@ def _annotated_after(step: Step, here: Annotated) -> Annotated:
     else:
         return here
     if base.home is not None and addons and not _needed(step.after, own.name, own.addons, {}):
-        return Annotated()
-    return Annotated(base.home, base.offered, addons)
+        return AnnotatedAddons()
+    return AnnotatedAddons(base.home, base.offered, addons)
 
 
 def _with_moved(step: Step, home: ReleaseName, offered: Collection[str], written: Mapping[str, str]) -> dict[str, str]:
@@ -116,7 +118,7 @@ def _with_moved(step: Step, home: ReleaseName, offered: Collection[str], written
 
 
 def _needed(
-    situation: Situation, home: ReleaseName, offered: Collection[str], written: Mapping[str, str]
+    situation: ClusterVersions, home: ReleaseName, offered: Collection[str], written: Mapping[str, str]
 ) -> dict[str, str]:
     """Return, by addon, the annotation a situation needs; one that says the right thing already stays.
 
@@ -139,7 +141,7 @@ def _needed(
     return needed
 
 
-def _difference(old: Annotated, new: Annotated) -> dict[str, str | None]:
+def _difference(old: AnnotatedAddons, new: AnnotatedAddons) -> dict[str, str | None]:
     changed: dict[str, str | None] = {
         f"{ADDON_ANNOTATION}{addon}": new.addons.get(addon)
         for addon in sorted({*old.addons, *new.addons})

@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
-from clusterstacks.planner.estimates import OUT_OF_REACH, Estimate, ways_to_goal
-from clusterstacks.planner.model import ADDON_COST, NODE_COST, Node
+from clusterstacks.planner.model import ADDON_COST, NODE_COST, TopologyState
+from clusterstacks.planner.pattern_database import OUT_OF_REACH, PatternDatabase, ways_to_goal
 from clusterstacks.planner.subtrees import MOST_CHOICES, Limits, decompose, pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.planner.effort import Effort
-    from clusterstacks.planner.model import Choice, Model
+    from clusterstacks.planner.budget import Budget
+    from clusterstacks.planner.model import Choice, PlanningModel
     from clusterstacks.planner.subtrees import Transition
 
 SLACKS = (0, 2, OUT_OF_REACH)
@@ -32,7 +32,7 @@ SLACKS = (0, 2, OUT_OF_REACH)
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class PartialPlan:
     """A sequence of moves of class, Kubernetes and spine.
 
     Args:
@@ -44,12 +44,12 @@ class Way:
         before: The way it extends; None at the start.
     """
 
-    node: Node
+    node: TopologyState
     cost: int
     state: Choice | None
     tables: tuple[int, ...]
     outside: bool = False
-    before: Way | None = None
+    before: PartialPlan | None = None
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class Progress:
     """
 
     bound: int = 0
-    node: Node | None = None
+    node: TopologyState | None = None
     moves: int = OUT_OF_REACH
 
 
@@ -73,35 +73,35 @@ class Search:
 
     Args:
         model: The numbered world.
-        effort: What may be spent.
+        budget: What may be spent.
         only_reach: Whether only the existence of a way matters: then no move costs anything.
         most_choices: Bound of the width of a subtree.
     """
 
-    model: Model
-    effort: Effort
+    model: PlanningModel
+    budget: Budget
     only_reach: bool = False
     most_choices: int = MOST_CHOICES
     progress: Progress = field(default_factory=Progress)
 
-    def cheapest(self) -> Way | None:
+    def cheapest(self) -> PartialPlan | None:
         """Return the cheapest way; None when there is none.
 
         Raises:
-            Exhausted: It is not known whether there is one.
+            BudgetExhausted: It is not known whether there is one.
         """
-        model, effort = self.model, self.effort
-        self.ways, self.moves = ways_to_goal(model, effort)
+        model, budget = self.model, self.budget
+        self.ways, self.moves = ways_to_goal(model, budget)
         self.outside = not model.is_bundle(model.start) and self._is_outside(model.start, model.installed)
         if model.start not in self.moves:
             return None
         self.estimates = [
-            Estimate(model, at, self.ways, effort, self.outside, self.only_reach) for at in pairs_of(model)
+            PatternDatabase(model, at, self.ways, budget, self.outside, self.only_reach) for at in pairs_of(model)
         ]
         if self.only_reach and self._is_estimate_exact():
             (estimate,) = self.estimates
             rest = estimate.least(model.start, tuple(model.installed[at] for at in estimate.at))
-            return Way(model.start, 0, model.installed, ()) if rest < OUT_OF_REACH else None
+            return PartialPlan(model.start, 0, model.installed, ()) if rest < OUT_OF_REACH else None
         for slack in (OUT_OF_REACH,) if self.only_reach else SLACKS:
             way = self._cheapest_within(slack)
             if way is not None:
@@ -120,18 +120,18 @@ class Search:
             and not any(scope.by_class for scope in self.model.scopes)
         )
 
-    def _cheapest_within(self, slack: int) -> Way | None:
+    def _cheapest_within(self, slack: int) -> PartialPlan | None:
         """Return the cheapest way; None if it costs more than the estimate at the start and the slack."""
         self.node_cost, self.addon_cost = (0, 0) if self.only_reach else (NODE_COST, ADDON_COST)
-        limits = Limits(self.effort, self.addon_cost, slack)
+        limits = Limits(self.budget, self.addon_cost, slack)
         self.spine, self.subtrees = decompose(self.model, self.estimates, limits, self.most_choices)
         self.frame = [scope for scope in self.model.scopes if set(self.spine).issuperset(scope.at)]
         self.beside = [one for one in self.estimates if set(self.spine).issuperset(one.at)]
         ticket = count()
-        heap: list[tuple[int, int, int, int, int, Way]] = []
-        settled: dict[tuple[Node, bool, Choice | None], list[Way]] = {}
+        heap: list[tuple[int, int, int, int, int, PartialPlan]] = []
+        settled: dict[tuple[TopologyState, bool, Choice | None], list[PartialPlan]] = {}
 
-        def push(way: Way | None) -> None:
+        def push(way: PartialPlan | None) -> None:
             if way is not None and (rest := self._rest(way)) < OUT_OF_REACH:
                 heapq.heappush(heap, (way.cost + rest, 1, rest, self.moves[way.node], next(ticket), way))
 
@@ -143,53 +143,53 @@ class Search:
             if not is_open:
                 return way
             ways = settled.setdefault((way.node, way.outside, self._spine_state(way)), [])
-            self.effort.look(len(ways) + 1)
+            self.budget.spend(len(ways) + 1)
             if any(self._beats(other, way) for other in ways):
                 continue
             ways.append(way)
             if (total := self._total(way)) is not None:
                 heapq.heappush(heap, (total, 0, 0, 0, next(ticket), way))
             for following in self._following(way):
-                self.effort.look()
+                self.budget.spend()
                 push(following)
         self.progress.bound = max(self.progress.bound, most + 1)
         return None
 
-    def _is_outside(self, node: Node, state: Choice) -> bool:
+    def _is_outside(self, node: TopologyState, state: Choice) -> bool:
         return any(scope.violated(node, tuple(state[at] for at in scope.at)) for scope in self.model.scopes)
 
-    def _start(self) -> Way | None:
+    def _start(self) -> PartialPlan | None:
         model = self.model
         if model.is_bundle(model.start):
-            return Way(model.start, 0, None, ())
-        return self._begun(Way(model.start, 0, model.installed, (), self.outside))
+            return PartialPlan(model.start, 0, None, ())
+        return self._begun(PartialPlan(model.start, 0, model.installed, (), self.outside))
 
-    def _begun(self, way: Way) -> Way | None:
+    def _begun(self, way: PartialPlan) -> PartialPlan | None:
         """Return a way with the tables of what is installed."""
         assert way.state is not None  # noqa: S101 - the callers have one
         steps = [tree.begin(tree.place(way.node, way.state), way.state, outside=way.outside) for tree in self.subtrees]
         return _with_tables(way, steps)
 
-    def _following(self, way: Way) -> Iterator[Way | None]:
+    def _following(self, way: PartialPlan) -> Iterator[PartialPlan | None]:
         """Yield what one move of class, Kubernetes or spine leads to."""
         model = self.model
         for node in self.ways[way.node]:
             cost = way.cost + self.node_cost
             if model.is_bundle(node):
-                yield Way(node, cost, None, (), before=way)
+                yield PartialPlan(node, cost, None, (), before=way)
             elif way.state is None:
                 yield self._released(way, node)
             else:
-                yield self._moved(way, Way(node, cost, way.state, (), before=way))
+                yield self._moved(way, PartialPlan(node, cost, way.state, (), before=way))
         if way.state is not None:
             for at in self.spine:
                 for option in model.addons[at].moves[way.state[at]]:
                     state = (*way.state[:at], option, *way.state[at + 1 :])
                     yield self._moved(
-                        way, Way(way.node, way.cost + self.addon_cost, state, (), way.outside, before=way)
+                        way, PartialPlan(way.node, way.cost + self.addon_cost, state, (), way.outside, before=way)
                     )
 
-    def _moved(self, old: Way, new: Way) -> Way | None:
+    def _moved(self, old: PartialPlan, new: PartialPlan) -> PartialPlan | None:
         """Return a way with the tables that follow from those before; None if no state is allowed there.
 
         While facts are violated an addon step must only not add a violation.
@@ -210,20 +210,20 @@ class Search:
                 return None
         return _with_tables(new, steps)
 
-    def _released(self, way: Way, node: Node) -> Way | None:
+    def _released(self, way: PartialPlan, node: TopologyState) -> PartialPlan | None:
         """Return the way out of a bundle: to the addons of the new release, which must allow the old version too."""
         model = self.model
-        old, state = Node(node.candidate, way.node.version), model.offered(node.candidate)
+        old, state = TopologyState(node.candidate, way.node.version), model.offered(node.candidate)
         for scope in model.scopes:
             choice = tuple(state[at] for at in scope.at)
             if scope.violated(node, choice) or not scope.contains(old, choice):
                 return None
-        return self._begun(Way(node, way.cost + self.node_cost, state, (), before=way))
+        return self._begun(PartialPlan(node, way.cost + self.node_cost, state, (), before=way))
 
-    def _spine_state(self, way: Way) -> Choice | None:
+    def _spine_state(self, way: PartialPlan) -> Choice | None:
         return None if way.state is None else tuple(way.state[at] for at in self.spine)
 
-    def _total(self, way: Way) -> int | None:
+    def _total(self, way: PartialPlan) -> int | None:
         """Return the cost of a way that ends here; None if it cannot."""
         if not self.model.is_goal(way.node):
             return None
@@ -234,7 +234,7 @@ class Search:
         total = way.cost + sum(tree.end(table) for tree, table in zip(self.subtrees, way.tables, strict=True))
         return total if total < OUT_OF_REACH else None
 
-    def _rest(self, way: Way) -> int:
+    def _rest(self, way: PartialPlan) -> int:
         """Return a lower bound of what remains; :data:`OUT_OF_REACH` and more if no way leads to the goal."""
         rest = self.moves[way.node] * self.node_cost
         if way.state is None:
@@ -245,7 +245,7 @@ class Search:
             rest += tree.rest(table, tree.place(way.node, way.state))
         return rest
 
-    def _beats(self, one: Way, other: Way) -> bool:
+    def _beats(self, one: PartialPlan, other: PartialPlan) -> bool:
         """Report whether ``one`` ends at most as dear as ``other``, however both go on from their common place."""
         surplus = one.cost - other.cost
         for tree, ours, theirs in zip(self.subtrees, one.tables, other.tables, strict=False):
@@ -255,16 +255,16 @@ class Search:
             surplus += more
         return surplus <= 0
 
-    def _note(self, way: Way, estimate: int) -> None:
+    def _note(self, way: PartialPlan, estimate: int) -> None:
         progress = self.progress
         progress.bound = max(progress.bound, estimate)
         if self.moves[way.node] < progress.moves:
             progress.node, progress.moves = way.node, self.moves[way.node]
 
 
-def _with_tables(way: Way, steps: list[Transition | None]) -> Way | None:
+def _with_tables(way: PartialPlan, steps: list[Transition | None]) -> PartialPlan | None:
     found = [one for one in steps if one is not None]
     if len(found) < len(steps):
         return None
     cost = way.cost + sum(price for price, _ in found)
-    return Way(way.node, cost, way.state, tuple(table for _, table in found), way.outside, way.before)
+    return PartialPlan(way.node, cost, way.state, tuple(table for _, table in found), way.outside, way.before)

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.versions import KubernetesVersion
-    from clusterstacks.planner.model import Choice, Model, Node
-    from clusterstacks.planner.search import Search, Way
-    from clusterstacks.planner.subtrees import Costs, Entry, Place, Subtree
+    from clusterstacks.planner.model import Choice, PlanningModel, TopologyState
+    from clusterstacks.planner.search import PartialPlan, Search
+    from clusterstacks.planner.subtrees import Context, Costs, Entry, Subtree
 
 
-class Kind(StrEnum):
+class StepKind(StrEnum):
     """What a step moves."""
 
     WORKERS = "workers"
@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class ClusterVersions:
     """A cluster between two steps.
 
     Args:
@@ -56,18 +56,18 @@ class Step:
         addon: Which addon moves; empty for another kind.
     """
 
-    kind: Kind
-    before: Situation
-    after: Situation
+    kind: StepKind
+    before: ClusterVersions
+    after: ClusterVersions
     addon: str = ""
 
 
-def steps_of(search: Search, way: Way) -> tuple[Step, ...]:
+def steps_of(search: Search, way: PartialPlan) -> tuple[Step, ...]:
     """Turn a way into steps; at equal cost an addon moves as late as it may, and in the order of the names."""
     model, ways = search.model, _ways(way)
     moves = _addon_moves(search, ways)
     steps: list[Step] = []
-    here = situation_of(model)
+    here = start_of(model)
     for layer, one in enumerate(ways):
         if layer:
             there = _arrive(model, ways[layer - 1], one, here)
@@ -80,12 +80,12 @@ def steps_of(search: Search, way: Way) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def situation_of(model: Model) -> Situation:
+def start_of(model: PlanningModel) -> ClusterVersions:
     """Return the cluster as it is."""
     return _situation(model, model.start, model.installed)
 
 
-def _ways(way: Way) -> list[Way]:
+def _ways(way: PartialPlan) -> list[PartialPlan]:
     ways = [way]
     while ways[-1].before is not None:
         ways.append(ways[-1].before)
@@ -96,7 +96,7 @@ def _ways(way: Way) -> list[Way]:
 class _Visit:
     """A stay of a subtree at one place; the moment orders it among the moves of all addons."""
 
-    place: Place
+    place: Context
     outside: bool
     moment: tuple[Any, ...]
 
@@ -112,7 +112,7 @@ class _Move:
         return int(self.moment[0])
 
 
-def _addon_moves(search: Search, ways: Sequence[Way]) -> dict[int, list[tuple[int, int]]]:
+def _addon_moves(search: Search, ways: Sequence[PartialPlan]) -> dict[int, list[tuple[int, int]]]:
     """Find by layer the addons of subtrees that move, and to which option.
 
     Before a bundle is entered it does not matter where an addon ends.
@@ -177,7 +177,7 @@ def _unroll(
         yield from _unroll(child, visited, installed, ranks, is_end=is_end)
 
 
-def _before(visits: Sequence[_Visit], at: int) -> Place | None:
+def _before(visits: Sequence[_Visit], at: int) -> Context | None:
     return visits[at - 1].place if visits[at].outside else None
 
 
@@ -220,34 +220,34 @@ def _moves_back(tree: Subtree, visits: Sequence[_Visit], layers: Sequence[Costs]
             return moves
 
 
-def _step(old: Situation, new: Situation) -> Step:
+def _step(old: ClusterVersions, new: ClusterVersions) -> Step:
     if old.candidate != new.candidate:
         bundled = old.candidate.is_bundle or new.candidate.is_bundle
-        return Step(Kind.RELEASE if bundled else Kind.CLASS, old, new)
+        return Step(StepKind.RELEASE if bundled else StepKind.CLASS, old, new)
     if old.kubernetes != new.kubernetes:
-        return Step(Kind.KUBERNETES, old, new)
+        return Step(StepKind.KUBERNETES, old, new)
     (addon,) = {name for name in {*old.addons, *new.addons} if old.addons.get(name) != new.addons.get(name)}
-    return Step(Kind.ADDON, old, new, addon)
+    return Step(StepKind.ADDON, old, new, addon)
 
 
-def _arrive(model: Model, old: Way, new: Way, here: Situation) -> Situation:
+def _arrive(model: PlanningModel, old: PartialPlan, new: PartialPlan, here: ClusterVersions) -> ClusterVersions:
     if new.state is None or old.state is None:
         return _situation(model, new.node, new.state or ())
     for addon, (before, after) in enumerate(zip(old.state, new.state, strict=True)):
         if before != after:
             return _with_addon(model, here, addon, after)
-    return Situation(model.candidates[new.node.candidate], model.versions[new.node.version], here.addons)
+    return ClusterVersions(model.candidates[new.node.candidate], model.versions[new.node.version], here.addons)
 
 
-def _situation(model: Model, node: Node, state: Choice) -> Situation:
+def _situation(model: PlanningModel, node: TopologyState, state: Choice) -> ClusterVersions:
     options = zip(model.addons, state, strict=False)
     addons = {addon.name: addon.options[option] for addon, option in options if option != ABSENT}
-    return Situation(model.candidates[node.candidate], model.versions[node.version], addons)
+    return ClusterVersions(model.candidates[node.candidate], model.versions[node.version], addons)
 
 
-def _with_addon(model: Model, here: Situation, at: int, option: int) -> Situation:
+def _with_addon(model: PlanningModel, here: ClusterVersions, at: int, option: int) -> ClusterVersions:
     addon = model.addons[at]
     addons = {name: one for name, one in here.addons.items() if name != addon.name}
     if option != ABSENT:
         addons[addon.name] = addon.options[option]
-    return Situation(here.candidate, here.kubernetes, dict(sorted(addons.items())))
+    return ClusterVersions(here.candidate, here.kubernetes, dict(sorted(addons.items())))

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from clusterstacks.planner.estimates import OUT_OF_REACH, Estimate
-from clusterstacks.planner.model import ABSENT, ANY, Node
+from clusterstacks.planner.model import ABSENT, ANY, TopologyState
+from clusterstacks.planner.pattern_database import OUT_OF_REACH, PatternDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from clusterstacks.planner.effort import Effort
-    from clusterstacks.planner.model import Addon, Choice, Model, Scope
+    from clusterstacks.planner.budget import Budget
+    from clusterstacks.planner.model import Addon, Choice, PlanningModel, Scope
 
 MOST_CHOICES = 31**3
 """Options of an addon times those of its context: three addons with thirty versions each. Above, some addons are
@@ -42,7 +42,7 @@ Transition = tuple[int, int]
 """A price, and the number of the table it leads to."""
 
 
-class Place(NamedTuple):
+class Context(NamedTuple):
     """The surroundings of a subtree: class, Kubernetes version and the options of its context."""
 
     candidate: int
@@ -54,7 +54,7 @@ class Local(NamedTuple):
     """One option of an addon at a place: the least cost that remains, and the places of the children."""
 
     rest: int
-    places: tuple[Place, ...]
+    places: tuple[Context, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,12 @@ class Limits:
     """Bounds and prices of one search.
 
     Args:
-        effort: What may be spent.
+        budget: What may be spent.
         addon_cost: Cost of an addon step.
         slack: A state that costs more than this above the cheapest of its table is dropped.
     """
 
-    effort: Effort
+    budget: Budget
     addon_cost: int
     slack: int = OUT_OF_REACH
 
@@ -95,37 +95,37 @@ class Subtree:
     children: tuple[tuple[Subtree, tuple[int, ...]], ...]
     by_class: bool
     by_version: bool
-    estimates: tuple[tuple[Estimate, tuple[int, ...]], ...]
+    estimates: tuple[tuple[PatternDatabase, tuple[int, ...]], ...]
     limits: Limits
     tables: list[Costs] = field(default_factory=list)
     _numbers: dict[frozenset[tuple[Entry, int]], int] = field(default_factory=dict)
-    _entered: dict[tuple[int, Place, Place | None], Transition | None] = field(default_factory=dict)
-    _locals: dict[tuple[Place, int], Local] = field(default_factory=dict)
-    _legal: dict[Place, frozenset[int]] = field(default_factory=dict)
+    _entered: dict[tuple[int, Context, Context | None], Transition | None] = field(default_factory=dict)
+    _locals: dict[tuple[Context, int], Local] = field(default_factory=dict)
+    _legal: dict[Context, frozenset[int]] = field(default_factory=dict)
     _legal_by_scope: dict[tuple[int, int, int, Choice], frozenset[int]] = field(default_factory=dict)
-    _moves: dict[tuple[Place, int], list[tuple[int, Local]]] = field(default_factory=dict)
+    _moves: dict[tuple[Context, int], list[tuple[int, Local]]] = field(default_factory=dict)
     _surplus: dict[tuple[int, int], int | None] = field(default_factory=dict)
-    _rests: dict[tuple[int, Place], int] = field(default_factory=dict)
+    _rests: dict[tuple[int, Context], int] = field(default_factory=dict)
     _ends: dict[int, int] = field(default_factory=dict)
 
-    def place(self, node: Node, state: Choice) -> Place:
+    def place(self, node: TopologyState, state: Choice) -> Context:
         """Return the surroundings in a state of the whole cluster."""
-        return Place(
+        return Context(
             node.candidate if self.by_class else ANY,
             node.version if self.by_version else ANY,
             tuple(state[at] for at in self.context),
         )
 
-    def local(self, place: Place, option: int) -> Local:
+    def local(self, place: Context, option: int) -> Local:
         """Evaluate one option at a place."""
         key = place, option
         found = self._locals.get(key)
         if found is None:
             candidate, version, context = place
-            node, options = Node(candidate, version), (option, *context)
+            node, options = TopologyState(candidate, version), (option, *context)
             places = tuple(
                 [
-                    Place(
+                    Context(
                         candidate if child.by_class else ANY,
                         version if child.by_version else ANY,
                         tuple([options[at] for at in picked]),
@@ -139,7 +139,7 @@ class Subtree:
             found = self._locals[key] = Local(rest, places)
         return found
 
-    def legal(self, place: Place) -> frozenset[int]:
+    def legal(self, place: Context) -> frozenset[int]:
         """Return the options that violate no fact about the addon and its context at a place."""
         if place not in self._legal:
             found = frozenset(range(ABSENT, len(self.addon.options)))
@@ -148,9 +148,9 @@ class Subtree:
             self._legal[place] = found
         return self._legal[place]
 
-    def _legal_by(self, at: int, place: Place) -> frozenset[int]:
+    def _legal_by(self, at: int, place: Context) -> frozenset[int]:
         scope, picked = self.scopes[at]
-        node, others = Node(place.candidate, place.version), [place.context[one - 1] for one in picked if one]
+        node, others = TopologyState(place.candidate, place.version), [place.context[one - 1] for one in picked if one]
         key = (
             at,
             node.candidate if scope.by_class else ANY,
@@ -160,21 +160,21 @@ class Subtree:
         if key not in self._legal_by_scope:
             own = picked.index(0)
             options = range(ABSENT, len(self.addon.options))
-            self.limits.effort.look(len(options))
+            self.limits.budget.spend(len(options))
             self._legal_by_scope[key] = frozenset(
                 one for one in options if not scope.violated(node, (*others[:own], one, *others[own:]))
             )
         return self._legal_by_scope[key]
 
-    def _worsens(self, old: tuple[Place, int], new: tuple[Place, int]) -> bool:
+    def _worsens(self, old: tuple[Context, int], new: tuple[Context, int]) -> bool:
         """Report whether a fact is violated that was not violated before."""
         return any(after - before for before, after in zip(self._violated(*old), self._violated(*new), strict=True))
 
-    def _violated(self, place: Place, option: int) -> list[frozenset[str]]:
-        node, options = Node(place.candidate, place.version), (option, *place.context)
+    def _violated(self, place: Context, option: int) -> list[frozenset[str]]:
+        node, options = TopologyState(place.candidate, place.version), (option, *place.context)
         return [scope.violated(node, tuple(options[at] for at in picked)) for scope, picked in self.scopes]
 
-    def begin(self, place: Place, installed: Choice, *, outside: bool) -> Transition | None:
+    def begin(self, place: Context, installed: Choice, *, outside: bool) -> Transition | None:
         """Return the table of all states that addon steps lead to from the installed options; None without a way on.
 
         Args:
@@ -191,7 +191,7 @@ class Subtree:
             tables.append(begun[1])
         return self._closed({(option, tuple(tables)): price}, place, outside=outside)
 
-    def enter(self, table: int, place: Place, before: Place | None = None) -> Transition | None:
+    def enter(self, table: int, place: Context, before: Context | None = None) -> Transition | None:
         """Move to a place, and from there to all states that addon steps lead to; None if no state is allowed there.
 
         Args:
@@ -206,7 +206,7 @@ class Subtree:
             return known
         if key not in self._entered:
             moved: Costs = {}
-            self.limits.effort.look(len(self.tables[table]))
+            self.limits.budget.spend(len(self.tables[table]))
             for (option, tables), cost in self.tables[table].items():
                 if before is None:
                     is_allowed = option in self.legal(place)
@@ -224,7 +224,7 @@ class Subtree:
             return 0
         key = one, other
         if key not in self._surplus:
-            self.limits.effort.look(len(self.tables[other]))
+            self.limits.budget.spend(len(self.tables[other]))
             dearer: list[int] = []
             for (option, tables), cost in self.tables[other].items():
                 found = [
@@ -238,7 +238,7 @@ class Subtree:
             self._surplus[key] = max(dearer) if len(dearer) == len(self.tables[other]) else None
         return self._surplus[key]
 
-    def rest(self, table: int, place: Place) -> int:
+    def rest(self, table: int, place: Context) -> int:
         """Return a lower bound of the cost that remains from the cheapest state on, its own cost included."""
         key = table, place
         found = self._rests.get(key)
@@ -264,7 +264,7 @@ class Subtree:
         """Return the least cost of the states of the children that a plan may end with."""
         return sum(child.end(table) for (child, _), table in zip(self.children, tables, strict=True))
 
-    def steps_from(self, entry: Entry, place: Place, *, outside: bool) -> Iterator[tuple[Entry, int]]:
+    def steps_from(self, entry: Entry, place: Context, *, outside: bool) -> Iterator[tuple[Entry, int]]:
         """Yield the states one addon step away, each with the price of the step."""
         option, tables = entry
         if outside:
@@ -277,20 +277,20 @@ class Subtree:
             if (entered := self._children(tables, new, old)) is not None:
                 yield (to, entered[1]), entered[0] + self.limits.addon_cost
 
-    def arrival(self, entry: Entry, place: Place, before: Place | None) -> tuple[Entry, int] | None:
+    def arrival(self, entry: Entry, place: Context, before: Context | None) -> tuple[Entry, int] | None:
         """Return the state that one of the place before becomes at a place, and its price."""
         option, tables = entry
         here, old = self.local(place, option), None if before is None else self.local(before, option)
         entered = self._children(tables, here, old)
         return None if entered is None else ((option, entered[1]), entered[0])
 
-    def _legal_moves(self, place: Place, option: int) -> list[tuple[int, Local]]:
+    def _legal_moves(self, place: Context, option: int) -> list[tuple[int, Local]]:
         key = place, option
         found = self._moves.get(key)
         if found is None:
             legal = self.legal(place)
             moves = [(to, self.local(place, to)) for to in self.addon.moves[option] if to in legal]
-            self.limits.effort.look(len(moves))
+            self.limits.budget.spend(len(moves))
             found = self._moves[key] = [(to, one) for to, one in moves if one.rest < OUT_OF_REACH]
         return found
 
@@ -313,7 +313,7 @@ class Subtree:
             rest += child.rest(tables[at], here.places[at])
         return rest
 
-    def _closed(self, costs: Costs, place: Place, *, outside: bool) -> Transition | None:
+    def _closed(self, costs: Costs, place: Context, *, outside: bool) -> Transition | None:
         """Number the states that addon steps lead to, without those that another of the same option makes needless."""
         heap = [
             (cost + self._rest(tables, self.local(place, option)), cost, (option, tables))
@@ -341,9 +341,9 @@ class Subtree:
                 if total + rest <= most:
                     heapq.heappush(heap, (total + rest, total, following))
             if looks > LOOKS_AT_ONCE:
-                self.limits.effort.look(looks)
+                self.limits.budget.spend(looks)
                 looks = 0
-        self.limits.effort.look(looks)
+        self.limits.budget.spend(looks)
         if not kept:
             return None
         least = min(cost for known in kept.values() for cost, _ in known)
@@ -372,7 +372,7 @@ class Subtree:
         return total
 
 
-def pairs_of(model: Model) -> list[tuple[int, ...]]:
+def pairs_of(model: PlanningModel) -> list[tuple[int, ...]]:
     """Pair each addon with another that a fact is about too, addons with few such others first."""
     linked, left, found = links(model), set(range(len(model.addons))), []
     for one in sorted(left, key=lambda one: (len(linked[one]), one)):
@@ -385,7 +385,7 @@ def pairs_of(model: Model) -> list[tuple[int, ...]]:
     return sorted(found)
 
 
-def links(model: Model) -> list[set[int]]:
+def links(model: PlanningModel) -> list[set[int]]:
     """Return, by addon, the addons that share a fact with it, itself included."""
     linked: list[set[int]] = [{at} for at in range(len(model.addons))]
     for scope in model.scopes:
@@ -395,7 +395,7 @@ def links(model: Model) -> list[set[int]]:
 
 
 def decompose(
-    model: Model, estimates: Iterable[Estimate], limits: Limits, most_choices: int = MOST_CHOICES
+    model: PlanningModel, estimates: Iterable[PatternDatabase], limits: Limits, most_choices: int = MOST_CHOICES
 ) -> tuple[tuple[int, ...], tuple[Subtree, ...]]:
     """Return the numbers of the addons to search state by state, and a tree of the rest for each state of these.
 
@@ -439,7 +439,7 @@ def _tree(piece: Sequence[int], linked: Sequence[set[int]]) -> _Tree:
     return _Tree(at, frozenset(piece), tuple(_tree(part, linked) for part in rest))
 
 
-def _width(model: Model, tree: _Tree, linked: Sequence[set[int]], spine: Collection[int]) -> int:
+def _width(model: PlanningModel, tree: _Tree, linked: Sequence[set[int]], spine: Collection[int]) -> int:
     """Return the largest number of options of an addon times those of its context outside the spine."""
     near = set().union(*(linked[one] for one in tree.members)) - tree.members - set(spine)
     own = prod(len(model.addons[one].options) + 1 for one in (tree.at, *near))
@@ -463,7 +463,7 @@ def _pieces(addons: Iterable[int], linked: Sequence[set[int]]) -> list[tuple[int
     return found
 
 
-def _subtree(model: Model, tree: _Tree, estimates: Sequence[Estimate], limits: Limits) -> Subtree:
+def _subtree(model: PlanningModel, tree: _Tree, estimates: Sequence[PatternDatabase], limits: Limits) -> Subtree:
     touching = [scope for scope in model.scopes if not tree.members.isdisjoint(scope.at)]
     context = tuple(sorted({one for scope in touching for one in scope.at} - tree.members))
     order = {one: index for index, one in enumerate((tree.at, *context))}
@@ -473,7 +473,7 @@ def _subtree(model: Model, tree: _Tree, estimates: Sequence[Estimate], limits: L
 
     children = [_subtree(model, child, estimates, limits) for child in tree.children]
     bounds = [one for one in estimates if is_here(one.at)]
-    dependent: list[Scope | Subtree | Estimate] = [*touching, *children, *bounds]
+    dependent: list[Scope | Subtree | PatternDatabase] = [*touching, *children, *bounds]
     return Subtree(
         tree.at,
         model.addons[tree.at],

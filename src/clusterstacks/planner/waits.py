@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.addon_annotations import annotations_digest
 from clusterstacks.planner.patches import taken_from
-from clusterstacks.planner.steps import Kind
+from clusterstacks.planner.steps import StepKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -63,9 +63,9 @@ def waits(steps: Iterable[tuple[Step, Manifest | None]], annotations: Mapping[st
 
 
 def _after(step: Step, annotations: Mapping[str, str]) -> tuple[Wait, ...]:
-    if step.kind is Kind.WORKERS:
+    if step.kind is StepKind.WORKERS:
         return (TOPOLOGY_RECONCILED,)
-    if step.kind is Kind.ADDON:
+    if step.kind is StepKind.ADDON:
         return _after_addon(step, annotations)
     if step.before.kubernetes == step.after.kubernetes:
         return TOPOLOGY_RECONCILED, ADDONS_READY

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.compat.world import ClusterState, World
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.planner.effort import Effort
+from clusterstacks.planner.budget import Budget
 from clusterstacks.planner.waits import ADDONS_READY, addon_delivered, control_plane_runs
 from clusterstacks.webhooks.rules.suggestions import (
     Wish,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from clusterstacks.compat.rules.combination import Before
     from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.objects import ObjectKey
-    from clusterstacks.planner.compiling import Target
+    from clusterstacks.planner.model_builder import Target
     from clusterstacks.webhooks.known_releases import ClassOffer
     from clusterstacks.webhooks.rules.cluster_versions import Decision, Write
 
@@ -81,8 +81,8 @@ class Adviser:
         """Ask the planner; where it does not know in time, say how to ask it oneself."""
         loop = asyncio.get_running_loop()
         end = loop.time() + PATIENCE.total_seconds()
-        effort = Effort(MOST_LOOKS, lambda: loop.time() > end)
-        asked = loop.run_in_executor(self._planner, way_to, wish, effort)
+        budget = Budget(MOST_LOOKS, lambda: loop.time() > end)
+        asked = loop.run_in_executor(self._planner, way_to, wish, budget)
         found = ""
         try:
             found = await asyncio.wait_for(asked, PATIENCE.total_seconds())

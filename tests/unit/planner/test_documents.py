@@ -9,9 +9,9 @@ import pytest
 from clusterstacks.api.addon_annotations import annotations_digest
 from clusterstacks.compat.world import Candidate, World
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.planner.document import plan_document
-from clusterstacks.planner.planner import NoWay, Plan, find_plan
-from clusterstacks.planner.statefile import parse_state, parse_target
+from clusterstacks.planner.plan_document import plan_document
+from clusterstacks.planner.planner import NoPlan, Plan, find_plan
+from clusterstacks.planner.state_file import parse_state, parse_target
 from tests.support.planning import candidate
 
 PREFIX = "clusterstack.x-k8s.io/addon."
@@ -45,7 +45,7 @@ NEW = release(
 def document(*releases: Candidate, state: dict[str, Any], to: str) -> dict[str, Any]:
     world, start, target = World(releases), parse_state(state, file="STATE.yaml"), parse_target(to)
     answer = find_plan(world, start, target)
-    assert isinstance(answer, (Plan, NoWay))
+    assert isinstance(answer, (Plan, NoPlan))
     return plan_document(world, start, target, answer)
 
 

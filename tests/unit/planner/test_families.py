@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from benchmarks.worlds import FAMILIES, HUGE, Family, Size, apart, equal_releases, narrow, own_patches
 from clusterstacks.compat.world import ClusterState
-from clusterstacks.planner.effort import Effort
-from clusterstacks.planner.planner import NoWay, Plan, Undecided, find_plan
+from clusterstacks.planner.budget import Budget
+from clusterstacks.planner.planner import NoPlan, Plan, Undecided, find_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ sizes = st.builds(Size, st.integers(1, 20), st.integers(2, 30), st.integers(1, 1
 @pytest.mark.parametrize("family", PLANNED, ids=lambda one: f"{one.name} {one.size}")
 def test_a_family_is_answered(family: Family) -> None:
     world, state, target = family.questions(seed=1)[0]
-    assert not isinstance(find_plan(world, state, target, Effort(LOOKS)), Undecided)
+    assert not isinstance(find_plan(world, state, target, Budget(LOOKS)), Undecided)
 
 
 @given(st.integers(0, 2**32), sizes)
@@ -52,5 +52,5 @@ def test_a_world_without_facts_between_addons_is_decided_within_polynomially_man
     nodes = size.releases * (size.minors + 2)
     looks = 4 * size.addons * size.releases**2 * (size.minors + 2) + nodes**2
     for target in (last.name, last.kubernetes):
-        found = find_plan(world, state, target, Effort(looks))
-        assert isinstance(found, Plan | NoWay)
+        found = find_plan(world, state, target, Budget(looks))
+        assert isinstance(found, Plan | NoPlan)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.clusters.context import Outlook
     from clusterstacks.kube.client import Client
-    from clusterstacks.planner.compiling import Target
+    from clusterstacks.planner.model_builder import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +131,12 @@ async def outlook_of(client: Client, cluster: ObjectKey, releases: Path | None, 
 def _shows_a_plan(outlook: Outlook, goal: Target) -> bool:
     from clusterstacks.domain.errors import SpecError
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.planner.effort import Effort
+    from clusterstacks.planner.budget import Budget
     from clusterstacks.planner.planner import Plan, find_plan
 
     if isinstance(goal, ReleaseName) and goal not in {one.name for one in outlook.world.candidates}:
         return False
     try:
-        return isinstance(find_plan(outlook.world, outlook.state, goal, Effort(PEEK)), Plan)
+        return isinstance(find_plan(outlook.world, outlook.state, goal, Budget(PEEK)), Plan)
     except SpecError:
         return False

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from clusterstacks.clusters.context import Outlook
     from clusterstacks.compat.world import ClusterState, World
     from clusterstacks.domain.objects import Manifest, ObjectKey
-    from clusterstacks.planner.compiling import Target
-    from clusterstacks.planner.effort import Effort
-    from clusterstacks.planner.planner import NoWay, Plan, Undecided
+    from clusterstacks.planner.budget import Budget
+    from clusterstacks.planner.model_builder import Target
+    from clusterstacks.planner.planner import NoPlan, Plan, Undecided
 
 NO_WAY = output.NEGATIVE
 UNDECIDED = output.UNDECIDED
@@ -41,15 +41,15 @@ timeout_option = click.option(
 """How long the planner may search; reading releases is not counted."""
 
 
-def effort_of(seconds: float) -> Effort:
+def effort_of(seconds: float) -> Budget:
     """Return what a search may spend from now on."""
-    from clusterstacks.planner.effort import Effort
+    from clusterstacks.planner.budget import Budget
 
     end = time.monotonic() + seconds
-    return Effort(is_over=lambda: time.monotonic() > end)
+    return Budget(is_over=lambda: time.monotonic() > end)
 
 
-def answered(world: World, start: ClusterState, goal: Target, timeout: float) -> Plan | NoWay | None:
+def answered(world: World, start: ClusterState, goal: Target, timeout: float) -> Plan | NoPlan | None:
     """Ask the planner; print why and return None when it stopped undecided.
 
     Args:
@@ -79,7 +79,7 @@ def _how_far(answer: Undecided) -> str:
 
 def answered_live(
     outlook: Outlook, goal: Target, timeout: float = SEARCH_SECONDS
-) -> tuple[Plan | NoWay, dict[str, Any]] | None:
+) -> tuple[Plan | NoPlan, dict[str, Any]] | None:
     """Ask the planner about a live cluster; print why and return None when it stopped undecided.
 
     Args:
@@ -94,7 +94,7 @@ def answered_live(
         SpecError: The release that is the goal is not known, or of another stack.
     """
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.planner.document import plan_document
+    from clusterstacks.planner.plan_document import plan_document
     from clusterstacks.planner.planner import Plan
 
     if isinstance(goal, ReleaseName):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.compat.rules.combination import Setup, judge_setup
 from clusterstacks.compat.verdicts import Verdict
-from clusterstacks.planner.document import plan_document
 from clusterstacks.planner.patches import annotated, patches, taken_from
+from clusterstacks.planner.plan_document import plan_document
 from clusterstacks.planner.planner import Plan, Undecided, find_plan
-from clusterstacks.planner.steps import Kind
+from clusterstacks.planner.steps import StepKind
 from clusterstacks.planner.waits import CLUSTER, TOPOLOGY_RECONCILED, waits
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.domain.versions import KubernetesVersion
-    from clusterstacks.planner.compiling import Target
-    from clusterstacks.planner.effort import Effort
+    from clusterstacks.planner.budget import Budget
+    from clusterstacks.planner.model_builder import Target
     from clusterstacks.planner.steps import Step
     from clusterstacks.planner.waits import Wait
 
@@ -54,17 +54,17 @@ class Wish:
     ready: frozenset[ReleaseName] | None = None
 
 
-def way_to(wish: Wish, effort: Effort) -> str:
+def way_to(wish: Wish, budget: Budget) -> str:
     """Say how to get there, or why there is no way; empty when the planner does not know in time.
 
     Args:
         wish: What was refused.
-        effort: What the planner may spend.
+        budget: What the planner may spend.
 
     Raises:
         PlanImpossible: The releases of the cluster are not known well enough.
     """
-    answer = find_plan(wish.world, wish.state, wish.target, effort)
+    answer = find_plan(wish.world, wish.state, wish.target, budget)
     if isinstance(answer, Undecided):
         return ""
     if not isinstance(answer, Plan):
@@ -73,7 +73,7 @@ def way_to(wish: Wish, effort: Effort) -> str:
         return f"There is no way: {document['refused']['message']}\n{facts}"
     if not answer.steps:
         return ""
-    if answer.steps[0].kind is Kind.WORKERS:
+    if answer.steps[0].kind is StepKind.WORKERS:
         return retried("the workers have the version of the control plane", waited(wish.cluster, TOPOLOGY_RECONCILED))
     first = next(patches(answer.start, answer.steps, annotated(wish.world, wish.state)))
     if first is None:
@@ -177,9 +177,9 @@ def _told(steps: Sequence[Step], wish: Wish) -> list[str]:
 
 
 def _step(step: Step, ready: frozenset[ReleaseName] | None) -> str:
-    if step.kind is Kind.KUBERNETES:
+    if step.kind is StepKind.KUBERNETES:
         return f"move to Kubernetes {step.after.kubernetes}"
-    if step.kind is not Kind.ADDON:
+    if step.kind is not StepKind.ADDON:
         moved = step.before.kubernetes != step.after.kubernetes
         both = f" with Kubernetes {step.after.kubernetes}" if moved else ""
         name = step.after.candidate.name

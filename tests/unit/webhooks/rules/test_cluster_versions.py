@@ -16,7 +16,7 @@ from clusterstacks.domain.compatibility import Rule, parse_rule
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.versions import KubernetesVersion
-from clusterstacks.planner.effort import Effort
+from clusterstacks.planner.budget import Budget
 from clusterstacks.webhooks.rules.cluster_versions import Decision, Unservable, Was, Write, decide, setup_of
 from clusterstacks.webhooks.rules.suggestions import Wish, classes_for, releases_with, way_to
 from tests.support.planning import candidate
@@ -295,7 +295,7 @@ def wish(to: str, *candidates: Candidate, version: str = "v1.35.1") -> Wish:
 
 
 def way_out(asked: Wish) -> str:
-    return way_to(asked, Effort())
+    return way_to(asked, Budget())
 
 
 def test_live_m8_the_way_out_is_a_list_of_steps_that_ends_with_a_command() -> None:

@@ -13,7 +13,7 @@ from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
 
 if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.planner.compiling import Target
+    from clusterstacks.planner.model_builder import Target
 
 _FIELDS = ("kubernetes", "workers", "class", "addons", "labels", "variables")
 

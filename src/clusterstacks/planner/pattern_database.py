@@ -10,47 +10,47 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from clusterstacks.planner.model import ABSENT, ADDON_COST, ANY, Node
+from clusterstacks.planner.model import ABSENT, ADDON_COST, ANY, TopologyState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from clusterstacks.planner.effort import Effort
-    from clusterstacks.planner.model import Choice, Model, Scope
+    from clusterstacks.planner.budget import Budget
+    from clusterstacks.planner.model import Choice, PlanningModel, Scope
 
 OUT_OF_REACH = 10**6
 """Cost of a state from which no plan leads to the goal."""
 
 
 @dataclass(frozen=True)
-class Estimate:
+class PatternDatabase:
     """The pattern of a few addons.
 
     Args:
         model: The numbered world.
         at: Numbers of the addons.
         ways: By node on ways to the goal, those one move away that are on such a way too.
-        effort: What may be spent.
+        budget: What may be spent.
         starts_outside: Whether the cluster violates facts: then any version is allowed at the start.
         is_free: Whether steps cost nothing.
     """
 
-    model: Model
+    model: PlanningModel
     at: tuple[int, ...]
-    ways: Mapping[Node, Sequence[Node]]
-    effort: Effort
+    ways: Mapping[TopologyState, Sequence[TopologyState]]
+    budget: Budget
     starts_outside: bool
     is_free: bool = False
 
-    def least(self, node: Node, choice: Choice) -> int:
+    def least(self, node: TopologyState, choice: Choice) -> int:
         """Return the least cost that remains; :data:`OUT_OF_REACH` if no way leads to the goal."""
         found = self.remaining[self._place(node)].get(choice, OUT_OF_REACH)
         return 0 if self.is_free and found < OUT_OF_REACH else found
 
     @cached_property
-    def remaining(self) -> dict[Node, dict[Choice, int]]:
+    def remaining(self) -> dict[TopologyState, dict[Choice, int]]:
         """By place, the choices from which a way leads to the goal, each with the least cost of its steps."""
-        found: dict[Node, dict[Choice, int]] = {place: {} for place in self._allowed}
+        found: dict[TopologyState, dict[Choice, int]] = {place: {} for place in self._allowed}
         left = {place: set(choices) for place, choices in self._allowed.items()}
         level = list(self._ends())
         cost = 0
@@ -68,7 +68,7 @@ class Estimate:
                 waiting = left[place]
                 if waiting:
                     level += [(place, before) for before in self._steps_before(place, choice) if before in waiting]
-            self.effort.look(len(reached) + len(level))
+            self.budget.spend(len(reached) + len(level))
             cost += ADDON_COST
         return found
 
@@ -87,10 +87,10 @@ class Estimate:
         """Whether any of the facts depends on the Kubernetes version."""
         return any(scope.by_version for scope, _ in self._scopes)
 
-    def _place(self, node: Node) -> Node:
-        return Node(node.candidate if self.by_class else ANY, node.version if self.by_version else ANY)
+    def _place(self, node: TopologyState) -> TopologyState:
+        return TopologyState(node.candidate if self.by_class else ANY, node.version if self.by_version else ANY)
 
-    def _ends(self) -> Iterator[tuple[Node, Choice]]:
+    def _ends(self) -> Iterator[tuple[TopologyState, Choice]]:
         model = self.model
         for node, following in self.ways.items():
             if model.is_bundle(node):
@@ -104,16 +104,16 @@ class Estimate:
         return all(self.model.addons[at].ends(option) for at, option in zip(self.at, choice, strict=True))
 
     @cached_property
-    def _allowed(self) -> dict[Node, list[Choice]]:
+    def _allowed(self) -> dict[TopologyState, list[Choice]]:
         start = self._place(self.model.start)
-        allowed: dict[Node, list[Choice]] = {}
+        allowed: dict[TopologyState, list[Choice]] = {}
         for node in self.ways:
             place = self._place(node)
             if place not in allowed and not self.model.is_bundle(node):
                 allowed[place] = self._choices(place, any_will_do=self.starts_outside and place == start)
         return allowed
 
-    def _choices(self, place: Node, *, any_will_do: bool) -> list[Choice]:
+    def _choices(self, place: TopologyState, *, any_will_do: bool) -> list[Choice]:
         """Return the choices that violate no fact, addon by addon, so that few are built in vain."""
         choices: list[Choice] = [()]
         for count, at in enumerate(self.at, start=1):
@@ -123,7 +123,7 @@ class Estimate:
             options = range(ABSENT, len(self.model.addons[at].options))
             allowed = [one for one in options if not any(scope.violated(place, (one,)) for scope in alone)]
             longer = [(*choice, option) for choice in choices for option in allowed]
-            self.effort.look(len(options) + len(longer))
+            self.budget.spend(len(options) + len(longer))
             choices = [
                 choice
                 for choice in longer
@@ -132,8 +132,8 @@ class Estimate:
         return choices
 
     @cached_property
-    def _places_before(self) -> dict[Node, set[Node]]:
-        before: dict[Node, set[Node]] = {place: set() for place in self._allowed}
+    def _places_before(self) -> dict[TopologyState, set[TopologyState]]:
+        before: dict[TopologyState, set[TopologyState]] = {place: set() for place in self._allowed}
         for node, following in self.ways.items():
             if not self.model.is_bundle(node):
                 here = self._place(node)
@@ -143,7 +143,7 @@ class Estimate:
         return before
 
     @cached_property
-    def _options_before(self) -> dict[Node, list[dict[int, list[int]]]]:
+    def _options_before(self) -> dict[TopologyState, list[dict[int, list[int]]]]:
         """By place and addon, the options there that move to an option."""
         found = {}
         for place, choices in self._allowed.items():
@@ -154,27 +154,29 @@ class Estimate:
                         back[number].setdefault(there, []).append(option)
         return found
 
-    def _steps_before(self, place: Node, choice: Choice) -> Iterator[Choice]:
+    def _steps_before(self, place: TopologyState, choice: Choice) -> Iterator[Choice]:
         for at, back in enumerate(self._options_before[place]):
             for option in back.get(choice[at], ()):
                 yield (*choice[:at], option, *choice[at + 1 :])
 
 
-def ways_to_goal(model: Model, effort: Effort) -> tuple[dict[Node, tuple[Node, ...]], dict[Node, int]]:
+def ways_to_goal(
+    model: PlanningModel, budget: Budget
+) -> tuple[dict[TopologyState, tuple[TopologyState, ...]], dict[TopologyState, int]]:
     """Return the nodes on ways to the goal, each with those one move away; and their fewest moves to the goal."""
-    after: dict[Node, tuple[Node, ...]] = {}
+    after: dict[TopologyState, tuple[TopologyState, ...]] = {}
     queue = [model.start]
     while queue:
         here = queue.pop()
         if here not in after:
             after[here] = tuple(model.successors(here))
-            effort.look(len(after[here]) + 1)
+            budget.spend(len(after[here]) + 1)
             queue += after[here]
-    before: dict[Node, list[Node]] = {}
+    before: dict[TopologyState, list[TopologyState]] = {}
     for here, following in after.items():
         for there in following:
             before.setdefault(there, []).append(here)
-    moves: dict[Node, int] = dict.fromkeys(filter(model.is_goal, after), 0)
+    moves: dict[TopologyState, int] = dict.fromkeys(filter(model.is_goal, after), 0)
     level = list(moves)
     while level:
         near = (one for here in level for one in before.get(here, ()))
