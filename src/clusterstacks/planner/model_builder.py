@@ -128,10 +128,10 @@ def build_model(asked: PlanningProblem, budget: Budget, enforced: Collection[str
     """Number the world for one question.
 
     Args:
-        asked: Everything the question is about.
-        budget: What may be spent.
-        enforced: Ids of the facts that count, where it is enough to know whether there is a way: addons about which
-            none counts can always get where they are to be, and are left out. None for all.
+        asked: The question.
+        budget: Bounds the comparison of versions.
+        enforced: Ids of the enforced facts, if only the existence of a plan matters: addons without enforced facts can
+            always reach their target and are left out. None for all facts.
 
     Raises:
         BudgetExhausted: The budget is too small.

@@ -1,7 +1,7 @@
-"""Lower bounds for the search: what a few addons cost at least if there were no others and node moves were free.
+"""Pattern databases (Culberson and Schaeffer 1998): lower bounds of the cost that remains, for a few addons each.
 
-The facts about other addons are left out, so no plan is cheaper. Every addon is in one pattern (Culberson and Schaeffer
-1998), so the bounds of all patterns may be added.
+A pattern leaves out the other addons and the cost of node moves, so no plan is cheaper. Every addon is in one pattern,
+so the bounds of all patterns may be added.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ OUT_OF_REACH = 10**6
 
 @dataclass(frozen=True)
 class PatternDatabase:
-    """The pattern of a few addons.
+    """The least remaining costs of a few addons.
 
     Args:
         model: The numbered world.
         at: Numbers of the addons.
-        ways: By node on ways to the goal, those one move away that are on such a way too.
-        budget: What may be spent.
+        successors: By node from which the goal can be reached, such nodes one move away.
+        budget: Bounds the work.
         starts_outside: Whether the cluster violates facts: then any version is allowed at the start.
         is_free: Whether steps cost nothing.
     """
 
     model: PlanningModel
     at: tuple[int, ...]
-    ways: Mapping[TopologyState, Sequence[TopologyState]]
+    successors: Mapping[TopologyState, Sequence[TopologyState]]
     budget: Budget
     starts_outside: bool
     is_free: bool = False
 
     def least(self, node: TopologyState, choice: Choice) -> int:
-        """Return the least cost that remains; :data:`OUT_OF_REACH` if no way leads to the goal."""
+        """Return the least cost that remains; :data:`OUT_OF_REACH` if no plan leads to the goal."""
         found = self.remaining[self._place(node)].get(choice, OUT_OF_REACH)
         return 0 if self.is_free and found < OUT_OF_REACH else found
 
     @cached_property
     def remaining(self) -> dict[TopologyState, dict[Choice, int]]:
-        """By place, the choices from which a way leads to the goal, each with the least cost of its steps."""
+        """By place, the choices from which a plan leads to the goal, each with the least cost of its steps."""
         found: dict[TopologyState, dict[Choice, int]] = {place: {} for place in self._allowed}
         left = {place: set(choices) for place, choices in self._allowed.items()}
         level = list(self._ends())
@@ -92,7 +92,7 @@ class PatternDatabase:
 
     def _ends(self) -> Iterator[tuple[TopologyState, Choice]]:
         model = self.model
-        for node, following in self.ways.items():
+        for node, following in self.successors.items():
             if model.is_bundle(node):
                 continue
             place = self._place(node)
@@ -107,7 +107,7 @@ class PatternDatabase:
     def _allowed(self) -> dict[TopologyState, list[Choice]]:
         start = self._place(self.model.start)
         allowed: dict[TopologyState, list[Choice]] = {}
-        for node in self.ways:
+        for node in self.successors:
             place = self._place(node)
             if place not in allowed and not self.model.is_bundle(node):
                 allowed[place] = self._choices(place, any_will_do=self.starts_outside and place == start)
@@ -134,7 +134,7 @@ class PatternDatabase:
     @cached_property
     def _places_before(self) -> dict[TopologyState, set[TopologyState]]:
         before: dict[TopologyState, set[TopologyState]] = {place: set() for place in self._allowed}
-        for node, following in self.ways.items():
+        for node, following in self.successors.items():
             if not self.model.is_bundle(node):
                 here = self._place(node)
                 for one in following:
@@ -160,10 +160,10 @@ class PatternDatabase:
                 yield (*choice[:at], option, *choice[at + 1 :])
 
 
-def ways_to_goal(
+def nodes_to_goal(
     model: PlanningModel, budget: Budget
 ) -> tuple[dict[TopologyState, tuple[TopologyState, ...]], dict[TopologyState, int]]:
-    """Return the nodes on ways to the goal, each with those one move away; and their fewest moves to the goal."""
+    """Return the nodes from which the goal can be reached, each with its successors, and their fewest moves."""
     after: dict[TopologyState, tuple[TopologyState, ...]] = {}
     queue = [model.start]
     while queue:

@@ -88,12 +88,12 @@ def find_plan(world: World, state: ClusterState, target: Target, budget: Budget 
     try:
         asked = planning_problem(world, state, target, budget)
         search = Search(build_model(asked, budget), budget)
-        way = search.cheapest()
-        steps = steps_of(search, way) if way is not None else ()
+        found = search.cheapest()
+        steps = steps_of(search, found) if found is not None else ()
     except BudgetExhausted:
         return _undecided(before - budget.looks, search)
     start = start_of(search.model)
-    if way is None:
+    if found is None:
         question = ConflictSearch(asked, budget, search.outside)
         facts = minimal_conflict(question)
         return NoPlan(start, facts, minimal=not question.is_cut_short)

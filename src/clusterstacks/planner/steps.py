@@ -1,4 +1,4 @@
-"""The steps of a way: which addon moves between which moves of class and Kubernetes, as late as it may."""
+"""Steps of a plan: orders the moves of addons between the moves of class and Kubernetes, as late as allowed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StepKind(StrEnum):
-    """What a step moves."""
+    """The part of the cluster that a step moves."""
 
     WORKERS = "workers"
     KUBERNETES = "kubernetes"
@@ -32,12 +32,12 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterVersions:
-    """A cluster between two steps.
+    """The versions of a cluster between two steps.
 
     Args:
-        candidate: The release whose class it has.
-        kubernetes: Of its control plane.
-        addons: What is installed; empty while the class is a bundle's.
+        candidate: The release of its class.
+        kubernetes: The version of its control plane.
+        addons: The installed addons; empty while the class is a bundle's.
     """
 
     candidate: Candidate
@@ -50,10 +50,10 @@ class Step:
     """One change.
 
     Args:
-        kind: What moves.
-        before: The cluster as the step finds it.
-        after: The cluster as the step leaves it.
-        addon: Which addon moves; empty for another kind.
+        kind: The part that moves.
+        before: The versions before the step.
+        after: The versions after the step.
+        addon: The addon that moves; empty for other kinds.
     """
 
     kind: StepKind
@@ -62,15 +62,15 @@ class Step:
     addon: str = ""
 
 
-def steps_of(search: Search, way: PartialPlan) -> tuple[Step, ...]:
-    """Turn a way into steps; at equal cost an addon moves as late as it may, and in the order of the names."""
-    model, ways = search.model, _ways(way)
-    moves = _addon_moves(search, ways)
+def steps_of(search: Search, partial: PartialPlan) -> tuple[Step, ...]:
+    """Return the steps of a plan; at equal cost an addon moves as late as allowed, and in the order of the names."""
+    model, partials = search.model, _partials(partial)
+    moves = _addon_moves(search, partials)
     steps: list[Step] = []
     here = start_of(model)
-    for layer, one in enumerate(ways):
+    for layer, one in enumerate(partials):
         if layer:
-            there = _arrive(model, ways[layer - 1], one, here)
+            there = _arrive(model, partials[layer - 1], one, here)
             steps.append(_step(here, there))
             here = there
         for addon, option in moves.get(layer, ()):
@@ -81,22 +81,22 @@ def steps_of(search: Search, way: PartialPlan) -> tuple[Step, ...]:
 
 
 def start_of(model: PlanningModel) -> ClusterVersions:
-    """Return the cluster as it is."""
-    return _situation(model, model.start, model.installed)
+    """Return the versions of the cluster before the first step."""
+    return _versions(model, model.start, model.installed)
 
 
-def _ways(way: PartialPlan) -> list[PartialPlan]:
-    ways = [way]
-    while ways[-1].before is not None:
-        ways.append(ways[-1].before)
-    return ways[::-1]
+def _partials(partial: PartialPlan) -> list[PartialPlan]:
+    partials = [partial]
+    while partials[-1].before is not None:
+        partials.append(partials[-1].before)
+    return partials[::-1]
 
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
-    """A stay of a subtree at one place; the moment orders it among the moves of all addons."""
+    """The stay of a subtree in one context; the moment orders it among the moves of all addons."""
 
-    place: Context
+    context: Context
     outside: bool
     moment: tuple[Any, ...]
 
@@ -112,21 +112,21 @@ class _Move:
         return int(self.moment[0])
 
 
-def _addon_moves(search: Search, ways: Sequence[PartialPlan]) -> dict[int, list[tuple[int, int]]]:
-    """Find by layer the addons of subtrees that move, and to which option.
+def _addon_moves(search: Search, partials: Sequence[PartialPlan]) -> dict[int, list[tuple[int, int]]]:
+    """Return by layer the moves of the addons in subtrees: addon and option.
 
-    Before a bundle is entered it does not matter where an addon ends.
+    The last options before a bundle is entered do not matter.
     """
-    ranged = [layer for layer, one in enumerate(ways) if one.state is not None]
-    is_end = bool(ranged) and ranged[-1] == len(ways) - 1
+    ranged = [layer for layer, one in enumerate(partials) if one.state is not None]
+    is_end = bool(ranged) and ranged[-1] == len(partials) - 1
     found, ranks = list[_Move](), count(0, -1)
     for tree in search.subtrees if ranged else ():
         visits = [
-            _Visit(tree.place(way.node, way.state), way.outside, (layer,))
-            for layer, way in enumerate(ways)
-            if way.state is not None
+            _Visit(tree.context_at(partial.node, partial.state), partial.outside, (layer,))
+            for layer, partial in enumerate(partials)
+            if partial.state is not None
         ]
-        installed = ways[ranged[0]].state
+        installed = partials[ranged[0]].state
         assert installed is not None  # noqa: S101 - ranged
         found += _unroll(tree, visits, installed, ranks, is_end=is_end)
     linked = links(search.model)
@@ -149,11 +149,11 @@ def _by_name(moves: list[_Move], linked: Sequence[set[int]]) -> Iterator[_Move]:
 def _unroll(
     tree: Subtree, visits: Sequence[_Visit], installed: Choice, ranks: Iterator[int], *, is_end: bool
 ) -> Iterator[_Move]:
-    """Yield the moves of an addon and those below it, given the places that the rest of the cluster takes it to.
+    """Yield the moves of an addon and those below it, given the contexts that the other moves lead to.
 
     Args:
-        tree: The addon.
-        visits: The places in order.
+        tree: The subtree.
+        visits: The contexts in order.
         installed: The options before the first move.
         ranks: Order the moves of different addons after the same moment: those below an addon move first.
         is_end: Whether the plan ends after the last visit.
@@ -171,23 +171,23 @@ def _unroll(
             moments.append((option, (*visit.moment, (rank, number))))
             yield _Move(moments[-1][1], tree.at, option)
         for one, moment in moments:
-            for visited, place in zip(below, tree.local(visit.place, one).places, strict=True):
-                visited.append(_Visit(place, visit.outside, moment))
+            for visited, context in zip(below, tree.local(visit.context, one).contexts, strict=True):
+                visited.append(_Visit(context, visit.outside, moment))
     for (child, _), visited in zip(tree.children, below, strict=True):
         yield from _unroll(child, visited, installed, ranks, is_end=is_end)
 
 
 def _before(visits: Sequence[_Visit], at: int) -> Context | None:
-    return visits[at - 1].place if visits[at].outside else None
+    return visits[at - 1].context if visits[at].outside else None
 
 
 def _layers(tree: Subtree, visits: Sequence[_Visit], installed: Choice) -> list[Costs]:
     """Return by visit the least cost of every state."""
-    found = tree.begin(visits[0].place, installed, outside=visits[0].outside)
+    found = tree.begin(visits[0].context, installed, outside=visits[0].outside)
     paid, table, layers = 0, 0, []
     for at, visit in enumerate(visits):
         if at:
-            found = tree.enter(table, visit.place, _before(visits, at))
+            found = tree.enter(table, visit.context, _before(visits, at))
         assert found is not None  # noqa: S101 - the search came along here
         price, table = found
         paid += price
@@ -204,7 +204,7 @@ def _moves_back(tree: Subtree, visits: Sequence[_Visit], layers: Sequence[Costs]
         stepped = [
             one
             for one, before in layers[at].items()
-            if before < cost and (here, cost - before) in tree.steps_from(one, visit.place, outside=visit.outside)
+            if before < cost and (here, cost - before) in tree.steps_from(one, visit.context, outside=visit.outside)
         ]
         if stepped:
             moves[at].insert(0, here[0])
@@ -213,7 +213,7 @@ def _moves_back(tree: Subtree, visits: Sequence[_Visit], layers: Sequence[Costs]
             came = [
                 one
                 for one, before in layers[at - 1].items()
-                if one[0] == here[0] and tree.arrival(one, visit.place, _before(visits, at)) == (here, cost - before)
+                if one[0] == here[0] and tree.arrival(one, visit.context, _before(visits, at)) == (here, cost - before)
             ]
             here, at = min(came), at - 1
         else:
@@ -232,14 +232,14 @@ def _step(old: ClusterVersions, new: ClusterVersions) -> Step:
 
 def _arrive(model: PlanningModel, old: PartialPlan, new: PartialPlan, here: ClusterVersions) -> ClusterVersions:
     if new.state is None or old.state is None:
-        return _situation(model, new.node, new.state or ())
+        return _versions(model, new.node, new.state or ())
     for addon, (before, after) in enumerate(zip(old.state, new.state, strict=True)):
         if before != after:
             return _with_addon(model, here, addon, after)
     return ClusterVersions(model.candidates[new.node.candidate], model.versions[new.node.version], here.addons)
 
 
-def _situation(model: PlanningModel, node: TopologyState, state: Choice) -> ClusterVersions:
+def _versions(model: PlanningModel, node: TopologyState, state: Choice) -> ClusterVersions:
     options = zip(model.addons, state, strict=False)
     addons = {addon.name: addon.options[option] for addon, option in options if option != ABSENT}
     return ClusterVersions(model.candidates[node.candidate], model.versions[node.version], addons)

@@ -1,12 +1,12 @@
 """Least costs of the states of addons, factored by a tree decomposition of the facts about several addons.
 
 Addons that a fact is about together lie on one path of the tree. So the addons below one addon depend on the rest of
-the cluster only through the Kubernetes version, the class and the options of the addons above them that they share
-facts with, their context. Sequences of steps that are legal for each addon and its context can always be merged into
+the cluster only through their context: the Kubernetes version, the class and the options of the addons above that they
+share facts with. Sequences of steps that are legal for each addon in its context can always be merged into
 one (Fabre and Jezequel 2009 call this factored planning), so that no search over states of all addons is needed.
 
-The least costs of all states of a subtree at one place are a *table*. Equal tables share a number, and the table that
-follows from one at another place is computed once.
+The least costs of all states of a subtree in one context are a *table*. Equal tables share a number, and the table that
+follows from one in another context is computed once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clusterstacks.planner.model import Addon, Choice, PlanningModel, Scope
 
 MOST_CHOICES = 31**3
-"""Options of an addon times those of its context: three addons with thirty versions each. Above, some addons are
+"""Options of an addon times those of its separator: three addons with thirty versions each. Above, some addons are
 searched state by state instead."""
 
 LOOKS_AT_ONCE = 1000
@@ -43,18 +43,18 @@ Transition = tuple[int, int]
 
 
 class Context(NamedTuple):
-    """The surroundings of a subtree: class, Kubernetes version and the options of its context."""
+    """The part of a state that a subtree depends on: class, Kubernetes version and the options of its separator."""
 
     candidate: int
     version: int
-    context: Choice
+    separator: Choice
 
 
 class Local(NamedTuple):
-    """One option of an addon at a place: the least cost that remains, and the places of the children."""
+    """One option of an addon in a context: the least cost that remains, and the contexts of the children."""
 
     rest: int
-    places: tuple[Context, ...]
+    contexts: tuple[Context, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Limits:
     """Bounds and prices of one search.
 
     Args:
-        budget: What may be spent.
+        budget: Bounds the work.
         addon_cost: Cost of an addon step.
         slack: A state that costs more than this above the cheapest of its table is dropped.
     """
@@ -79,18 +79,18 @@ class Subtree:
     Args:
         at: Number of the addon.
         addon: The addon.
-        context: Numbers of the addons above that facts about this subtree are about too.
-        scopes: Facts about the addon and its context, each with the positions of its addons in (addon, *context).
-        children: Each with the positions of its context.
+        separator: Numbers of the addons above that share facts with this subtree.
+        scopes: Facts about the addon and its separator, each with the positions of its addons in (addon, *separator).
+        children: Each with the positions of its separator.
         by_class: Whether any fact about the subtree depends on the class.
         by_version: Whether any fact about the subtree depends on the Kubernetes version.
-        estimates: Lower bounds that are added up at this addon, each with the positions of its addons.
+        estimates: Pattern databases that are added up at this addon, each with the positions of its addons.
         limits: Bounds and prices.
     """
 
     at: int
     addon: Addon
-    context: tuple[int, ...]
+    separator: tuple[int, ...]
     scopes: tuple[tuple[Scope, tuple[int, ...]], ...]
     children: tuple[tuple[Subtree, tuple[int, ...]], ...]
     by_class: bool
@@ -108,22 +108,22 @@ class Subtree:
     _rests: dict[tuple[int, Context], int] = field(default_factory=dict)
     _ends: dict[int, int] = field(default_factory=dict)
 
-    def place(self, node: TopologyState, state: Choice) -> Context:
-        """Return the surroundings in a state of the whole cluster."""
+    def context_at(self, node: TopologyState, state: Choice) -> Context:
+        """Return the context in a state of the whole cluster."""
         return Context(
             node.candidate if self.by_class else ANY,
             node.version if self.by_version else ANY,
-            tuple(state[at] for at in self.context),
+            tuple(state[at] for at in self.separator),
         )
 
-    def local(self, place: Context, option: int) -> Local:
-        """Evaluate one option at a place."""
-        key = place, option
+    def local(self, context: Context, option: int) -> Local:
+        """Evaluate one option in a context."""
+        key = context, option
         found = self._locals.get(key)
         if found is None:
-            candidate, version, context = place
-            node, options = TopologyState(candidate, version), (option, *context)
-            places = tuple(
+            candidate, version, separator = context
+            node, options = TopologyState(candidate, version), (option, *separator)
+            contexts = tuple(
                 [
                     Context(
                         candidate if child.by_class else ANY,
@@ -136,21 +136,24 @@ class Subtree:
             rest = 0
             for one, picked in self.estimates:
                 rest += one.least(node, tuple([options[at] for at in picked]))
-            found = self._locals[key] = Local(rest, places)
+            found = self._locals[key] = Local(rest, contexts)
         return found
 
-    def legal(self, place: Context) -> frozenset[int]:
-        """Return the options that violate no fact about the addon and its context at a place."""
-        if place not in self._legal:
+    def legal(self, context: Context) -> frozenset[int]:
+        """Return the options that violate no fact about the addon and its context in a context."""
+        if context not in self._legal:
             found = frozenset(range(ABSENT, len(self.addon.options)))
             for at in range(len(self.scopes)):
-                found &= self._legal_by(at, place)
-            self._legal[place] = found
-        return self._legal[place]
+                found &= self._legal_by(at, context)
+            self._legal[context] = found
+        return self._legal[context]
 
-    def _legal_by(self, at: int, place: Context) -> frozenset[int]:
+    def _legal_by(self, at: int, context: Context) -> frozenset[int]:
         scope, picked = self.scopes[at]
-        node, others = TopologyState(place.candidate, place.version), [place.context[one - 1] for one in picked if one]
+        node, others = (
+            TopologyState(context.candidate, context.version),
+            [context.separator[one - 1] for one in picked if one],
+        )
         key = (
             at,
             node.candidate if scope.by_class else ANY,
@@ -170,37 +173,37 @@ class Subtree:
         """Report whether a fact is violated that was not violated before."""
         return any(after - before for before, after in zip(self._violated(*old), self._violated(*new), strict=True))
 
-    def _violated(self, place: Context, option: int) -> list[frozenset[str]]:
-        node, options = TopologyState(place.candidate, place.version), (option, *place.context)
+    def _violated(self, context: Context, option: int) -> list[frozenset[str]]:
+        node, options = TopologyState(context.candidate, context.version), (option, *context.separator)
         return [scope.violated(node, tuple(options[at] for at in picked)) for scope, picked in self.scopes]
 
-    def begin(self, place: Context, installed: Choice, *, outside: bool) -> Transition | None:
-        """Return the table of all states that addon steps lead to from the installed options; None without a way on.
+    def begin(self, context: Context, installed: Choice, *, outside: bool) -> Transition | None:
+        """Return the table of all states that addon steps lead to from the installed options; None if it is empty.
 
         Args:
-            place: The surroundings.
+            context: The context.
             installed: By addon, its option.
             outside: Whether facts are violated: then a step must not add a violation.
         """
         option, price, tables = installed[self.at], 0, []
-        for (child, _), one in zip(self.children, self.local(place, option).places, strict=True):
+        for (child, _), one in zip(self.children, self.local(context, option).contexts, strict=True):
             begun = child.begin(one, installed, outside=outside)
             if begun is None:
                 return None
             price += begun[0]
             tables.append(begun[1])
-        return self._closed({(option, tuple(tables)): price}, place, outside=outside)
+        return self._closed({(option, tuple(tables)): price}, context, outside=outside)
 
-    def enter(self, table: int, place: Context, before: Context | None = None) -> Transition | None:
-        """Move to a place, and from there to all states that addon steps lead to; None if no state is allowed there.
+    def enter(self, table: int, context: Context, before: Context | None = None) -> Transition | None:
+        """Move to a context, and from there to all states that addon steps lead to; None if no state is allowed there.
 
         Args:
-            table: Number of the table at the place before.
-            place: The new surroundings.
-            before: The old surroundings if facts are violated: then nothing may add a violation. Otherwise nothing may
-                be violated at the new place.
+            table: Number of the table in the old context.
+            context: The new context.
+            before: The old context if facts are violated: then nothing may add a violation. Otherwise nothing may
+                be violated in the new context.
         """
-        key = table, place, before
+        key = table, context, before
         known = self._entered.get(key)
         if known is not None:
             return known
@@ -209,13 +212,13 @@ class Subtree:
             self.limits.budget.spend(len(self.tables[table]))
             for (option, tables), cost in self.tables[table].items():
                 if before is None:
-                    is_allowed = option in self.legal(place)
+                    is_allowed = option in self.legal(context)
                 else:
-                    is_allowed = not self._worsens((before, option), (place, option))
-                if is_allowed and (arrived := self.arrival((option, tables), place, before)) is not None:
+                    is_allowed = not self._worsens((before, option), (context, option))
+                if is_allowed and (arrived := self.arrival((option, tables), context, before)) is not None:
                     price = cost + arrived[1]
                     moved[arrived[0]] = min(price, moved.get(arrived[0], price))
-            self._entered[key] = self._closed(moved, place, outside=before is not None)
+            self._entered[key] = self._closed(moved, context, outside=before is not None)
         return self._entered[key]
 
     def surplus(self, one: int, other: int) -> int | None:
@@ -238,13 +241,13 @@ class Subtree:
             self._surplus[key] = max(dearer) if len(dearer) == len(self.tables[other]) else None
         return self._surplus[key]
 
-    def rest(self, table: int, place: Context) -> int:
+    def rest(self, table: int, context: Context) -> int:
         """Return a lower bound of the cost that remains from the cheapest state on, its own cost included."""
-        key = table, place
+        key = table, context
         found = self._rests.get(key)
         if found is None:
             found = self._rests[key] = min(
-                cost + self._rest(tables, self.local(place, option))
+                cost + self._rest(tables, self.local(context, option))
                 for (option, tables), cost in self.tables[table].items()
             )
         return found
@@ -264,32 +267,32 @@ class Subtree:
         """Return the least cost of the states of the children that a plan may end with."""
         return sum(child.end(table) for (child, _), table in zip(self.children, tables, strict=True))
 
-    def steps_from(self, entry: Entry, place: Context, *, outside: bool) -> Iterator[tuple[Entry, int]]:
+    def steps_from(self, entry: Entry, context: Context, *, outside: bool) -> Iterator[tuple[Entry, int]]:
         """Yield the states one addon step away, each with the price of the step."""
         option, tables = entry
         if outside:
-            old = self.local(place, option)
-            moves = [to for to in self.addon.moves[option] if not self._worsens((place, option), (place, to))]
-            following = [(to, self.local(place, to)) for to in moves]
+            old = self.local(context, option)
+            moves = [to for to in self.addon.moves[option] if not self._worsens((context, option), (context, to))]
+            following = [(to, self.local(context, to)) for to in moves]
         else:
-            old, following = None, self._legal_moves(place, option)
+            old, following = None, self._legal_moves(context, option)
         for to, new in following:
             if (entered := self._children(tables, new, old)) is not None:
                 yield (to, entered[1]), entered[0] + self.limits.addon_cost
 
-    def arrival(self, entry: Entry, place: Context, before: Context | None) -> tuple[Entry, int] | None:
-        """Return the state that one of the place before becomes at a place, and its price."""
+    def arrival(self, entry: Entry, context: Context, before: Context | None) -> tuple[Entry, int] | None:
+        """Return the state that one of the context before becomes in a context, and its price."""
         option, tables = entry
-        here, old = self.local(place, option), None if before is None else self.local(before, option)
+        here, old = self.local(context, option), None if before is None else self.local(before, option)
         entered = self._children(tables, here, old)
         return None if entered is None else ((option, entered[1]), entered[0])
 
-    def _legal_moves(self, place: Context, option: int) -> list[tuple[int, Local]]:
-        key = place, option
+    def _legal_moves(self, context: Context, option: int) -> list[tuple[int, Local]]:
+        key = context, option
         found = self._moves.get(key)
         if found is None:
-            legal = self.legal(place)
-            moves = [(to, self.local(place, to)) for to in self.addon.moves[option] if to in legal]
+            legal = self.legal(context)
+            moves = [(to, self.local(context, to)) for to in self.addon.moves[option] if to in legal]
             self.limits.budget.spend(len(moves))
             found = self._moves[key] = [(to, one) for to, one in moves if one.rest < OUT_OF_REACH]
         return found
@@ -297,10 +300,10 @@ class Subtree:
     def _children(
         self, tables: tuple[int, ...], here: Local, before: Local | None
     ) -> tuple[int, tuple[int, ...]] | None:
-        """Move the children to their places for an option; return the price and their tables."""
+        """Move the children to their contexts for an option; return the price and their tables."""
         price, entered = 0, []
         for at, (child, _) in enumerate(self.children):
-            found = child.enter(tables[at], here.places[at], None if before is None else before.places[at])
+            found = child.enter(tables[at], here.contexts[at], None if before is None else before.contexts[at])
             if found is None:
                 return None
             price += found[0]
@@ -310,13 +313,13 @@ class Subtree:
     def _rest(self, tables: Sequence[int], here: Local) -> int:
         rest = here.rest
         for at, (child, _) in enumerate(self.children):
-            rest += child.rest(tables[at], here.places[at])
+            rest += child.rest(tables[at], here.contexts[at])
         return rest
 
-    def _closed(self, costs: Costs, place: Context, *, outside: bool) -> Transition | None:
+    def _closed(self, costs: Costs, context: Context, *, outside: bool) -> Transition | None:
         """Number the states that addon steps lead to, without those that another of the same option makes needless."""
         heap = [
-            (cost + self._rest(tables, self.local(place, option)), cost, (option, tables))
+            (cost + self._rest(tables, self.local(context, option)), cost, (option, tables))
             for (option, tables), cost in costs.items()
         ]
         heapq.heapify(heap)
@@ -331,13 +334,13 @@ class Subtree:
             if any(self._beats(one, (cost, tables)) for one in known):
                 continue
             known.append((cost, tables))
-            for following, price in self.steps_from(entry, place, outside=outside):
+            for following, price in self.steps_from(entry, context, outside=outside):
                 looks += 1
                 total = cost + price
                 if total >= best.get(following, OUT_OF_REACH):
                     continue
                 best[following] = total
-                rest = self._rest(following[1], self.local(place, following[0]))
+                rest = self._rest(following[1], self.local(context, following[0]))
                 if total + rest <= most:
                     heapq.heappush(heap, (total + rest, total, following))
             if looks > LOOKS_AT_ONCE:
@@ -354,7 +357,7 @@ class Subtree:
             self.tables.append(found)
         number = self._numbers[key]
         if not outside:
-            self._entered[number, place, None] = 0, number
+            self._entered[number, context, None] = 0, number
         return least, number
 
     def _beats(self, one: tuple[int, tuple[int, ...]], other: tuple[int, tuple[int, ...]]) -> bool:
@@ -403,7 +406,7 @@ def decompose(
         model: The numbered world.
         estimates: Lower bounds that may be added up.
         limits: Bounds and prices.
-        most_choices: Bound of the options of an addon times those of its context in the tree.
+        most_choices: Bound of the options of an addon times those of its separator in the tree.
     """
     linked = links(model)
     spine: set[int] = set()
@@ -440,7 +443,7 @@ def _tree(piece: Sequence[int], linked: Sequence[set[int]]) -> _Tree:
 
 
 def _width(model: PlanningModel, tree: _Tree, linked: Sequence[set[int]], spine: Collection[int]) -> int:
-    """Return the largest number of options of an addon times those of its context outside the spine."""
+    """Return the largest number of options of an addon times those of its separator outside the spine."""
     near = set().union(*(linked[one] for one in tree.members)) - tree.members - set(spine)
     own = prod(len(model.addons[one].options) + 1 for one in (tree.at, *near))
     return max(own, *(_width(model, child, linked, spine) for child in tree.children), 0)
@@ -465,8 +468,8 @@ def _pieces(addons: Iterable[int], linked: Sequence[set[int]]) -> list[tuple[int
 
 def _subtree(model: PlanningModel, tree: _Tree, estimates: Sequence[PatternDatabase], limits: Limits) -> Subtree:
     touching = [scope for scope in model.scopes if not tree.members.isdisjoint(scope.at)]
-    context = tuple(sorted({one for scope in touching for one in scope.at} - tree.members))
-    order = {one: index for index, one in enumerate((tree.at, *context))}
+    separator = tuple(sorted({one for scope in touching for one in scope.at} - tree.members))
+    order = {one: index for index, one in enumerate((tree.at, *separator))}
 
     def is_here(addons: Sequence[int]) -> bool:
         return tree.at in addons and order.keys() >= set(addons)
@@ -477,9 +480,9 @@ def _subtree(model: PlanningModel, tree: _Tree, estimates: Sequence[PatternDatab
     return Subtree(
         tree.at,
         model.addons[tree.at],
-        context,
+        separator,
         tuple((scope, tuple(order[one] for one in scope.at)) for scope in touching if is_here(scope.at)),
-        tuple((child, tuple(order[one] for one in child.context)) for child in children),
+        tuple((child, tuple(order[one] for one in child.separator)) for child in children),
         any(one.by_class for one in dependent),
         any(one.by_version for one in dependent),
         tuple((one, tuple(order[at] for at in one.at)) for one in bounds),
