@@ -29,6 +29,9 @@ MOST_CHOICES = 31**3
 """Options of an addon times those of its separator: three addons with thirty versions each. Above, some addons are
 searched state by state instead."""
 
+MOST_CHOICES_BESIDE_SPINE = 31**2
+"""The same for the addons that depend on the spine: their tables are needed for many of its states (measured)."""
+
 LOOKS_AT_ONCE = 1000
 """Looks that are counted together."""
 
@@ -411,15 +414,16 @@ def decompose(
     linked = links(model)
     spine: set[int] = set()
     trees: list[_Tree] = []
-    waiting = _pieces(range(len(model.addons)), linked)
+    waiting = [(piece, most_choices) for piece in _pieces(range(len(model.addons)), linked)]
     while waiting:
-        piece = waiting.pop()
+        piece, most = waiting.pop()
         tree = _tree(piece, linked)
-        if _width(model, tree, linked, spine) <= most_choices:
+        if _width(model, tree, linked, spine) <= most:
             trees.append(tree)
             continue
         spine.add(tree.at)
-        waiting += _pieces([one for one in piece if one != tree.at], linked)
+        rest = _pieces([one for one in piece if one != tree.at], linked)
+        waiting += [(one, min(most, MOST_CHOICES_BESIDE_SPINE)) for one in rest]
     bounds = tuple(estimates)
     trees.sort(key=lambda tree: min(tree.members))
     return tuple(sorted(spine)), tuple(_subtree(model, tree, bounds, limits) for tree in trees)
