@@ -1,4 +1,4 @@
-"""The document a plan is told as, to people and programs alike."""
+"""Builds the document of a plan or a refusal, which csctl prints as JSON or as text."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Document = dict[str, Any]
 
 
 def plan_document(world: World, state: ClusterState, target: Target, answer: Plan | NoPlan) -> Document:
-    """Write an answer.
+    """Return the document of an answer.
 
     Args:
-        world: What there is.
-        state: Where the cluster is.
-        target: Where it is to go.
-        answer: What the planner found.
+        world: Releases, rules and upstream statements.
+        state: The state of the cluster.
+        target: A release or a Kubernetes version.
+        answer: The answer of the planner.
 
     Raises:
-        AddonReleaseRefused: An annotation of the cluster names no release.
+        AddonReleaseRefused: An annotation of the cluster does not name a release.
     """
     judges = Judges(world.rules, world.upstream, state.labels, state.variables)
     if isinstance(answer, NoPlan):
@@ -82,7 +82,7 @@ def _place(situation: ClusterVersions) -> Document:
 
 
 def _wanted(world: World, start: ClusterVersions, target: Target) -> Document:
-    """Say what was asked for; with a version any class and addons would have done."""
+    """Return the target; for a Kubernetes version any class and addons are allowed."""
     if not isinstance(target, ReleaseName):
         return {"kubernetes": target.text, "class": None, "addons": None}
     (goal,) = [one for one in world.candidates if one.name == target]

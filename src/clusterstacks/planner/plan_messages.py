@@ -1,4 +1,4 @@
-"""What a plan and a refusal say to a person."""
+"""Messages of plans and refusals: reasons of steps, warnings, and why a target is out of reach."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why there is no way.
+    """The message of a refusal.
 
     Args:
         message: One sentence.
-        nearest: What comes closest, and so what to change; empty when nothing does.
+        nearest: The version that comes closest to a plan; empty if none does.
     """
 
     message: str
@@ -43,7 +43,7 @@ def present(situation: ClusterVersions) -> list[Component]:
 
 
 def reasons(steps: Sequence[Step], target: Target, judges: Judges) -> Iterator[str]:
-    """Yield for each step why it is there."""
+    """Yield the reason for each step."""
     for at, step in enumerate(steps):
         if step.kind is StepKind.WORKERS:
             yield "workers follow their control plane before anything else moves"
@@ -56,7 +56,7 @@ def reasons(steps: Sequence[Step], target: Target, judges: Judges) -> Iterator[s
 
 
 def warnings(start: ClusterVersions, steps: Sequence[Step], judges: Judges) -> list[str]:
-    """Say what is wrong with the cluster as it is, and what nobody tried on the way; each once."""
+    """Return what the cluster violates already, and the untested combinations that the plan passes; each once."""
     found = [
         f"the cluster is outside what is allowed already: {one.text}"
         for one in violations(start.candidate, start.kubernetes, present(start), judges)
@@ -73,12 +73,12 @@ def warnings(start: ClusterVersions, steps: Sequence[Step], judges: Judges) -> l
 
 
 def refusal(asked: PlanningProblem, facts: Sequence[Fact], target: Target) -> Refusal:
-    """Word a refusal.
+    """Return the message for a conflict.
 
     Args:
-        asked: What the question is about.
-        facts: Those that stand in the way; empty where the laws alone do.
-        target: What is out of reach.
+        asked: The question.
+        facts: The conflict; empty if the upgrade rules alone exclude every plan.
+        target: The target that is out of reach.
     """
     goal = f"release {target}" if isinstance(target, ReleaseName) else f"Kubernetes {target}"
     if not facts:
@@ -146,7 +146,7 @@ def _law(asked: PlanningProblem) -> str:
 
 
 def _gap(asked: PlanningProblem, addon: str) -> tuple[KubernetesVersion, KubernetesVersion] | None:
-    """Find two versions of neighbouring minors that no version of an addon works with both of."""
+    """Find Kubernetes versions of two neighbouring minors such that no version of an addon works with both."""
     options = asked.options[addon]
 
     def works(components: Sequence[Component], version: KubernetesVersion) -> bool:

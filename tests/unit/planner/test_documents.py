@@ -197,7 +197,7 @@ def test_a_cluster_outside_its_ranges_is_warned_of() -> None:
     ("state", "complaint"),
     [
         ([], "the document is a list: write a mapping"),
-        ({"class": "p-s-1-35-v1"}, "kubernetes is missing: write a full Kubernetes version"),
+        ({"class": "p-s-1-35-v1"}, "kubernetes is missing: expected a full Kubernetes version"),
         ({"kubernetes": "1.35", "class": "p-s-1-35-v1"}, r"kubernetes is '1\.35'"),
         ({"kubernetes": "v1.35.1"}, "class is missing: write the release"),
         ({"kubernetes": "v1.35.1", "class": "nonsense"}, "class is 'nonsense': write the name of a release"),
@@ -216,5 +216,5 @@ def test_class_and_target_may_be_named_either_way() -> None:
     state = parse_state({"kubernetes": "1.35.1", "class": "p-s-1-35-v0-sha.abc"}, file="STATE.yaml")
     assert state.release.release == "p-s-1-35-v0-sha-abc"
     assert str(parse_target("p-s-1-35-v0-sha.abc")) == "p-s-1-35-v0-sha-abc"
-    with pytest.raises(SpecError, match="is no target"):
+    with pytest.raises(SpecError, match="is not a valid target"):
         parse_target("latest")
