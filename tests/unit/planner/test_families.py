@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LOOKS = 500_000
 """More than the slowest needs."""
 
-PLANNED = [one for one in FAMILIES if one.seconds in {1, 2} and one.name != "tight chain"]
+PLANNED = [one for one in FAMILIES if one.seconds in {1, 2}]
 
 UNCOUPLED = [apart, own_patches, narrow, equal_releases]
 """Worlds without facts between addons, whose facts name minors of Kubernetes."""
