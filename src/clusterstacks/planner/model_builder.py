@@ -136,10 +136,10 @@ def build_model(asked: PlanningProblem, budget: Budget, enforced: Collection[str
     Raises:
         BudgetExhausted: The budget is too small.
     """
-    return _Compiler(asked, budget, enforced).model()
+    return _ModelBuilder(asked, budget, enforced).model()
 
 
-class _Compiler:
+class _ModelBuilder:
     def __init__(self, asked: PlanningProblem, budget: Budget, enforced: Collection[str] | None) -> None:
         self.asked, self.budget, judges = asked, budget, asked.judges
         self.judges = Judges(judges.rules, judges.upstream, judges.labels, judges.variables, enforced)
