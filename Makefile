@@ -27,7 +27,7 @@ binaries: setup ## Find or build etcd, the Kubernetes binaries and the Cluster A
 demo: setup ## Run the main job: a release becomes a running cluster with its addons, then an upgrade
 	@$(BIN)/csctl demo
 
-demo-ranges: setup ## Show what ranges do: a refused upgrade, its way out, and a plan followed step by step
+demo-ranges: setup ## Show ranges: a refused upgrade, the suggested steps, and a plan followed step by step
 	@$(BIN)/csctl demo --ranges
 
 test: check test-integration ## Run all default tests (static checks, unit, integration against a real API server)
@@ -58,7 +58,7 @@ format: setup ## Format the code and apply safe fixes
 house: setup ## Measure how the source is cut and worded (to look at, not a gate); WHAT=classes lists one measure
 	@$(BIN)/python -m tools.house $(WHAT)
 
-docs: setup ## Write the reference pages that follow from the code
+docs: setup ## Write the generated reference pages
 	$(BIN)/python docs/generate.py
 
 manifests: setup ## Write the chart's generated files and deploy/install.yaml

@@ -19,7 +19,7 @@ import uvloop
 
 from benchmarks.report import Figure, show
 from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.controllers.clusteraddon.workload_clients import BUDGET
+from clusterstacks.controllers.workload_clients import BUDGET
 from clusterstacks.devcluster import binaries
 from clusterstacks.devcluster.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
 from clusterstacks.devcluster.etcd import Etcd
@@ -115,7 +115,7 @@ async def deliver(client: Client, name: str, manifests: list[Manifest]) -> None:
     delivery = Delivery(client)
     records = await delivery.records()
     revision = Revision.of(manifests, "benchmark")
-    report = await delivery.deliver(name, revision)
+    report = await delivery.install(name, revision)
     assert report.synced, [one.error for one in report.objects if not one.synced]
     await delivery.prune({*records, name})
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.names import parse_release
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from clusterstacks.oci.descriptor import EMPTY, Descriptor, digest_of
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
@@ -149,7 +149,7 @@ def _done(response: http.client.HTTPResponse, *statuses: int) -> http.client.HTT
 
 def _with_registry(place: str, work: Callable[[Registry], Awaitable[object]]) -> None:
     async def run() -> None:
-        async with Web() as web:
+        async with HTTPClient() as web:
             await work(Registry(web, Reference.parse(place)))
 
     asyncio.run(run())

@@ -1,7 +1,7 @@
-"""Write the files of the chart that follow from the code, and ``install.yaml``: ``make manifests``.
+"""Writes the generated files of the chart, and ``install.yaml``: ``make manifests``.
 
-A test fails when they are behind. CustomResourceDefinitions and rights come from the code; ``install.yaml`` is the
-chart as Helm renders it, with a Namespace in front.
+A test checks that they are current. CustomResourceDefinitions and rights come from the code. ``install.yaml`` is the
+chart as Helm renders it, after a Namespace.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INSTALL = ROOT / "deploy" / "install.yaml"
 
 NAMESPACE = "cluster-stack-system"
 KUBERNETES = "v1.36.0"
-"""Version that the chart is rendered for; nothing in it depends on that."""
+"""Kubernetes version of the render; nothing in the chart depends on it."""
 
 INSTALL_VALUES = {"image": {"repository": NAME}, "source": {"existingSecret": f"{NAME}-source"}}
 """Values of ``install.yaml``; users set the image with kustomize, and the source with a Secret."""
@@ -49,7 +49,7 @@ def chart_files() -> dict[Path, str]:
 
 
 def _rights() -> list[dict[str, Any]]:
-    """Describe the rights; those that two scopes of one role need alike become one rule."""
+    """Describe the rights; equal rights of two scopes of one role become one rule."""
     entries: dict[str, dict[str, Any]] = {}
     for right in RIGHTS:
         feature = {"feature": right.only_with.value} if right.only_with else {}
@@ -70,8 +70,8 @@ async def rendered(renderer: Renderer, values: Manifest, namespace: str = NAMESP
     """Render the chart.
 
     Args:
-        renderer: Renders.
-        values: As a user's values file has them.
+        renderer: The renderer of Helm charts.
+        values: The content of a values file.
         namespace: Namespace of the Helm release.
 
     Raises:

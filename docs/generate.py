@@ -1,4 +1,4 @@
-"""Write the reference pages that follow from the code: ``make docs``. A test fails when they are behind.
+"""Writes the reference pages that are generated from the code: ``make docs``. A test checks that they are current.
 
 Custom resources come from their definitions, the operator's flags from its parser, csctl's verbs from click, the rules
 of lint from their list, the metrics from their registry.
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.api.crd_manifests import all_crds
+from clusterstacks.api.crd_manifests import TERMS, all_crds
 from clusterstacks.api.yaml import dump
-from clusterstacks.authoring.rule_registry import BEFORE_BUILD, REFUSED, RULES
+from clusterstacks.authoring.linter import BEFORE_BUILD, REFUSED, RULES
 from clusterstacks.cli.main import csctl
 from clusterstacks.cli.shared.output import EXIT_CODES
-from clusterstacks.operator.go_flags import WITHOUT_MEANING
+from clusterstacks.operator.go_operator import WITHOUT_MEANING
 from clusterstacks.operator.rbac import RIGHTS, TAKE_OVER_RIGHTS, Right, RightScope, policy_rules
 from clusterstacks.operator.settings import option_parser
 from clusterstacks.runtime.metrics import Metrics
@@ -30,25 +30,25 @@ PAGES = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by docs/generate.py; edit the code and run `make docs`. -->\n"
 
 RIGHTS_PREFACE = """\
-What the operator does in the management cluster, complete: a test runs it with these rights and no others. In workload
-clusters it uses the kubeconfig that Cluster API publishes. A right that is missing shows up as a condition or a line of
-the log that names verb and resource.
+This list of the operator's rights in the management cluster is complete: a test runs the operator with these rights
+only. In workload clusters it uses the kubeconfig that Cluster API publishes. If a right is missing, a condition or a
+line of the log names the verb and the resource.
 
-Secrets are listed apart. The operator only gets them by name, never lists or watches them, and uses a kubeconfig only
-where the Secret is marked as Cluster API's. So grant `get` of Secrets with one RoleBinding in each namespace that holds
-Clusters or ClusterStacks, instead of a ClusterRoleBinding.
+Secrets are listed separately. The operator gets them by name and never lists or watches them. It uses a kubeconfig only
+if its Secret is marked as a Secret of Cluster API. So grant `get` of Secrets by one RoleBinding in each namespace that
+contains Clusters or ClusterStacks, instead of a ClusterRoleBinding.
 """
 
 RIGHTS_NOTES = """
-- A resource `*` stands for the kinds of the providers you use; list them one by one to grant less, for example `get`,
-  `create`, `patch` and `delete` of `openstackclustertemplates`, and `get` of `openstackclusters`.
+- A resource `*` means the kinds of your providers. To grant less, list them one by one, for example `get`, `create`,
+  `patch` and `delete` of `openstackclustertemplates`, and `get` of `openstackclusters`.
 - Kinds of `--class-kinds` need `get`, `create`, `patch` and `delete`; kinds of `--provider-kinds` in another group need
   `get`, `list`, `watch`, `create` and `patch`; control plane and infrastructure kinds in another group need `get`.
-- Where the admission plugin OwnerReferencesPermissionEnforcement is on, kinds of `--provider-kinds` also need `delete`:
-  the operator makes the ClusterStackRelease the owner of its provider object. Without `delete` of the
-  ValidatingWebhookConfiguration that has no owner there: delete it yourself when you uninstall the operator.
-- With `--namespace` everything that has namespaces may be granted in that namespace alone, except `list` of Clusters,
-  and `get` of ClusterStacks and ClusterStackReleases in other namespaces whose classes are used.
+- If the admission plugin OwnerReferencesPermissionEnforcement is enabled, kinds of `--provider-kinds` also need
+  `delete`, because the operator makes the ClusterStackRelease the owner of its provider object. Without `delete` of the
+  ValidatingWebhookConfiguration, that object has no owner: delete it yourself when you uninstall the operator.
+- With `--namespace`, grant the rights on namespaced resources in that namespace only, except `list` of Clusters, and
+  `get` of ClusterStacks and ClusterStackReleases in other namespaces whose classes are used.
 - Discovery (`/api`, `/apis`) and `/readyz` are open to every user in Kubernetes' default roles `system:discovery` and
   `system:public-info-viewer`.
 """
@@ -68,12 +68,14 @@ def pages() -> dict[str, str]:
 
 def _resources() -> Iterator[str]:
     yield f"{NOTE}\n# Custom resources\n"
-    yield "Group `clusterstack.x-k8s.io`, version `v1alpha1`. Every object valid for the Go operator is valid here.\n"
+    yield "Group `clusterstack.x-k8s.io`, version `v1alpha1`. Every object valid for the Go operator is valid here."
+    yield "The [glossary](../explanation/glossary.md) explains the terms.\n"
     for crd in all_crds():
         names, version = crd["spec"]["names"], crd["spec"]["versions"][0]
         schema = version["schema"]["openAPIV3Schema"]
         yield f"## {names['kind']}\n"
-        yield f"{schema['description']} Short names: {', '.join(f'`{one}`' for one in names['shortNames'])}.\n"
+        short = ", ".join(f"`{one}`" for one in names["shortNames"])
+        yield f"{schema['description'].removesuffix(TERMS).strip()} Short names: {short}.\n"
         yield "| field | type | meaning |\n|---|---|---|"
         for part in ("spec", "status"):
             yield from _fields(part, schema["properties"].get(part, {}))
@@ -116,8 +118,8 @@ def _written(value: object) -> str:
 
 def _metrics() -> Iterator[str]:
     yield f"{NOTE}\n# Metrics\n"
-    yield "Served by the operator at `--metrics-bind-address`, path `/metrics`. No metric has a label per object."
-    yield "What to watch, and examples of alerts: [run the operator](../how-to/run-the-operator.md#watch-it).\n"
+    yield "The operator serves them at `--metrics-bind-address`, path `/metrics`. No metric has a label per object."
+    yield "For metrics and alerts to use see [run the operator](../how-to/run-the-operator.md#monitor-the-operator).\n"
     yield "| metric | type | labels | meaning |\n|---|---|---|---|"
     registry = Metrics().registry
     for collector in registry._collector_to_names:  # noqa: SLF001 - the registry has no public way to list labels
@@ -140,10 +142,10 @@ def _operator() -> Iterator[str]:
             continue
         choices = f" One of {', '.join(action.choices)}." if action.choices else ""
         yield f"| `{action.option_strings[0]}` | {_default(action.default)} | {_starred(action.help or '')}.{choices} |"
-    yield "\nFlags of the Go operator that have no meaning here are accepted with a notice:\n"
+    yield "\nThese flags of the Go operator have no effect here. The operator accepts them with a notice:\n"
     yield "| flag | instead |\n|---|---|"
     yield from (f"| `--{name}` | {instead} |" for name, instead in WITHOUT_MEANING.items())
-    yield "\nThe process ends with status 0 after an orderly stop (SIGTERM, SIGINT) and 1 when a part of it ended.\n"
+    yield "\nThe exit status is 0 after a graceful stop (SIGTERM, SIGINT), and 1 if a part of the process ended.\n"
 
 
 def _starred(text: str) -> str:
@@ -164,7 +166,7 @@ def _rights() -> Iterator[str]:
     yield RIGHTS_PREFACE
     yield from _table(RIGHTS)
     yield RIGHTS_NOTES
-    yield "Only to [replace the Go operator](../how-to/replace-the-go-operator.md) it needs more, once:\n"
+    yield "To [replace the Go operator](../how-to/replace-the-go-operator.md), it needs these once in addition:\n"
     yield from _table(TAKE_OVER_RIGHTS)
     yield "\n## As manifests\n"
     yield "```yaml"
@@ -203,7 +205,7 @@ def _csctl() -> Iterator[str]:
     yield "## Exit codes\n"
     yield "| code | meaning |\n|---|---|"
     yield from (f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items())
-    yield "\ncsctl written in Go ends with 1 after every error: scripts for both test for another code than 0.\n"
+    yield "\ncsctl written in Go exits with 1 after every error. Scripts for both test for any code but 0.\n"
 
 
 def _command(path: str, command: click.Command) -> Iterator[str]:
@@ -230,11 +232,11 @@ def _command(path: str, command: click.Command) -> Iterator[str]:
 
 def _lint_rules() -> Iterator[str]:
     yield f"{NOTE}\n# Rules of csctl lint\n"
-    yield "An error keeps a release from being built or from working. A warning marks something that works now but may"
-    yield "break later or behave unexpectedly; it does not change the exit code. `csctl create` refuses to build where"
-    yield f"{' or '.join(f'`{one}`' for one in sorted(REFUSED))} finds something. It prints as warnings what these"
-    yield f"rules find, and refuses that as well with `--strict`: {', '.join(f'`{one.id}`' for one in BEFORE_BUILD)}.\n"
-    yield "| rule | severity | what it asks |\n|---|---|---|"
+    yield "An error means that a release cannot be built or does not work. A warning marks something that works now but"
+    yield "may break later or behave unexpectedly; it does not change the exit code. `csctl create` refuses to build if"
+    yield f"{' or '.join(f'`{one}`' for one in sorted(REFUSED))} has a finding. It prints the findings of these rules"
+    yield f"as warnings, and refuses them with `--strict`: {', '.join(f'`{one.id}`' for one in BEFORE_BUILD)}.\n"
+    yield "| rule | severity | requirement |\n|---|---|---|"
     yield from (f"| `{rule.id}` | {rule.severity.value} | {_plain(rule.summary)} |" for rule in RULES)
     yield ""
 

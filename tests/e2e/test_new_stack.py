@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.scaffold import Beginning, write
-from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.authoring.scaffold import NewStack, write_new_files
+from clusterstacks.building.create import build_release
 from clusterstacks.kube.transport import Pool
 from tests.support.kubectl import Kubectl
 from tests.support.stories import cluster, create, delivered, namespace, stack
@@ -20,7 +20,7 @@ HOME = "new-stack"
 
 
 async def test_a_new_stack_of_the_local_provider_becomes_a_cluster_with_its_addon(local: Local, tmp_path: Path) -> None:
-    write(Beginning.parse("local/begun/1-35").files(), tmp_path)
+    write_new_files(NewStack.parse("local/begun/1-35").files(), tmp_path)
     release = build_release(tmp_path, local.releases, cluster_stack="v1", cluster_addon="v1", node_image="v1")
     kubectl = Kubectl(local.state.kubeconfig, HOME)
     async with Pool() as pool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.names import Kind
 from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.controllers.clusteraddon.workload_clients import READY_DEADLINE
+from clusterstacks.controllers.workload_clients import READY_DEADLINE
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
@@ -111,7 +111,7 @@ async def test_d52_requests_grow_by_one_with_each_object(world: World) -> None:
             client = Client(parse_kubeconfig(dict(world.workload_kubeconfig), base=None), pool)
             requests = Recorder.on(client)
             manifests = [config_map(f"{world.namespace}-{number}-{one}") for one in range(number)]
-            await Delivery(client).deliver(f"{world.namespace}-{number}", Revision.of(manifests, "inputs"))
+            await Delivery(client).install(f"{world.namespace}-{number}", Revision.of(manifests, "inputs"))
             counted.append(len(requests.calls))
     assert counted[1] - counted[0] == 40
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from clusterstacks.sources.github.assets import GitHubSource
 from tests.support.github_double import OWNER, REPOSITORY, TOKEN, GitHubDouble
 
@@ -20,7 +20,7 @@ async def test_d57_every_page_of_the_list_is_read_once_and_then_only_when_it_cha
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    async with GitHubDouble.started() as github, Web(environ={}) as web:
+    async with GitHubDouble.started() as github, HTTPClient(environ={}) as web:
         for tag in (*OURS, *FOREIGN):
             github.add(tag, {})
         source = GitHubSource(web, OWNER, REPOSITORY, token=TOKEN, api=github.url)

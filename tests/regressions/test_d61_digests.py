@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from clusterstacks.oci.errors import ContentCorrupt
 from clusterstacks.oci.manifests import OCI_MANIFEST
 from clusterstacks.oci.registry import Registry
@@ -26,7 +26,7 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 
 async def test_d61_a_layer_whose_digest_differs_is_refused(tmp_path: Path) -> None:
     directory = write_release(tmp_path / STAGED.release, staged_release())
-    async with RegistryDouble.started() as double, Web() as web:
+    async with RegistryDouble.started() as double, HTTPClient() as web:
         registry = Registry(web, double.reference)
         await publish(directory, registry, EPOCH)
         metadata = staged_release()["metadata.yaml"]
@@ -41,7 +41,7 @@ async def test_d61_a_layer_whose_digest_differs_is_refused(tmp_path: Path) -> No
 
 async def test_d61_a_tag_that_moved_is_not_followed(tmp_path: Path) -> None:
     directory = write_release(tmp_path / STAGED.release, staged_release())
-    async with RegistryDouble.started() as double, Web() as web:
+    async with RegistryDouble.started() as double, HTTPClient() as web:
         registry = Registry(web, double.reference)
         source = OCISource(registry)
         await publish(directory, registry, EPOCH)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.signing.errors import SignatureRequired
-from clusterstacks.signing.verifier import require, verify
+from clusterstacks.signing.verifier import enforce, verify
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.signature_store import sign_beside, signature_file
 from tests.support.releases import STAGED, staged_release, write_release
@@ -45,12 +45,14 @@ async def look(releases: Path, into: Path, name: object = STAGED) -> str:
     release = parse_release(str(name))
     source = DirectorySource(releases)
     await source.fetch(release, into)
-    return require(release, verify(release, survey(release, into).files, await source.evidence(release), [KEY.public]))
+    return enforce(
+        release, verify(release, read_contents(release, into).files, await source.evidence(release), [KEY.public])
+    )
 
 
 @pytest.fixture
 async def releases(tmp_path: Path) -> Path:
-    contents = survey(STAGED, write_release(tmp_path / "releases" / STAGED.release, staged_release()))
+    contents = read_contents(STAGED, write_release(tmp_path / "releases" / STAGED.release, staged_release()))
     await sign_beside(contents, KEY)
     assert signature_file(contents).exists()
     return contents.root.parent

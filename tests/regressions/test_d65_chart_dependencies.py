@@ -12,10 +12,9 @@ from clusterstacks.charts.errors import ChartDigestMismatch
 from clusterstacks.charts.requirements import ChartDependenciesMissing, lock_digest
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from clusterstacks.releases.store import ReleaseStore
-from clusterstacks.render.release_charts import addon_request, class_request
-from clusterstacks.render.renderer import Renderer
+from clusterstacks.render.renderer import Renderer, addon_request, class_request
 from tests.support.chart_repository import chart_files, chart_repository, packaged
 from tests.support.releases import STAGED, FakeSource, below, chart, staged_release
 
@@ -68,7 +67,7 @@ def refuse(*_: Any) -> None:
 
 
 async def fetched(root: Path, source: FakeSource, **options: Any) -> Release:
-    async with Web(environ={}) as web:
+    async with HTTPClient(environ={}) as web:
         charts = ChartDependencies(web, None, allowed=AllowedHosts.parse("127.0.0.1:*"))
         return await ReleaseStore(root).ensure(STAGED, source, dependencies=charts, **options)
 
@@ -108,7 +107,7 @@ async def test_d65_other_bytes_under_the_same_version_are_refused(tmp_path: Path
         repository.index.clear()
         repository.publish(packaged("cache", "1.2.9", text="hostile"), "cache", "1.2.9")
 
-        with pytest.raises(ChartDigestMismatch, match=r"cache 1\.2\.9 .* should have the digest sha256:"):
+        with pytest.raises(ChartDigestMismatch, match=r"cache 1\.2\.9 .* must have the digest sha256:"):
             await fetched(tmp_path / "second", source, digest=release.digest, pinned=release.dependencies)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.building.create import build_release
 from tests.support.releases import read_release
 from tests.support.sources import LAYOUTS, directory_of
 

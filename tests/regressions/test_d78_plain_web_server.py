@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.http.client import RetryPolicy, Web
+from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.kube.pki import Authority
 from clusterstacks.releases.store import ReleaseStore
@@ -43,9 +43,9 @@ async def test_d78_a_server_with_a_ca_of_its_own_is_a_source_for_those_who_name_
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "server.pem")
     async with StaticServer.started(root, context) as server:
-        async with Web(ca=authority.certificate.decode(), environ={}) as web:
+        async with HTTPClient(ca=authority.certificate.decode(), environ={}) as web:
             assert (await store.ensure(STAGED, HttpSource(web, server.url))).name == STAGED
-        async with Web(environ={}, patience=ONCE) as web:
+        async with HTTPClient(environ={}, patience=ONCE) as web:
             with pytest.raises(SourceUnavailable, match="certificate is not trusted"):
                 await HttpSource(web, server.url).list()
 
@@ -53,9 +53,9 @@ async def test_d78_a_server_with_a_ca_of_its_own_is_a_source_for_those_who_name_
 async def test_d78_plain_http_by_a_proxy_is_a_source_where_it_is_allowed(root: Path, store: ReleaseStore) -> None:
     async with StaticServer.started(root) as proxy:
         environ = {"HTTP_PROXY": proxy.url}
-        async with Web(plain_http=True, environ=environ) as web:
+        async with HTTPClient(plain_http=True, environ=environ) as web:
             assert (await store.ensure(STAGED, HttpSource(web, "http://stacks.invalid"))).name == STAGED
         assert {request.host for request in proxy.requests} == {"stacks.invalid"}
-        async with Web(environ=environ) as web:
+        async with HTTPClient(environ=environ) as web:
             with pytest.raises(SpecError, match="plain HTTP"):
                 await HttpSource(web, "http://stacks.invalid").list()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.authoring.linter import findings
-from clusterstacks.authoring.load_stack import load
+from clusterstacks.authoring.linter import apply_rules
+from clusterstacks.authoring.stack import load_stack
 from clusterstacks.building.source_tree import read_tree
 from clusterstacks.charts.archive import read_archive
 from clusterstacks.cli.create import UNCHANGED, create, default_remote
@@ -121,7 +121,7 @@ def test_drop_h1_a_version_that_nothing_replaces_is_an_error_before_anything_is_
     code, out, err = run(several, *HASH, *minors)
 
     assert (code, out, built(tmp_path)) == (output.MUST_CHANGE, "", [])
-    problem = f"cluster-class/{file}, line 2 names Kubernetes v1.35.1, and nothing replaces it in a release for v1.34.2"
+    problem = f"cluster-class/{file}, line 2 names Kubernetes v1.35.1, which stays in a release for v1.34.2"
     assert problem in err
     assert run(several, *HASH)[0] == 0
     assert run(several, *HASH, "--kubernetes", "1-35")[0] == 0
@@ -149,17 +149,17 @@ def test_drop_h1_every_verb_takes_the_release_of_csctl_yaml(run: Run, several: P
     assert "several-1-34" in run(several, *leave, "--class", "--kubernetes", "1-34", verb=template)[1]
     assert run(several, verb=hash_command)[1].splitlines()[0] == "local-several-1-35"
     assert "local-several-1-34" in run(several, "--all-minors", verb=hash_command)[1]
-    assert [one.name.series for one in load(read_tree(several), "several") if one.name] == ["local-several-1-35"]
+    assert [one.name.series for one in load_stack(read_tree(several), "several") if one.name] == ["local-several-1-35"]
 
 
 def test_drop_h1_lint_says_that_two_patches_of_a_minor_are_named(several: Path) -> None:
     settings = several / "csctl.yaml"
     settings.write_text(settings.read_text().replace("v1.35.1", "v1.35.0"))
 
-    found = findings(load(read_tree(several), "several", listed=True))
+    found = apply_rules(load_stack(read_tree(several), "several", listed=True))
 
-    (fault,) = [one.fault for one in found if one.rule == "idle-version"]
-    assert fault.message == "names Kubernetes v1.35.0, and versions.yaml v1.35.1 for the same minor"
+    (problem,) = [one.problem for one in found if one.rule == "idle-version"]
+    assert problem.message == "names Kubernetes v1.35.0, but versions.yaml v1.35.1 for the same minor"
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_drop_m1_a_release_that_another_csctl_published_from_the_same_source_is_
     code, _, err = run(stack, *mode, *to(remote))
 
     assert code == 0, err
-    assert f"is published already in {remote}, built from the same source by another csctl" in err
+    assert f"is already published in {remote}, built from the same source by another csctl" in err
     assert {path: path.read_bytes() for path in remote.rglob("*") if path.is_file()} == before
 
 
@@ -235,7 +235,7 @@ def test_user_20_create_builds_without_any_remote_and_says_so(run: Run, tmp_path
 
     assert code == 0, err
     assert built(tmp_path) == ["local-single-1-33-v1"]
-    assert err.splitlines()[0].startswith("remote none, as neither GIT_* nor OCI_* is set")
+    assert err.splitlines()[0].startswith("remote none, because neither GIT_* nor OCI_* is set")
 
 
 def test_user_20_the_remote_that_was_chosen_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +243,7 @@ def test_user_20_the_remote_that_was_chosen_is_named(run: Run, tmp_path: Path, m
 
     code, _, err = run(copied("single", tmp_path))
 
-    assert (code, err.splitlines()[0]) == (2, "remote oci, as OCI_REGISTRY is set (--remote chooses another)")
+    assert (code, err.splitlines()[0]) == (2, "remote oci, because OCI_REGISTRY is set (--remote selects another)")
 
 
 @pytest.mark.parametrize("remote", [("--remote", "directory"), ("--remote", "gitlab"), ("--remote", "oci"), ()])
@@ -259,7 +259,7 @@ def test_drop_l4_publishing_without_a_remote_is_refused_before_anything_is_built
     code, _, err = run(copied("single", tmp_path), "--mode", "hash", "--publish")
 
     assert (code, built(tmp_path)) == (output.MUST_CHANGE, [])
-    assert "--publish takes a remote to publish to: --remote github, oci or directory" in err
+    assert "--publish needs a remote: use --remote github, oci or directory" in err
 
 
 @pytest.mark.parametrize("directory", [(), ("-o", "out"), ("--output", "./out/deep/")])

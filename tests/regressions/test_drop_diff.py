@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.building.create import build_release
 from clusterstacks.charts.archive import read_archive, write_archive
 from clusterstacks.cli.diff import diff
 from clusterstacks.cli.shared import output
@@ -81,7 +81,7 @@ def test_drop_l1_releases_are_compared_without_the_charts_that_addons_depend_on(
     code, out, err = run(diff, release, source, "--dependencies", "leave")
 
     assert code == 0, err
-    assert "addon net: its chart lacks dependencies, so its values and objects are not compared" in err
+    assert "addon net: values and objects are not compared, because its chart lacks dependencies" in err
     assert "cluster-addon/net/values.yaml" in out
 
 

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.building.build_release import Creator
+from clusterstacks.building.create import ReleaseBuilder
 from clusterstacks.building.previous_release import Remote
-from clusterstacks.building.release_changes import Predecessor, StackSource
-from clusterstacks.building.version_bump import Mode, NothingChanged, beta_release, stable_release
-from clusterstacks.building.version_choice import Chooser
+from clusterstacks.building.version_bump import (
+    Mode,
+    NothingChanged,
+    PreviousRelease,
+    StackSource,
+    beta_release,
+    stable_release,
+)
+from clusterstacks.building.version_choice import VersionChooser
 from clusterstacks.charts.archive import read_archive, write_archive
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.hashes import Hashes
@@ -29,11 +35,11 @@ if TYPE_CHECKING:
 
 async def decide(stack: Path, published: Path) -> Metadata:
     remote = Remote("the registry", DirectorySource(published))
-    return (await Chooser(Mode.STABLE, remote, published).choose(first_stack(stack))).release.metadata
+    return (await VersionChooser(Mode.STABLE, remote, published).choose(first_stack(stack))).release.metadata
 
 
 async def publish(stack: Path, published: Path, metadata: Metadata) -> None:
-    await Creator(into=published).create(first_stack(stack), metadata)
+    await ReleaseBuilder(into=published).build(first_stack(stack), metadata)
 
 
 async def test_d41_foreign_tags_do_not_keep_a_release_from_being_made(tmp_path: Path) -> None:
@@ -93,7 +99,7 @@ async def test_d47_heredocs_and_binary_files_come_out_as_they_went_in(tmp_path: 
     packed = write_archive({"probe/Chart.yaml": b"name: probe\nversion: 1.0.0\n"})
     (addon / "charts/probe-1.0.0.tgz").write_bytes(packed)
 
-    created = await Creator(into=tmp_path / "out").create(first_stack(stack), versions("v3", "v2"))
+    created = await ReleaseBuilder(into=tmp_path / "out").build(first_stack(stack), versions("v3", "v2"))
 
     (archive,) = created.directory.glob("*-cluster-addon-*.tgz")
     files = read_archive(archive.read_bytes(), "x")
@@ -107,9 +113,9 @@ async def test_d47_an_unknown_tag_is_an_error_with_file_and_line(tmp_path: Path)
     (stack / "cluster-class/values.yaml").write_text("a: 1\nb: << .ClusterStackVersion >>\n")
 
     with pytest.raises(
-        SpecError, match=r"cluster-class/values.yaml, line 2: << .ClusterStackVersion >> is no known tag"
+        SpecError, match=r"cluster-class/values.yaml, line 2: << .ClusterStackVersion >> is not a known tag"
     ):
-        await Creator(into=tmp_path / "out").create(first_stack(stack), versions())
+        await ReleaseBuilder(into=tmp_path / "out").build(first_stack(stack), versions())
 
 
 async def test_d48_a_wrong_name_of_the_class_chart_fails_and_the_right_one_is_printed(tmp_path: Path) -> None:
@@ -118,13 +124,13 @@ async def test_d48_a_wrong_name_of_the_class_chart_fails_and_the_right_one_is_pr
     chart.write_text(chart.read_text().replace("1-34", "1-33"))
 
     with pytest.raises(SpecError, match="write name: local-staged-1-34-cluster-class"):
-        await Creator(into=tmp_path / "out").create(first_stack(stack), versions())
+        await ReleaseBuilder(into=tmp_path / "out").build(first_stack(stack), versions())
 
 
 def test_d49_a_beta_is_never_bumped_to_another_number() -> None:
     source = StackSource(versions().kubernetes, Hashes("new"))
     listing = PublishedReleases((StackVersion(0), StackVersion(1, "beta", "3")), 0)
-    before = Predecessor(
+    before = PreviousRelease(
         parse_release("local-tiny-1-34-v1"), versions("v1", "v1-beta.3", "v1-beta.3"), Hashes("old", "x")
     )
 
@@ -137,11 +143,11 @@ async def test_d50_betas_are_counted_as_numbers(tmp_path: Path) -> None:
     for build in (9, 10):
         await publish(stack, published, versions(*[f"v0-beta.{build}"] * 3))
     (stack / "cluster-class/values.yaml").write_text("a: 1\n")
-    chooser = Chooser(Mode.BETA, Remote("the registry", DirectorySource(published)), published)
+    chooser = VersionChooser(Mode.BETA, Remote("the registry", DirectorySource(published)), published)
 
     choice = await chooser.choose(first_stack(stack))
 
-    assert choice.before == "local-staged-1-34-v0-beta-10"
+    assert choice.previous == "local-staged-1-34-v0-beta-10"
     assert choice.release.metadata.cluster_stack.dot == "v0-beta.11"
 
 

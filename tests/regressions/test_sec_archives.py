@@ -13,13 +13,11 @@ from clusterstacks.charts.errors import UnsafeArchive
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.releases.open import open_directory
 from clusterstacks.releases.release import class_chart_file
-from clusterstacks.releases.signature_files import Evidence
-from clusterstacks.render.release_charts import class_request
-from clusterstacks.render.renderer import Renderer
+from clusterstacks.releases.release_source import Evidence
+from clusterstacks.render.renderer import Renderer, class_request
 from clusterstacks.sources import kinds
 from clusterstacks.sources.directory import DirectorySource
-from clusterstacks.sources.open_source import SourceAccess, SourceOpener
-from clusterstacks.sources.source_secrets import SecretReader
+from clusterstacks.sources.source_opener import SecretReader, SourceAccess, SourceOpener
 from clusterstacks.sources.spec import SourceAddress
 from tests.support import charts
 from tests.support.fake_api import FakeApi
@@ -176,7 +174,7 @@ async def test_sec_16_a_directory_that_becomes_a_link_later_is_not_read(tmp_path
     (root / "team/stacks").symlink_to(elsewhere(tmp_path))
 
     assert await everything_read(source, into) == []
-    with pytest.raises(SpecError, match="directory team/stacks below the release directory lies outside of it"):
+    with pytest.raises(SpecError, match="directory team/stacks below the release directory is outside of it"):
         await source.list()
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import SOURCE_CREDENTIALS_LABEL, Kind
 from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from tests.integration.controllers.test_chart_dependencies import ALLOWED, depending, resolved
 from tests.integration.controllers.test_signatures import below_the_operators_directory, trusting
 from tests.integration.controllers.test_sources import following, secret
@@ -24,7 +24,7 @@ OURS = ecdsa_key("ours")
 
 def publish_signed(world: World, name: ReleaseName, files: dict[str, bytes]) -> None:
     directory = world.publish(name, files)
-    envelope = signed(OURS, name=name, files=survey(name, directory).files)
+    envelope = signed(OURS, name=name, files=read_contents(name, directory).files)
     directory.with_name(f"{name}.dsse.json").write_bytes(envelope)
 
 

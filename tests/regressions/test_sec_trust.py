@@ -19,14 +19,14 @@ import orjson
 import pytest
 
 from clusterstacks.api.names import Kind
-from clusterstacks.http.client import RetryPolicy, Web
+from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, Descriptor, describe, digest_of, digest_tag
 from clusterstacks.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
 from clusterstacks.oci.referrers import MAX_CANDIDATES
 from clusterstacks.oci.registry import Registry
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.signing.errors import SignatureRequired, SignaturesUnclear
-from clusterstacks.signing.verifier import Verification, require, verify
+from clusterstacks.signing.verifier import Verification, enforce, verify
 from clusterstacks.sources.oci_publish import publish
 from clusterstacks.sources.oci_repository import OCISource
 from clusterstacks.sources.oci_signatures import ENVELOPE_TYPE, attach, cosign_tag
@@ -113,11 +113,11 @@ class Stand:
 @asynccontextmanager
 async def stand(tmp_path: Path, *, listed: bool) -> AsyncIterator[Stand]:
     directory = write_release(tmp_path / "published" / STAGED.release, staged_release())
-    async with RegistryDouble.started() as double, Web(patience=RetryPolicy(attempts=1), environ={}) as web:
+    async with RegistryDouble.started() as double, HTTPClient(patience=RetryPolicy(attempts=1), environ={}) as web:
         double.referrers = listed
         registry = Registry(web, double.reference)
         await publish(directory, registry, EPOCH)
-        yield Stand(double, registry, dict(survey(STAGED, directory).files))
+        yield Stand(double, registry, dict(read_contents(STAGED, directory).files))
 
 
 def missing_blob(there: Stand) -> object:
@@ -217,7 +217,7 @@ async def test_sec_8_rubbish_beside_a_right_envelope_takes_nothing_away(
         found = await there.look()
 
         assert found.signed_by == ("ours",)
-        assert require(STAGED, found) == ""
+        assert enforce(STAGED, found) == ""
 
 
 @pytest.mark.parametrize("listed", [True, False], ids=["referrers API", "referrers tag"])
@@ -283,7 +283,7 @@ async def test_sec_8_rubbish_alone_is_no_signature(tmp_path: Path) -> None:
         there.put_first(*(rubbish(there) for rubbish in RUBBISH))
 
         with pytest.raises(SignatureRequired, match="is not signed by a trusted key"):
-            require(STAGED, await there.look())
+            enforce(STAGED, await there.look())
 
 
 async def test_sec_8_more_than_is_looked_at_leaves_the_question_open(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ async def test_sec_8_more_than_is_looked_at_leaves_the_question_open(tmp_path: P
         there.put_first(*(there.described(b"%d" % number) for number in range(MAX_CANDIDATES)))
 
         with pytest.raises(SignaturesUnclear, match=r"cannot be verified now.*are too many.*delete"):
-            require(STAGED, await there.look())
+            enforce(STAGED, await there.look())
 
 
 async def test_sec_8_a_registry_that_fails_for_one_of_them_leaves_the_question_open(tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ async def test_sec_8_a_registry_that_fails_for_one_of_them_leaves_the_question_o
         unclear = verify(STAGED, there.files, evidence, [FOREIGN.public])
 
         with pytest.raises(SignaturesUnclear, match="status 500"):
-            require(STAGED, unclear)
+            enforce(STAGED, unclear)
 
 
 async def run_csctl(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -383,7 +383,7 @@ async def test_sec_8_a_verified_release_stays_so_whatever_becomes_of_its_signatu
 
 async def test_sec_8_a_release_behind_too_much_rubbish_waits_and_says_so(world: World) -> None:
     name = world.stack.release("v1")
-    async with RegistryDouble.started() as double, Web(environ={}) as web:
+    async with RegistryDouble.started() as double, HTTPClient(environ={}) as web:
         remote = Repository(Registry(web, double.reference), world.releases.with_name("published"))
         async with world.operator(allowed_sources=remote.allowed):
             await remote.publish(name, world.stack.files("v1", {}))
@@ -405,7 +405,7 @@ async def test_sec_8_a_release_behind_too_much_rubbish_waits_and_says_so(world: 
 @pytest.mark.parametrize("later", ["verification", "policy"])
 async def test_sec_8_rubbish_does_not_keep_a_release_in_use_that_nobody_has_signed(world: World, later: str) -> None:
     name = world.stack.release("v1")
-    async with RegistryDouble.started() as double, Web(environ={}) as web:
+    async with RegistryDouble.started() as double, HTTPClient(environ={}) as web:
         remote = Repository(Registry(web, double.reference), world.releases.with_name("published"))
         async with world.operator(allowed_sources=remote.allowed):
             await remote.publish(name, world.stack.files("v1", {}))

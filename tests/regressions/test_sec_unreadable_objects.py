@@ -11,9 +11,9 @@ import pytest
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, Kind
+from clusterstacks.controllers.class_usage import CLASS_INDEX
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.transport import Call
-from clusterstacks.operator.event_handlers import CLASS_INDEX
 from tests.support.operating import SECONDS, condition_of, finished_status
 from tests.support.stacks import KUBERNETES, config_map, templates
 from tests.support.stalls import measured
@@ -76,7 +76,7 @@ async def test_sec_1_a_cluster_that_cannot_be_read_keeps_no_other_cluster_from_i
 
         assert operator._probes.ready().passed
         # Its class counts as used, also after a restart.
-        used = operator._informers["cluster"].store.by_index(CLASS_INDEX, str(ObjectKey(tenant, name.class_name)))
+        used = operator._informers[CLUSTER_KIND].cache.by_index(CLASS_INDEX, str(ObjectKey(tenant, name.class_name)))
         assert [one["metadata"]["name"] for one in used] == ["odd"]
         clusters = await world.client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
         (odd,) = (await world.client.list_metadata(clusters, tenant)).items
@@ -112,7 +112,7 @@ async def test_sec_1_the_largest_objects_stall_nobody(world: World) -> None:
 
             await eventually(named, seconds=SECONDS, about="the metric")
     async with world.operator() as operator, measured() as again:
-        await operator._informers["cluster"].synced()
+        await operator._informers[CLUSTER_KIND].synced()
         assert unreadable(operator, CLUSTER_KIND) == len(values)
     assert max(cost.stall, again.stall) < 0.5
     assert max(cost.memory, again.memory) < 64 * 1024 * 1024
@@ -123,8 +123,8 @@ async def test_sec_14_the_operator_is_not_ready_while_an_informer_fails_for_minu
         for informer in operator._informers.values():
             await informer.synced()
         assert operator._probes.ready().passed
-        health = operator._informers["cluster"].health
-        health._patience = 0.0
+        health = operator._informers[CLUSTER_KIND].health
+        health._tolerance = 0.0
         health.failed("no route")
         await asyncio.sleep(0.01)
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from clusterstacks.authoring.linter import findings
-from clusterstacks.authoring.load_stack import load
-from clusterstacks.authoring.scaffold import INFRASTRUCTURE, Beginning, write
+from clusterstacks.authoring.linter import apply_rules
+from clusterstacks.authoring.scaffold import INFRASTRUCTURE, NewStack, write_new_files
+from clusterstacks.authoring.stack import load_stack
 from clusterstacks.building.source_tree import read_tree
 from tests.support.tiny_stack import SETTINGS, STAGES, tiny
 from tests.support.tiny_stack import write as write_tree
@@ -41,7 +41,7 @@ CASES = (
         "unknown-key",
         "clusteraddon.yaml:6",
         "addonStages.AfterControlPlaneInitialized[0] has the unknown key 'waitForPostCondtion', which has no effect; "
-        "did you mean waitForPostCondition? known are action, name, waitForPostCondition, waitForPreCondition",
+        "did you mean waitForPostCondition? known keys are action, name, waitForPostCondition, waitForPreCondition",
         staged("waitForPostCondition", "waitForPostCondtion"),
     ),
     Case("unknown-key", "clusteraddon.yaml:8", "did you mean kind?", staged("kind: Depl", "knid: Depl")),
@@ -66,11 +66,16 @@ CASES = (
         {"cluster-class/templates/more.yaml": b"# Size. To be filled in.\nspec:\n  template:\n    spec: {}\n"},
     ),
     Case("not-utf8", f"{NET}/templates/a.yaml:2", "byte 11", {f"{NET}/templates/a.yaml": b"a: 1\nb: caf\xe9\n"}),
-    Case("editor-file", f"{NET}/.DS_Store:1", "may be in the release", {f"{NET}/.DS_Store": b"\0"}),
+    Case("editor-file", f"{NET}/.DS_Store:1", "may get into the release", {f"{NET}/.DS_Store": b"\0"}),
     Case("editor-file", f"{NET}/templates/c.yaml.orig:1", "leftover", {f"{NET}/templates/c.yaml.orig": b""}),
     Case("editor-file", "csctl.yaml~:1", "leftover", {"csctl.yaml~": b""}),
     Case("private-key", "release.key:1", "new key", {"release.key": b"-----BEGIN PRIVATE KEY-----\nAAAA\n"}),
-    Case("line-ends", "csctl.yaml:1", "another hash", {"csctl.yaml": SETTINGS.replace("\n", "\r\n").encode()}),
+    Case(
+        "line-ends",
+        "csctl.yaml:1",
+        "change the hash of the stack",
+        {"csctl.yaml": SETTINGS.replace("\n", "\r\n").encode()},
+    ),
     Case(
         "file-size",
         f"{NET}/big.bin:1",
@@ -87,15 +92,15 @@ CASES = (
 
 
 def found(changes: dict[str, bytes]) -> tuple[LintFinding, ...]:
-    return findings(load({**tiny(), **changes}, "1-35"))
+    return apply_rules(load_stack({**tiny(), **changes}, "1-35"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule} {case.place}")
 def test_user_5_lint_names_file_line_cause_and_what_to_do(case: Case) -> None:
-    faults = [one.fault for one in found(case.changes) if one.rule == case.rule]
+    problems = [one.problem for one in found(case.changes) if one.rule == case.rule]
 
-    assert [f"{one.path}:{one.line}" for one in faults] == [case.place]
-    assert case.message in f"{faults[0].message}; {faults[0].way_out}"
+    assert [f"{one.path}:{one.line}" for one in problems] == [case.place]
+    assert case.message in f"{problems[0].message}; {problems[0].remedy}"
 
 
 @pytest.mark.parametrize(
@@ -118,21 +123,21 @@ def test_user_5_every_stack_of_this_repository_has_only_known_keys() -> None:
     roots += [path.parent for path in (REPOSITORY / "examples").rglob("csctl.yaml")]
 
     assert len(roots) > 5
-    wrong = [one for root in roots for one in findings(load(read_tree(root), str(root)))]
+    wrong = [one for root in roots for one in apply_rules(load_stack(read_tree(root), str(root)))]
     assert [one for one in wrong if one.rule in {"unknown-key", "unknown-hook", "placeholder"}] == []
 
 
 @pytest.mark.parametrize("provider", sorted(INFRASTRUCTURE))
 def test_user_5_a_new_stack_is_reported_until_its_placeholders_are_filled_in(provider: str) -> None:
-    tree = {path: text.encode() for path, text in Beginning.parse(f"{provider}/mine/1-35").files().items()}
+    tree = {path: text.encode() for path, text in NewStack.parse(f"{provider}/mine/1-35").files().items()}
     filled = {path: content.replace(b"spec: {}", b"spec: {flavor: m1}") for path, content in tree.items()}
 
-    assert {one.rule for one in findings(load(tree, "1-35"))} == {"placeholder"}
-    assert findings(load(filled, "1-35")) == ()
+    assert {one.rule for one in apply_rules(load_stack(tree, "1-35"))} == {"placeholder"}
+    assert apply_rules(load_stack(filled, "1-35")) == ()
 
 
 def test_user_5_init_writes_what_keeps_leftovers_and_keys_out() -> None:
-    files = Beginning.parse("local/mine/1-35").files()
+    files = NewStack.parse("local/mine/1-35").files()
 
     assert {".gitattributes", ".gitignore", "cluster-class/.helmignore", "cluster-addon/info/.helmignore"} <= {*files}
     assert {".release/", "*.key"} <= {*files[".gitignore"].splitlines()}
@@ -153,7 +158,7 @@ def test_user_5_init_writes_what_keeps_leftovers_and_keys_out() -> None:
     ],
 )
 def test_user_5_a_version_that_cannot_exist_yet_is_doubted(minor: str, today: date, *, doubtful: bool) -> None:
-    assert bool(Beginning.parse(f"local/mine/{minor}").doubt(today)) is doubtful
+    assert bool(NewStack.parse(f"local/mine/{minor}").version_warning(today)) is doubtful
 
 
 def create(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -176,7 +181,7 @@ def test_user_5_create_warns_of_what_the_go_operator_could_use_and_refuses_it_wh
 
 
 def test_user_5_create_refuses_placeholders_and_files_that_are_too_large(tmp_path: Path) -> None:
-    write(Beginning.parse("openstack/mine/1-35").files(), tmp_path / "stack")
+    write_new_files(NewStack.parse("openstack/mine/1-35").files(), tmp_path / "stack")
     (tmp_path / "stack" / "cluster-addon" / "info" / "big.bin").write_bytes(bytes(17 * 1024 * 1024))
 
     run = create(tmp_path)

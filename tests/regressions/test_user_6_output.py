@@ -11,7 +11,7 @@ import pytest
 
 from clusterstacks.cli.main import csctl
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.output_option import form_and_directory
+from clusterstacks.cli.shared.options import form_and_directory
 from tests.support.releases import STAGED, staged_release, write_release
 from tests.support.tiny_stack import tiny, write
 

@@ -11,10 +11,9 @@ import pytest
 
 from clusterstacks.cli.main import VERBS, csctl
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.help_examples import EXAMPLES
-from clusterstacks.cli.shared.verb_suggestions import MEANT
+from clusterstacks.cli.shared.help_texts import EXAMPLES, MEANT
 from clusterstacks.cli.version import commit_of
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from tests.support.static_server import StaticServer
 from tests.support.tiny_stack import STAGES, tiny, write
 
@@ -135,7 +134,7 @@ def test_user_15_colours_follow_option_and_environment(
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
 
-    assert output.Manner(colour=colour).colours is coloured
+    assert output.OutputSettings(colour=colour).colours is coloured
 
 
 @pytest.mark.parametrize("arguments", [("--color", "always", "lint"), ("lint", "--color=always")])
@@ -179,9 +178,9 @@ def test_user_15_a_verbose_run_prints_the_traceback_of_an_error(
 async def test_user_15_a_verbose_run_prints_requests_without_what_is_secret_in_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output, "MANNER", output.Manner(verbose=True))
+    monkeypatch.setattr(output, "SETTINGS", output.OutputSettings(verbose=True))
     (tmp_path / "file").write_text("content")
-    async with StaticServer.started(tmp_path) as server, Web(trace=output.trace) as web:
+    async with StaticServer.started(tmp_path) as server, HTTPClient(trace=output.trace) as web:
         await web.read(f"{server.url}/file?token=secret", limit=10, headers={"Authorization": "Basic secret"})
 
     assert capsys.readouterr().err == f"GET {server.url}/file: 200\n"

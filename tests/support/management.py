@@ -16,8 +16,7 @@ from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.resources import ObjectList, Resource
-from clusterstacks.sources.open_source import SourceAccess, SourceOpener
-from clusterstacks.sources.source_secrets import SecretReader
+from clusterstacks.sources.source_opener import SecretReader, SourceAccess, SourceOpener
 from tests.support.fake_api import FakeApi
 from tests.support.releases import FakeSource
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from clusterstacks.clusters.context import Outlook
     from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.http.client import Web
+    from clusterstacks.http.client import HTTPClient
     from clusterstacks.releases.release_source import ReleaseSource
     from clusterstacks.sources.spec import SourceAddress
 
@@ -85,7 +84,7 @@ class Opener(SourceOpener):
     sources: Mapping[str, ReleaseSource | Exception]
     opened: list[str] = field(default_factory=list)
 
-    async def open(self, address: SourceAddress, access: SourceAccess) -> tuple[ReleaseSource, Web | None]:  # noqa: ARG002
+    async def open(self, address: SourceAddress, access: SourceAccess) -> tuple[ReleaseSource, HTTPClient | None]:  # noqa: ARG002
         self.opened.append(address.place)
         source = self.sources[address.place]
         if isinstance(source, Exception):

@@ -13,7 +13,7 @@ from clusterstacks.charts.archive import write_archive
 from clusterstacks.domain.digests import content_digest
 from clusterstacks.domain.names import parse_release
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
-from clusterstacks.releases.signature_files import Evidence
+from clusterstacks.releases.release_source import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.http.client import Web
-from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
+from clusterstacks.http.client import HTTPClient
+from clusterstacks.oci.credentials import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.manifests import OCI_MANIFEST
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.open import open_directory
-from clusterstacks.signing.unsigned import release_envelope
+from clusterstacks.signing.statement import release_envelope
 from clusterstacks.sources.oci_artifact import compose
 from clusterstacks.sources.oci_publish import publish
 from clusterstacks.sources.oci_signatures import attach
@@ -69,7 +69,7 @@ class Repository:
         await self.registry.push_manifest(artifact.raw, OCI_MANIFEST, name.release)
 
     async def sign(self, name: ReleaseName, key: PrivateKey) -> None:
-        envelope = release_envelope(name, survey(name, self.root / name.release).files).signed(key)
+        envelope = release_envelope(name, read_contents(name, self.root / name.release).files).signed(key)
         await attach(self.registry, name.release, envelope.text())
 
 
@@ -77,7 +77,7 @@ class Repository:
 async def repository(world: World, server: RegistryServer) -> AsyncIterator[Repository]:
     """A repository of the test's own."""
     credentials = RegistryCredentials(server.username, server.password) if server.secure else ANONYMOUS
-    async with Web(ca=server.ca, plain_http=not server.secure, environ={}) as web:
+    async with HTTPClient(ca=server.ca, plain_http=not server.secure, environ={}) as web:
         reference = Reference(server.host, f"operator/{world.namespace}")
         registry = Registry(web, reference, credentials, plain_http=not server.secure)
         yield Repository(registry, world.releases.with_name("published"))

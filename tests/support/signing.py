@@ -10,9 +10,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.signature_files import CosignSignature
+from clusterstacks.releases.release_source import CosignSignature
 from clusterstacks.signing.keys import PrivateKey, new_key_pair, parse_private_key, parse_public_keys
-from clusterstacks.signing.unsigned import release_envelope
+from clusterstacks.signing.statement import release_envelope
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from clusterstacks.building.discover import StackDirectory, stacks_of
 from clusterstacks.building.source_tree import read_tree
-from clusterstacks.building.stack_directories import StackDirectory, stacks_of
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.versions import KubernetesVersion, StackVersion
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from clusterstacks.cli.shared.registry_options import ServerTrust, opened_registry, trust_options
+from clusterstacks.cli.shared.registry_options import ServerTrust, open_registry, trust_options
 from clusterstacks.cli.shared.release_ref import KEY_FILE
 from clusterstacks.cli.sign import PASSWORD_VARIABLE
 from clusterstacks.domain.errors import ClusterStacksError
@@ -63,7 +63,7 @@ def push_command(reference: str, layout: Path, key: Path | None, ca: Path | None
 
 
 async def _push(stored: Stored, target: Reference, key: PrivateKey | None, trust: ServerTrust) -> Reference:
-    async with opened_registry(target, trust) as registry:
+    async with open_registry(target, trust) as registry:
         pushed = await push(stored, registry, target.tag or stored.tag)
         if key is not None:
             added = await sign(registry, pushed, key)

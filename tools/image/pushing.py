@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.oci.manifests import OCI_INDEX, read_manifest
-from clusterstacks.oci.transfers import side_by_side
+from clusterstacks.oci.transfers import BLOBS_AT_ONCE
+from clusterstacks.runtime.concurrency import gather
 from tools.image.layout import REF_NAME
 
 if TYPE_CHECKING:
@@ -87,7 +88,11 @@ async def push(stored: Stored, registry: Registry, tag: str) -> Reference:
     images = [stored.manifest(one) for one in stored.index.manifests]
     for manifest in (*images, *stored.referrers):
         blobs = {blob.digest: blob for blob in (manifest.config, *manifest.layers)}
-        await side_by_side(lambda blob: registry.push_blob(stored.content(blob), title=_name(blob)), blobs.values())
+        await gather(
+            lambda blob: registry.push_blob(stored.content(blob), title=_name(blob)),
+            blobs.values(),
+            at_once=BLOBS_AT_ONCE,
+        )
         await registry.push_manifest(manifest.raw, manifest.media_type)
     digest = await registry.push_manifest(stored.index.raw, stored.index.media_type, tag)
     return replace(registry.reference, tag=tag, digest=digest)

@@ -15,7 +15,7 @@ import orjson
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.oci.descriptor import describe
 from clusterstacks.oci.manifests import OCI_MANIFEST
-from clusterstacks.signing.cosign import SIGNATURE_TYPE, require_manifest, signers
+from clusterstacks.signing.verifier import SIGNATURE_TYPE, require_manifest
 from clusterstacks.sources.oci_signatures import cosign_tag, find_evidence
 from tools.image.layout import CONFIG_TYPE
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clusterstacks.oci.manifests import Manifest
     from clusterstacks.oci.reference import Reference
     from clusterstacks.oci.registry import Registry
-    from clusterstacks.releases.signature_files import CosignSignature
+    from clusterstacks.releases.release_source import CosignSignature
     from clusterstacks.signing.keys import PrivateKey, PublicKey
 
 PAYLOAD_TYPE = "application/vnd.dev.cosign.simplesigning.v1+json"
@@ -87,7 +87,7 @@ def signed_by(made: Sequence[CosignSignature], manifest: Manifest, keys: Sequenc
         manifest: The manifest or index.
         keys: The keys.
     """
-    return [key for one in made if _is_for(one, manifest) for key in signers(one, keys)]
+    return [key for one in made if _is_for(one, manifest) for key in keys if key.verifies(one.payload, one.signature)]
 
 
 def _is_for(made: CosignSignature, manifest: Manifest) -> bool:

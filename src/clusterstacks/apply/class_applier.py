@@ -10,17 +10,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.apply.class_object_rules import GroupKind, check_class_objects, deletion_fault
-from clusterstacks.apply.concurrency import together
+from clusterstacks.apply.delivery_plan import PruneOutcome, PruneResult
 from clusterstacks.apply.object_applier import ObjectStep
-from clusterstacks.apply.ownership import is_marked, refuses_pruning
-from clusterstacks.apply.prune_plan import Departure, Fate
-from clusterstacks.apply.remove import Doomed, Remover
+from clusterstacks.apply.ownership import is_marked
+from clusterstacks.apply.policy import refuses_pruning
+from clusterstacks.apply.prune import PruneCandidate, Remover
 from clusterstacks.apply.results import Deadlines, ObjectResult
-from clusterstacks.apply.stamp import documents
-from clusterstacks.apply.targets import resolve
+from clusterstacks.apply.targets import documents, resolve
 from clusterstacks.apply.wave_applier import WaveApplier
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.kube.errors import KindNotServed
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from clusterstacks.kube.client import Client
 
 
-class Applier:
+class ClassApplier:
     """Applies and deletes the objects of cluster classes.
 
     Args:
@@ -56,7 +56,7 @@ class Applier:
         check_class_objects(objects, namespace=namespace, extra_kinds=self._extra_kinds)
         return objects
 
-    async def apply_all(
+    async def apply_class(
         self,
         manifests: Iterable[Manifest],
         *,
@@ -86,11 +86,11 @@ class Applier:
                     f"{target.id} is cluster-wide, a cluster class may hold namespaced objects only: take it out",
                 )
         steps = [ObjectStep(target, (known or {}).get(target.id)) for target in targets]
-        return await WaveApplier(self._client, deadlines=self._deadlines).run(steps)
+        return await WaveApplier(self._client, deadlines=self._deadlines).apply_objects(steps)
 
-    async def delete_all(
+    async def delete_class(
         self, objects: Iterable[RecordedObject], *, namespace: str, wanted_elsewhere: Collection[ObjectId] = ()
-    ) -> dict[ObjectId, Departure]:
+    ) -> dict[ObjectId, PruneResult]:
         """Delete what was applied for a class, the ClusterClass first, and wait until it is gone (INCUMBENT D3).
 
         Args:
@@ -106,44 +106,46 @@ class Applier:
             DependencyError: The server answers nobody, or does not know us.
         """
         listed = list(objects)
-        found = await together(partial(self._look, namespace, wanted_elsewhere), listed)
-        fates = {known.id: one for known, one in zip(listed, found, strict=True) if isinstance(one, Departure)}
-        doomed = [one for one in found if isinstance(one, Doomed)]
+        found = await gather(partial(self._look, namespace, wanted_elsewhere), listed)
+        fates = {known.id: one for known, one in zip(listed, found, strict=True) if isinstance(one, PruneResult)}
+        doomed = [one for one in found if isinstance(one, PruneCandidate)]
         return fates | await Remover(self._client, self._deadlines).remove(doomed)
 
     async def _look(
         self, namespace: str, wanted_elsewhere: Collection[ObjectId], known: RecordedObject
-    ) -> Doomed | Departure:
+    ) -> PruneCandidate | PruneResult:
         fault = deletion_fault(known.id, namespace=namespace, extra_kinds=self._extra_kinds)
         if fault:
-            return Departure(Fate.KEPT, fault)
+            return PruneResult(PruneOutcome.KEPT, fault)
         identity = replace(known.id, namespace=namespace)
         if identity in wanted_elsewhere:
-            return Departure(Fate.HANDED_OVER, "another release holds it, too")
+            return PruneResult(PruneOutcome.HANDED_OVER, "another release holds it, too")
         try:
             return await self._live(identity, known)
         except KindNotServed:
-            return Departure(Fate.GONE, "the server does not serve its kind any more")
+            return PruneResult(PruneOutcome.GONE, "the server does not serve its kind any more")
         except SpecError as error:
             # Nothing can have the name; the entry must not keep the release for ever.
-            return Departure(Fate.KEPT, error.message)
+            return PruneResult(PruneOutcome.KEPT, error.message)
 
-    async def _live(self, identity: ObjectId, known: RecordedObject) -> Doomed | Departure:
+    async def _live(self, identity: ObjectId, known: RecordedObject) -> PruneCandidate | PruneResult:
         place = await self._client.resource(identity.group, identity.kind)
         if not place.namespaced:
-            return Departure(Fate.KEPT, "its kind is cluster-wide, which a cluster class may not hold")
+            return PruneResult(PruneOutcome.KEPT, "its kind is cluster-wide, which a cluster class may not hold")
         live = await self._client.find(place, identity.name, identity.namespace)
         if live is None:
-            return Departure(Fate.GONE)
+            return PruneResult(PruneOutcome.GONE)
         metadata = live["metadata"]
         reprieve = _reprieve(known, live)
         leaving = bool(metadata.get("deletionTimestamp"))
-        return reprieve or Doomed(identity, place, metadata["uid"], awaited=True, leaving=leaving)
+        return reprieve or PruneCandidate(identity, place, metadata["uid"], awaited=True, leaving=leaving)
 
 
-def _reprieve(known: RecordedObject, live: Manifest) -> Departure | None:
+def _reprieve(known: RecordedObject, live: Manifest) -> PruneResult | None:
     if known.uid and known.uid != live["metadata"]["uid"]:
-        return Departure(Fate.GONE, "another object of that name has taken its place")
+        return PruneResult(PruneOutcome.GONE, "another object of that name has taken its place")
     if not is_marked(live):
-        return Departure(Fate.KEPT, "its metadata does not show that this operator or the Go operator applied it")
-    return Departure(Fate.KEPT, "its annotation asks to keep it") if refuses_pruning(live) else None
+        return PruneResult(
+            PruneOutcome.KEPT, "its metadata does not show that this operator or the Go operator applied it"
+        )
+    return PruneResult(PruneOutcome.KEPT, "its annotation asks to keep it") if refuses_pruning(live) else None

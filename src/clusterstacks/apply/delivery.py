@@ -9,38 +9,38 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import ADOPT_ANNOTATION, CLUSTER_API_GROUP, Reason
-from clusterstacks.apply.apply_set import record_name
-from clusterstacks.apply.concurrency import in_pieces
 from clusterstacks.apply.delivery_plan import (
     DeliveryRecord,
     DeliveryState,
     LiveMember,
+    PruneOutcome,
     RecordedObject,
-    begin,
-    finish,
     foreign_owners,
-    is_taken,
-    worth_a_look,
+    objects_to_read,
+    plan_delivery,
+    plan_pruning,
+    record_results,
+    shared_objects,
+    shares_objects,
 )
 from clusterstacks.apply.failing_webhooks import CONFIGURATIONS, FailingWebhooks
-from clusterstacks.apply.live_members import survey
+from clusterstacks.apply.live_members import read_live_members
 from clusterstacks.apply.object_applier import ObjectStep
-from clusterstacks.apply.object_digest import digest_of, mark_of
 from clusterstacks.apply.ownership import PART_OF_LABEL
 from clusterstacks.apply.prune import Pruner
-from clusterstacks.apply.prune_plan import Fate, plan_pruning, shared_objects
 from clusterstacks.apply.record_codec import RecordUnreadable, pack_revision, unpacking_revision
-from clusterstacks.apply.record_store import RecordStore, Stored
+from clusterstacks.apply.record_store import RecordStore, Stored, record_name
 from clusterstacks.apply.results import Deadlines, DeliveryReport, ObjectResult, PruneReport
-from clusterstacks.apply.targets import ApplyTarget, resolve
+from clusterstacks.apply.targets import ApplyTarget, digest_of, mark_of, resolve
 from clusterstacks.apply.waiting import pauses
 from clusterstacks.apply.wave_applier import WaveApplier
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.runtime.concurrency import run_in_steps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-    from clusterstacks.apply.prune_plan import PrunePlan
+    from clusterstacks.apply.delivery_plan import PrunePlan
     from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
     from clusterstacks.kube.client import Client
 
@@ -75,7 +75,7 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipient:
+class RecordOwner:
     """Whose addons the records of a cluster are.
 
     Args:
@@ -88,7 +88,7 @@ class Recipient:
 
 
 @dataclass(frozen=True, slots=True)
-class Siblings:
+class ReleaseAddons:
     """The addons of the release that is delivered.
 
     Args:
@@ -141,7 +141,7 @@ class Delivery:
     """
 
     def __init__(
-        self, client: Client, recipient: Recipient | None = None, *, deadlines: Deadlines | None = None
+        self, client: Client, recipient: RecordOwner | None = None, *, deadlines: Deadlines | None = None
     ) -> None:
         self._client = client
         self._recipient = recipient
@@ -171,7 +171,7 @@ class Delivery:
         addon = f"clusteraddon --namespace {cluster.namespace} {addon_name(cluster.name)}"
         return f'; afterwards, to deliver at once: kubectl annotate --overwrite {addon} look-again="$(date)"'
 
-    async def _check_owners(self, recipient: Recipient, stored: dict[str, Stored]) -> None:
+    async def _check_owners(self, recipient: RecordOwner, stored: dict[str, Stored]) -> None:
         owners = foreign_owners(_records(stored).values(), str(recipient.cluster))
         for addon in owners.pop(recipient.adopts, ()):
             # Written at once, so that the annotation has done its part after the first reconcile.
@@ -188,17 +188,17 @@ class Delivery:
         if stored is None or not stored.revision:
             return None
         try:
-            return await in_pieces(unpacking_revision(stored.revision))
+            return await run_in_steps(unpacking_revision(stored.revision))
         except RecordUnreadable:
             return None
 
-    async def deliver(
+    async def install(
         self,
         name: str,
         revision: Revision,
         *,
         default_namespace: str = RECORD_NAMESPACE,
-        siblings: Siblings | None = None,
+        siblings: ReleaseAddons | None = None,
     ) -> DeliveryReport:
         """Bring one addon to a revision.
 
@@ -221,10 +221,10 @@ class Delivery:
         if secret := self._unreadable.get(record_name(name)):
             raise RecordUnreadable(secret)
         held = stored and stored.record.holds(revision.digest, revision.input_digest)
-        if stored and held and not is_taken(name, _records(await self._known())):
+        if stored and held and not shares_objects(name, _records(await self._known())):
             return _report(stored.record, [_in_place(known) for known in stored.record.objects])
         try:
-            return await self._deliver(name, stored, revision, default_namespace, siblings)
+            return await self._install(name, stored, revision, default_namespace, siblings)
         except ClusterStacksError:
             # The record may be another now than the one read.
             self._stored = None
@@ -261,7 +261,7 @@ class Delivery:
         webhooks = FailingWebhooks(self._client, leaving, addons, self._deadlines.served)
         pruner = Pruner(self._client, self._store, self._deadlines, webhooks)
         removals, self._stored = await pruner.prune(stored, plans)
-        complete = not self._unreadable and all(one.departure.fate is not Fate.PENDING for one in removals)
+        complete = not self._unreadable and all(one.result.outcome is not PruneOutcome.PENDING for one in removals)
         return PruneReport(removals, shared_objects(records, keep), dict(self._unreadable), complete)
 
     async def _known(self) -> dict[str, Stored]:
@@ -269,13 +269,13 @@ class Delivery:
             await self.records()
         return self._stored or {}
 
-    async def _deliver(
+    async def _install(
         self,
         name: str,
         stored: Stored | None,
         revision: Revision,
         default_namespace: str,
-        siblings: Siblings | None,
+        siblings: ReleaseAddons | None,
     ) -> DeliveryReport:
         set_id = self._store.set_id(name)
         targets = await resolve(self._client, revision.manifests, default_namespace=default_namespace, part_of=set_id)
@@ -283,7 +283,7 @@ class Delivery:
         before = stored.record if stored else None
         seen = await self._seen(before, targets, set_id)
         aim = DeliveryRecord(name, revision.digest, revision.input_digest, DeliveryState.DELIVERING)
-        plan = begin(before, aim, [target.wanted for target in targets], seen)
+        plan = plan_delivery(before, aim, [target.wanted for target in targets], seen)
         # Compressing megabytes would hold up everybody else's requests.
         packed = await asyncio.to_thread(pack_revision, revision.manifests)
         known = {one.id: one for one in plan.record.objects}
@@ -300,35 +300,35 @@ class Delivery:
         first = [step for step in steps if not _is_webhook_configuration(step.target.id)]
         applied = await self._apply(name, first, webhooks)
         if first and last:
-            noted = finish(plan, _delivered(applied))
+            noted = record_results(plan, _delivered(applied))
             stored = await webhooks.past(partial(self._write, stored, noted, packed))
         applied |= await self._apply(name, last, webhooks)
-        stored = await webhooks.past(partial(self._write, stored, finish(plan, _delivered(applied)), packed))
+        stored = await webhooks.past(partial(self._write, stored, record_results(plan, _delivered(applied)), packed))
         return _report(stored.record, [applied.get(one.id) or _in_place(one) for one in stored.record.objects])
 
     async def _apply(
         self, name: str, steps: Sequence[ObjectStep], webhooks: FailingWebhooks
     ) -> dict[ObjectId, ObjectResult]:
         """Apply objects; those that a webhook refuses whose configuration is to leave, once more without it."""
-        rollout = WaveApplier(self._client, sets=self._sets(name), deadlines=self._deadlines)
-        results = {result.id: result for result in await rollout.run(steps)}
+        applier = WaveApplier(self._client, sets=self._sets(name), deadlines=self._deadlines)
+        results = {result.id: result for result in await applier.apply_objects(steps)}
         for pause in pauses(self._deadlines.served):
             blocked = [step for step in steps if results[step.target.id].webhook]
             again = [step for step in blocked if await webhooks.is_leaving(results[step.target.id].webhook)]
             if not again:
                 break
             await asyncio.sleep(pause)
-            results |= {result.id: result for result in await rollout.run(again)}
+            results |= {result.id: result for result in await applier.apply_objects(again)}
         return {identity: await webhooks.explained(result) for identity, result in results.items()}
 
-    def _failing_webhooks(self, planned: DeliveryRecord, siblings: Siblings | None) -> FailingWebhooks:
+    def _failing_webhooks(self, planned: DeliveryRecord, siblings: ReleaseAddons | None) -> FailingWebhooks:
         records = _records(self._stored or {})
         others = records.keys() - {planned.addon, *siblings.addons} if siblings else ()
         leaving = {planned.addon: planned.stale, **{addon: records[addon].members for addon in others}}
         addons = {self._store.set_id(addon): addon for addon in {planned.addon, *records}}
         return FailingWebhooks(self._client, leaving, addons, self._deadlines.served)
 
-    async def _check_shared(self, name: str, targets: Sequence[ApplyTarget], siblings: Siblings | None) -> None:
+    async def _check_shared(self, name: str, targets: Sequence[ApplyTarget], siblings: ReleaseAddons | None) -> None:
         """Refuse objects that another addon of the release has delivered.
 
         A record of an earlier revision does not count: the object may move from one addon to the other.
@@ -347,9 +347,9 @@ class Delivery:
         """Look at live members, only as far as they decide something: never at a first installation."""
         if record is None:
             return {}
-        looked = worth_a_look(record, [target.wanted for target in targets])
+        looked = objects_to_read(record, [target.wanted for target in targets])
         places = {(one.id.group, one.id.kind): one.resource for one in targets if one.resource}
-        found = await survey(self._client, looked, labels=f"{PART_OF_LABEL}={set_id}", places=places)
+        found = await read_live_members(self._client, looked, labels=f"{PART_OF_LABEL}={set_id}", places=places)
         sent = {target.id: target.manifest for target in targets}
         return {
             identity: LiveMember(live["metadata"]["uid"], mark_of(live, sent[identity]) if identity in sent else None)

@@ -1,18 +1,19 @@
-"""What was delivered to a cluster, and what follows from it: what to apply, leave alone, hand over and prune.
+"""Plans a delivery from its record: what to apply, leave alone, hand over and prune.
 
-A delivery goes through its record: *begin* lists new and old objects before the first apply, *finish* notes what the
-server answered, *prune* forgets what is gone. A crash between any two of them leaves a record from which the next run
-goes on.
+A delivery goes through its record. ``plan_delivery`` lists new and old objects before the first apply,
+``record_results`` notes the answers of the server, ``record_after_prune`` drops what is gone. A crash between any two
+of them leaves a record from which the next run continues.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from clusterstacks.domain.objects import ObjectId
 
@@ -139,7 +140,7 @@ class DeliveryPlan:
     unchanged: frozenset[ObjectId]
 
 
-def is_taken(addon: str, records: Mapping[str, DeliveryRecord]) -> bool:
+def shares_objects(addon: str, records: Mapping[str, DeliveryRecord]) -> bool:
     """Tell whether another addon delivered an object of this one, too, perhaps later.
 
     An upgrade that moves objects between addons and is called off half-way leaves two such records.
@@ -148,7 +149,7 @@ def is_taken(addon: str, records: Mapping[str, DeliveryRecord]) -> bool:
     return any(known.id in mine for name, record in records.items() if name != addon for known in record.objects)
 
 
-def worth_a_look(record: DeliveryRecord, wanted: Iterable[WantedObject]) -> set[ObjectId]:
+def objects_to_read(record: DeliveryRecord, wanted: Iterable[WantedObject]) -> set[ObjectId]:
     """Choose the objects whose live state decides something.
 
     Those that may be unchanged, and those a killed delivery may have applied without noting it.
@@ -158,7 +159,7 @@ def worth_a_look(record: DeliveryRecord, wanted: Iterable[WantedObject]) -> set[
     return looked | {known.id for known in record.members if not known.uid}
 
 
-def begin(
+def plan_delivery(
     record: DeliveryRecord | None,
     target: DeliveryRecord,
     wanted: Sequence[WantedObject],
@@ -170,7 +171,7 @@ def begin(
         record: What the cluster holds; None before the first delivery.
         target: Names addon, digest and inputs of the revision; its lists do not count.
         wanted: The objects of the revision.
-        seen: Live members among the objects ``worth_a_look``.
+        seen: Live members among the objects ``objects_to_read``.
     """
     left = {known.id: known for known in (record.members if record else ())}
     objects = [_adopted(left.pop(item.id, RecordedObject(item.id, item.version)), seen) for item in wanted]
@@ -188,11 +189,11 @@ def begin(
     return DeliveryPlan(planned, unchanged)
 
 
-def finish(plan: DeliveryPlan, delivered: Mapping[ObjectId, RecordedObject]) -> DeliveryRecord:
+def record_results(plan: DeliveryPlan, delivered: Mapping[ObjectId, RecordedObject]) -> DeliveryRecord:
     """Note what the server answered.
 
     Args:
-        plan: As ``begin`` made it.
+        plan: As ``plan_delivery`` made it.
         delivered: The objects that were applied, as they were seen back. An object that is missing here and is not
             unchanged has failed: it keeps what the record knew of it, and the state stays ``delivering``.
     """
@@ -217,3 +218,109 @@ def _is_unchanged(item: WantedObject, known: RecordedObject, live: LiveMember | 
         and known.mark is not None
         and (known.digest, known.uid, known.mark) == (item.digest, live.uid, live.mark)
     )
+
+
+class PruneOutcome(Enum):
+    """What became of an object that should go."""
+
+    GONE = "gone"
+    """Deleted, or not there (as ours) any more."""
+    HANDED_OVER = "handed over"
+    KEPT = "kept"
+    """Left in the cluster on purpose."""
+    PENDING = "pending"
+    """Not gone yet: refused, or waiting for a finalizer."""
+
+
+@dataclass(frozen=True, slots=True)
+class PruneResult:
+    """The fate of one object, and why; ``reason`` is empty where it was plainly deleted."""
+
+    outcome: PruneOutcome
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PrunePlan:
+    """What to do about one record.
+
+    Args:
+        record: The record.
+        candidates: Objects to delete if they turn out to be ours still.
+        handed_over: Objects that another addon renders now, with its name.
+        whole: The release has no such addon any more: the record goes, too.
+    """
+
+    record: DeliveryRecord
+    candidates: tuple[RecordedObject, ...]
+    handed_over: Mapping[ObjectId, str]
+    whole: bool
+
+
+def plan_pruning(records: Mapping[str, DeliveryRecord], keep: Collection[str]) -> list[PrunePlan]:
+    """Plan what goes, by addon.
+
+    Args:
+        records: All readable records of the cluster by addon.
+        keep: Addons the release has. One of them that is still being delivered is left out: its old objects may be
+            all that works.
+    """
+    renderers = _renderers(records, keep)
+    plans = []
+    for addon, record in sorted(records.items()):
+        whole = addon not in keep
+        if not whole and (record.state is DeliveryState.DELIVERING or not record.stale):
+            continue
+        leaving = record.members if whole else record.stale
+        handed_over = {known.id: renderers[known.id][0] for known in leaving if known.id in renderers}
+        candidates = tuple(known for known in leaving if known.id not in handed_over)
+        plans.append(PrunePlan(record, candidates, handed_over, whole))
+    return plans
+
+
+def shared_objects(records: Mapping[str, DeliveryRecord], keep: Collection[str]) -> dict[ObjectId, tuple[str, ...]]:
+    """Find objects that several addons of the release render; the last one to be delivered wins each time."""
+    return {identity: addons for identity, addons in _renderers(records, keep).items() if len(addons) > 1}
+
+
+def record_before_removal(record: DeliveryRecord) -> DeliveryRecord:
+    """Return the record of an addon that goes: should the addon come back, nothing of it counts as delivered."""
+    return replace(
+        record, digest="", inputs="", objects=(), stale=record.members, state=DeliveryState.DELIVERED, truncated=False
+    )
+
+
+def record_after_prune(plan: PrunePlan, results: Mapping[ObjectId, PruneResult]) -> DeliveryRecord | None:
+    """Return the record after the prune, or None where nothing is left for it to remember.
+
+    A candidate that ``results`` does not name is still there.
+    """
+    left = []
+    for known in plan.candidates:
+        result = results.get(known.id, PruneResult(PruneOutcome.PENDING))
+        if result.outcome is PruneOutcome.KEPT:
+            left.append(replace(known, kept=_one_line(result.reason)))
+        elif result.outcome is PruneOutcome.PENDING:
+            left.append(replace(known, kept=""))
+    if plan.whole and not left:
+        return None
+    done = all(known.kept for known in left)
+    return replace(
+        record_before_removal(plan.record) if plan.whole else plan.record,
+        stale=tuple(left),
+        state=DeliveryState.PRUNED if done else DeliveryState.DELIVERED,
+    )
+
+
+def _one_line(reason: str) -> str:
+    """Shorten a reason to what a record holds; names in it come from the cluster."""
+    return "".join(sign if sign.isprintable() else " " for sign in reason[:MAX_KEPT])
+
+
+def _renderers(records: Mapping[str, DeliveryRecord], keep: Collection[str]) -> dict[ObjectId, tuple[str, ...]]:
+    found: dict[ObjectId, tuple[str, ...]] = defaultdict(tuple)
+    for addon, record in sorted(records.items()):
+        if addon in keep:
+            for known in record.objects:
+                found[known.id] += (addon,)
+    return dict(found)

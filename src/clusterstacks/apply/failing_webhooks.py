@@ -9,14 +9,15 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from clusterstacks.api.untyped import mappings, text
-from clusterstacks.apply.concurrency import together
-from clusterstacks.apply.ownership import PART_OF_LABEL, refuses_pruning
+from clusterstacks.apply.ownership import PART_OF_LABEL
+from clusterstacks.apply.policy import refuses_pruning
 from clusterstacks.apply.waiting import pauses
+from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.objects import Manifest, ObjectId
 from clusterstacks.kube.errors import Conflict, NotFound, WebhookFailed
 from clusterstacks.kube.resources import Resource
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -129,7 +130,7 @@ class FailingWebhooks:
 
     async def _look(self, webhook: str) -> Sequence[_Configured] | None:
         try:
-            listings = await together(self._client.list, CONFIGURATIONS)
+            listings = await gather(self._client.list, CONFIGURATIONS)
         except ClusterStacksError:
             return None
         return [

@@ -5,18 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.apply.concurrency import together
-from clusterstacks.apply.established import CRDS
-from clusterstacks.apply.ownership import PART_OF_LABEL, refuses_pruning
+from clusterstacks.apply.ownership import PART_OF_LABEL
+from clusterstacks.apply.policy import refuses_pruning
 from clusterstacks.apply.targets import defined_kinds
+from clusterstacks.apply.waiting import CRDS
 from clusterstacks.apply.waves import CRD_KIND, NAMESPACE_KIND
-from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
 from clusterstacks.kube.errors import KindNotServed
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from clusterstacks.apply.remove import Doomed
     from clusterstacks.kube.client import Client
     from clusterstacks.kube.resources import Resource
 
@@ -54,7 +54,7 @@ _EVERYWHERE: Final = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAcco
 """What Kubernetes itself creates in every namespace."""
 
 
-class ForeignContent:
+class InUseCheck:
     """Guard of a removal that keeps CRDs and namespaces with foreign content.
 
     Args:
@@ -66,23 +66,23 @@ class ForeignContent:
         self._client = client
         self._leaving = leaving
 
-    async def __call__(self, one: Doomed) -> str:
+    async def __call__(self, identity: ObjectId) -> str:
         """Return why to keep an object; empty when nothing speaks for it."""
-        kind = (one.id.group, one.id.kind)
+        kind = (identity.group, identity.kind)
         if kind == CRD_KIND:
-            content = await self._instances(one)
+            content = await self._instances(identity)
             holds = "there are custom resources of it that stay"
         elif kind == NAMESPACE_KIND:
-            if one.id.name in _KUBERNETES_OWN:
+            if identity.name in _KUBERNETES_OWN:
                 return "it belongs to Kubernetes itself"
-            content = await self._content(one.id.name)
+            content = await self._content(identity.name)
             holds = "it holds objects that stay"
         else:
             return ""
         return f"{holds}: {_shown(content)}" if content else ""
 
-    async def _instances(self, crd: Doomed) -> list[Manifest]:
-        live = await self._client.find(CRDS, crd.id.name)
+    async def _instances(self, crd: ObjectId) -> list[Manifest]:
+        live = await self._client.find(CRDS, crd.name)
         kinds = defined_kinds([live] if live else ())
         # All versions show the same objects.
         places = [next(iter(versions.values())) for versions in kinds.values()]
@@ -101,7 +101,7 @@ class ForeignContent:
             return None
 
     async def _foreign(self, places: Sequence[Resource], namespace: str) -> list[Manifest]:
-        found = await together(partial(self._members, namespace), places)
+        found = await gather(partial(self._members, namespace), places)
         return [item for items in found for item in items if not self._goes_by_itself(item)]
 
     async def _members(self, namespace: str, place: Resource) -> list[Manifest]:

@@ -6,9 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.apply.concurrency import together
 from clusterstacks.domain.objects import Manifest, ObjectId
 from clusterstacks.kube.errors import KindNotServed
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ class LiveMembers:
     places: Mapping[tuple[str, str], Resource]
 
 
-async def survey(
+async def read_live_members(
     client: Client,
     objects: Iterable[ObjectId],
     *,
@@ -63,7 +63,7 @@ async def survey(
         served[kind] = resource
         live.update((_identity(resource, item), item) for item in listing.items)
 
-    await together(look, scopes)
+    await gather(look, scopes)
     return LiveMembers(live, served)
 
 

@@ -5,13 +5,25 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from clusterstacks.apply.ownership import PART_OF_LABEL, RECREATE_ANNOTATION
+from clusterstacks.apply.ownership import PART_OF_LABEL
+from clusterstacks.apply.policy import RECREATE_ANNOTATION
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
-from clusterstacks.kube.errors import FieldCause, FieldConflict, Forbidden, Invalid, NotFound
+from clusterstacks.kube.errors import (
+    CredentialsFailed,
+    FieldCause,
+    FieldConflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Unauthorized,
+    Unreachable,
+)
 from clusterstacks.kube.failure_status import ends, reason_of
 
 if TYPE_CHECKING:
     from clusterstacks.apply.targets import ApplyTarget
+    from clusterstacks.domain.errors import ClusterStacksError
+    from clusterstacks.kube.client import Client
 
 SHOWN_FIELDS = 5
 """Fields a message names (arbitrary: enough to find the spot)."""
@@ -21,12 +33,12 @@ MATCHED_CAUSES = 100
 
 # What API servers say about fields that cannot change. Kubernetes has no reason of its own for it; the words are those
 # of apimachinery's ValidateImmutableField and of the validations of apps, batch, core, rbac and storage in 1.36.
-_FIXED = re.compile(r"immutable|forbidden: updates to|may not (be )?change|cannot change")
-_FIXED_BEGINNING, _FIXED_END = "updates to ", " forbidden"
+_IMMUTABLE = re.compile(r"immutable|forbidden: updates to|may not (be )?change|cannot change")
+_IMMUTABLE_BEGINNING, _IMMUTABLE_END = "updates to ", " forbidden"
 _MISSING_RULE = re.compile(r'cannot (\w{1,63}) resource "([^"]{1,253})" in API group "([^"]{0,253})"')
 
 
-class FieldsContested(SpecError):
+class FieldsOwnedByOthers(SpecError):
     """The object is somebody else's, and they set fields otherwise."""
 
     def __init__(self, target: ApplyTarget, conflicts: tuple[FieldConflict, ...]) -> None:
@@ -46,19 +58,19 @@ def describe_conflicts(conflicts: tuple[FieldConflict, ...]) -> str:
     return ", ".join(shown) + (f" and {more} more fields" if more else "")
 
 
-def fixed_fields(refusal: Invalid, target: ApplyTarget) -> tuple[str, ...]:
+def immutable_fields(refusal: Invalid, target: ApplyTarget) -> tuple[str, ...]:
     """Name the fields that the server refuses to change on an existing object; empty when that is not its reason."""
-    return tuple(cause.field or "the object" for cause in _fixed(refusal, target))
+    return tuple(cause.field or "the object" for cause in _immutable(refusal, target))
 
 
-def _fixed(refusal: Invalid, target: ApplyTarget) -> list[FieldCause]:
-    is_fixed = _is_fixed_in_secret if target.place.confidential else _is_fixed
-    return [cause for cause in refusal.causes[:MATCHED_CAUSES] if is_fixed(cause)]
+def _immutable(refusal: Invalid, target: ApplyTarget) -> list[FieldCause]:
+    is_immutable = _is_immutable_in_secret if target.place.confidential else _is_immutable
+    return [cause for cause in refusal.causes[:MATCHED_CAUSES] if is_immutable(cause)]
 
 
 def explain(error: ClusterStacksError, target: ApplyTarget) -> str:
     """Add the way out to a server's words where there is a definite one."""
-    if isinstance(error, Invalid) and (causes := _fixed(error, target)):
+    if isinstance(error, Invalid) and (causes := _immutable(error, target)):
         # What else is wrong with the object is said once this is settled: the value may be a whole pod template.
         reasons = "; ".join(_reason(cause, target) for cause in causes[:SHOWN_FIELDS])
         return (
@@ -88,13 +100,28 @@ def _reason(cause: FieldCause, target: ApplyTarget) -> str:
     return f"{cause.field or 'the object'}: {reason}"
 
 
-def _is_fixed(cause: FieldCause) -> bool:
+def _is_immutable(cause: FieldCause) -> bool:
     words = ends(cause.message)
     # One pattern for "updates to ... forbidden" would look at the rest of the text from each "updates to ".
-    _, beginning, rest = words.partition(_FIXED_BEGINNING)
-    return _FIXED.search(words) is not None or (bool(beginning) and _FIXED_END in rest)
+    _, beginning, rest = words.partition(_IMMUTABLE_BEGINNING)
+    return _IMMUTABLE.search(words) is not None or (bool(beginning) and _IMMUTABLE_END in rest)
 
 
-def _is_fixed_in_secret(cause: FieldCause) -> bool:
+def _is_immutable_in_secret(cause: FieldCause) -> bool:
     """The server's words are withheld; ValidateSecretUpdate of core/v1 has no other reason for these."""
     return cause.field == "type" or cause.reason == "FieldValueForbidden"
+
+
+async def raise_outage(client: Client, error: ClusterStacksError) -> None:
+    """Raise when an error is not about one object but about the whole cluster; cost a request only when in doubt.
+
+    Without it, hundreds of objects would each wait for their own deadline while a server is frozen.
+
+    Raises:
+        DependencyError: The server answers nobody, or does not know us.
+    """
+    if isinstance(error, (CredentialsFailed, Unauthorized)):
+        raise error
+    # A webhook may keep one object past the deadline, or make the server answer 5xx.
+    if isinstance(error, Unreachable):
+        await client.ready()

@@ -10,18 +10,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.apply.errors import raise_outage
-from clusterstacks.apply.messages import FieldsContested, explain, fixed_fields
-from clusterstacks.apply.object_digest import mark_of
-from clusterstacks.apply.ownership import (
-    FIELD_MANAGER,
-    Standing,
-    held_by_predecessor,
-    inherited_fields,
-    standing,
-    wants_recreation,
-)
+from clusterstacks.apply.messages import FieldsOwnedByOthers, explain, immutable_fields, raise_outage
+from clusterstacks.apply.ownership import FIELD_MANAGER, Owner, held_by_predecessor, inherited_fields, owner_of
+from clusterstacks.apply.policy import wants_recreation
 from clusterstacks.apply.results import Deadlines, ObjectResult
+from clusterstacks.apply.targets import mark_of
 from clusterstacks.apply.waiting import pauses, until_gone
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.errors import Conflict, FieldConflict, Invalid, KindNotServed, WebhookFailed
@@ -74,7 +67,7 @@ class Applied:
 @dataclass(frozen=True, slots=True)
 class _Brought:
     live: Manifest
-    contested: tuple[FieldConflict, ...] = ()
+    conflicts: tuple[FieldConflict, ...] = ()
 
 
 class ObjectApplier:
@@ -91,7 +84,7 @@ class ObjectApplier:
         self._sets = sets
         self._deadlines = deadlines
 
-    async def apply(self, step: ObjectStep) -> Applied:
+    async def apply_object(self, step: ObjectStep) -> Applied:
         """Apply one object; what is wrong with it alone is its result.
 
         Raises:
@@ -112,7 +105,7 @@ class ObjectApplier:
         try:
             return await self._claim(step)
         except Invalid as refusal:
-            if not wants_recreation(step.target.manifest) or not fixed_fields(refusal, step.target):
+            if not wants_recreation(step.target.manifest) or not immutable_fields(refusal, step.target):
                 raise
             return _Brought(await self._recreate(step, refusal))
 
@@ -133,10 +126,10 @@ class ObjectApplier:
         target = step.target
         live = None if step.ours else await self._client.find(target.place, target.id.name, target.id.namespace)
         if live is not None:
-            whose = standing(live, sets=self._sets, uid=step.uid)
-            if whose is Standing.FOREIGN:
-                raise FieldsContested(target, conflict.conflicts)
-            if whose is Standing.PREDECESSORS:
+            whose = owner_of(live, sets=self._sets, uid=step.uid)
+            if whose is Owner.FOREIGN:
+                raise FieldsOwnedByOthers(target, conflict.conflicts)
+            if whose is Owner.PREDECESSOR:
                 return await self._inherit(target, live)
         return _Brought(await self._send(target, force=True), conflict.conflicts)
 
@@ -167,7 +160,7 @@ class ObjectApplier:
         resource, identity = step.target.place, step.target.id
         live = await self._client.find(resource, identity.name, identity.namespace)
         if live is not None:
-            if standing(live, sets=self._sets, uid=step.uid) is Standing.FOREIGN:
+            if owner_of(live, sets=self._sets, uid=step.uid) is Owner.FOREIGN:
                 raise refusal
             uid = live["metadata"]["uid"]
             await self._client.delete(resource, identity.name, identity.namespace, uid=uid)
@@ -175,7 +168,7 @@ class ObjectApplier:
         return await self._send(step.target)
 
     async def _send(self, target: ApplyTarget, *, force: bool = False) -> Manifest:
-        for pause in pauses(self._deadlines.served if target.young else timedelta(0)):
+        for pause in pauses(self._deadlines.served if target.new_kind else timedelta(0)):
             try:
                 return await self._client.apply(target.place, target.manifest, manager=FIELD_MANAGER, force=force)
             except KindNotServed:
@@ -198,7 +191,7 @@ def _synced(step: ObjectStep, brought: _Brought) -> ObjectResult:
         digest=step.target.digest,
         mark=mark,
         changed=step.known is None or step.known.mark != mark,
-        contested=brought.contested,
+        conflicts=brought.conflicts,
     )
 
 

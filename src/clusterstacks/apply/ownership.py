@@ -10,8 +10,6 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from clusterstacks.charts.helm_hooks import HOOK_ANNOTATION
-
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
@@ -25,28 +23,16 @@ OWNED_LABEL: Final = "clusterstack.x-k8s.io/instance"
 OWNED_VALUE: Final = "owned"
 PART_OF_LABEL: Final = "applyset.kubernetes.io/part-of"
 
-PRUNE_ANNOTATION: Final = "clusterstack.x-k8s.io/prune"
-"""``disabled`` on an object keeps it when its addon no longer renders it."""
 
-RECREATE_ANNOTATION: Final = "clusterstack.x-k8s.io/recreate"
-"""``enabled`` in a manifest allows to delete and create the object when a field of it cannot be changed."""
-
-HOOK_POLICY_ANNOTATION: Final = "helm.sh/hook-delete-policy"
-BEFORE_CREATION: Final = "before-hook-creation"
-"""Helm's words, see helm.sh/docs/topics/charts_hooks."""
-
-_RUN_ONCE: Final = frozenset({"Job", "Pod"})
-
-
-class Standing(Enum):
+class Owner(Enum):
     """What an object is to us."""
 
     OURS = "ours"
-    PREDECESSORS = "the Go operator's"
+    PREDECESSOR = "the Go operator's"
     FOREIGN = "somebody else's"
 
 
-def standing(live: Manifest, *, sets: Collection[str], uid: str = "") -> Standing:
+def owner_of(live: Manifest, *, sets: Collection[str], uid: str = "") -> Owner:
     """Tell whose a live object is.
 
     Args:
@@ -57,10 +43,10 @@ def standing(live: Manifest, *, sets: Collection[str], uid: str = "") -> Standin
     metadata = live["metadata"]
     entries = metadata.get("managedFields")
     if uid and metadata.get("uid") == uid:
-        return Standing.OURS
+        return Owner.OURS
     if (metadata.get("labels") or {}).get(PART_OF_LABEL) in sets or _claims(entries, FIELD_MANAGER):
-        return Standing.OURS
-    return Standing.PREDECESSORS if _claims(entries, PREDECESSOR) else Standing.FOREIGN
+        return Owner.OURS
+    return Owner.PREDECESSOR if _claims(entries, PREDECESSOR) else Owner.FOREIGN
 
 
 def is_marked(live: Manifest) -> bool:
@@ -93,25 +79,6 @@ def inherited_fields(managed_fields: Iterable[Any]) -> list[Any]:
     for entry in left:
         heir["fieldsV1"] = _union(heir.get("fieldsV1") or {}, entry.get("fieldsV1") or {})
     return [entry for entry in entries if entry not in heirs and entry not in left] + [heir]
-
-
-def wants_recreation(manifest: Manifest) -> bool:
-    """Tell whether an object opted in to being deleted and created when a field of it cannot be changed.
-
-    A Job or Pod that is a Helm hook did, unless it has a delete policy without ``before-hook-creation``, which is what
-    Helm does without one: hooks that run once are written to be created anew at each upgrade.
-    """
-    annotations = manifest["metadata"].get("annotations") or {}
-    if manifest.get("kind") in _RUN_ONCE and HOOK_ANNOTATION in annotations:
-        policies = str(annotations.get(HOOK_POLICY_ANNOTATION) or BEFORE_CREATION).split(",")
-        if BEFORE_CREATION in (policy.strip() for policy in policies):
-            return True
-    return annotations.get(RECREATE_ANNOTATION) == "enabled"
-
-
-def refuses_pruning(live: Manifest) -> bool:
-    """Tell whether somebody asked to keep an object."""
-    return (live["metadata"].get("annotations") or {}).get(PRUNE_ANNOTATION) == "disabled"
 
 
 def _claims(entries: object, manager: str) -> bool:

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from clusterstacks.apply.concurrency import together
-from clusterstacks.apply.in_use_check import ForeignContent
-from clusterstacks.apply.live_members import LiveMembers, survey
-from clusterstacks.apply.ownership import PART_OF_LABEL, refuses_pruning
-from clusterstacks.apply.prune_plan import Departure, Fate, PrunePlan, pruned, withdrawn
-from clusterstacks.apply.remove import Doomed, Remover
+from clusterstacks.apply.delivery_plan import (
+    PruneOutcome,
+    PrunePlan,
+    PruneResult,
+    record_after_prune,
+    record_before_removal,
+)
+from clusterstacks.apply.in_use_check import InUseCheck
+from clusterstacks.apply.live_members import LiveMembers, read_live_members
+from clusterstacks.apply.messages import raise_outage
+from clusterstacks.apply.ownership import PART_OF_LABEL
+from clusterstacks.apply.policy import refuses_pruning
 from clusterstacks.apply.results import Deadlines, Removal
+from clusterstacks.apply.waiting import until_gone
 from clusterstacks.apply.waves import Wave, wave_of
+from clusterstacks.domain.errors import ClusterStacksError
+from clusterstacks.domain.objects import ObjectId
+from clusterstacks.kube.errors import Conflict, NotFound
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,8 +34,9 @@ if TYPE_CHECKING:
     from clusterstacks.apply.delivery_plan import RecordedObject
     from clusterstacks.apply.failing_webhooks import FailingWebhooks
     from clusterstacks.apply.record_store import RecordStore, Stored
-    from clusterstacks.domain.objects import ObjectId
+    from clusterstacks.apply.results import Deadlines
     from clusterstacks.kube.client import Client
+    from clusterstacks.kube.resources import Resource
 
 
 class Pruner:
@@ -41,18 +56,18 @@ class Pruner:
         A record is written after its objects; one that nothing is left of is deleted last. That of an addon that goes
         is written before them, too: after a prune that was cut off the addon may be wanted again.
         """
-        surveys = await together(self._look, plans)
-        fates: dict[str, dict[ObjectId, Departure]] = {}
-        doomed: list[Doomed] = []
-        for plan, seen in zip(plans, surveys, strict=True):
+        members = await gather(self._look, plans)
+        fates: dict[str, dict[ObjectId, PruneResult]] = {}
+        doomed: list[PruneCandidate] = []
+        for plan, seen in zip(plans, members, strict=True):
             fates[plan.record.addon], going = _sort_out(plan, seen)
             doomed += going
-        guard = ForeignContent(self._client, {self._store.set_id(plan.record.addon) for plan in plans if plan.whole})
+        guard = InUseCheck(self._client, {self._store.set_id(plan.record.addon) for plan in plans if plan.whole})
         left = dict(stored)
         for plan in plans:
             addon = plan.record.addon
             if plan.whole and plan.record.objects:
-                write = partial(self._store.write, left[addon], withdrawn(plan.record), b"")
+                write = partial(self._store.write, left[addon], record_before_removal(plan.record), b"")
                 left[addon] = await self._webhooks.past(write)
         removed = await Remover(self._client, self._deadlines, guard).remove(doomed)
         for plan in plans:
@@ -64,11 +79,11 @@ class Pruner:
 
     async def _look(self, plan: PrunePlan) -> LiveMembers:
         labels = f"{PART_OF_LABEL}={self._store.set_id(plan.record.addon)}"
-        return await survey(self._client, (known.id for known in plan.candidates), labels=labels)
+        return await read_live_members(self._client, (known.id for known in plan.candidates), labels=labels)
 
-    async def _note(self, left: dict[str, Stored], plan: PrunePlan, fates: Mapping[ObjectId, Departure]) -> None:
+    async def _note(self, left: dict[str, Stored], plan: PrunePlan, fates: Mapping[ObjectId, PruneResult]) -> None:
         addon = plan.record.addon
-        record = pruned(plan, fates)
+        record = record_after_prune(plan, fates)
         if record is None:
             await self._webhooks.past(partial(self._store.delete, left.pop(addon)))
         else:
@@ -76,40 +91,40 @@ class Pruner:
             left[addon] = await self._webhooks.past(write)
 
 
-def _sort_out(plan: PrunePlan, seen: LiveMembers) -> tuple[dict[ObjectId, Departure], list[Doomed]]:
+def _sort_out(plan: PrunePlan, seen: LiveMembers) -> tuple[dict[ObjectId, PruneResult], list[PruneCandidate]]:
     """Settle what needs no delete; return the rest to delete."""
     settled = {
-        identity: Departure(Fate.HANDED_OVER, f"addon {addon} renders it now")
+        identity: PruneResult(PruneOutcome.HANDED_OVER, f"addon {addon} renders it now")
         for identity, addon in plan.handed_over.items()
     }
     doomed = []
     for known in plan.candidates:
-        departure = _without_delete(known, seen)
-        if departure:
-            settled[known.id] = departure
+        result = _without_delete(known, seen)
+        if result:
+            settled[known.id] = result
         else:
             doomed.append(_doomed(known, seen, plan.record.addon))
     return settled, doomed
 
 
-def _without_delete(known: RecordedObject, seen: LiveMembers) -> Departure | None:
+def _without_delete(known: RecordedObject, seen: LiveMembers) -> PruneResult | None:
     live = seen.live.get(known.id)
     if (known.id.group, known.id.kind) not in seen.places:
-        return Departure(Fate.GONE, "the server does not serve its kind any more")
+        return PruneResult(PruneOutcome.GONE, "the server does not serve its kind any more")
     if live is None:
-        return Departure(Fate.GONE, "it was not there any more, or not part of the addon")
+        return PruneResult(PruneOutcome.GONE, "it was not there any more, or not part of the addon")
     if known.uid and live["metadata"]["uid"] != known.uid:
-        return Departure(Fate.GONE, "another object of that name has taken its place")
+        return PruneResult(PruneOutcome.GONE, "another object of that name has taken its place")
     if refuses_pruning(live):
-        return Departure(Fate.KEPT, "its annotation asks to keep it")
+        return PruneResult(PruneOutcome.KEPT, "its annotation asks to keep it")
     return None
 
 
-def _doomed(known: RecordedObject, seen: LiveMembers, addon: str) -> Doomed:
+def _doomed(known: RecordedObject, seen: LiveMembers, addon: str) -> PruneCandidate:
     metadata = seen.live[known.id]["metadata"]
     # Controllers that work on the finalizers of custom resources must not go first.
     awaited = bool(metadata.get("finalizers")) and wave_of(known.id) is Wave.CUSTOM
-    return Doomed(
+    return PruneCandidate(
         known.id,
         seen.places[known.id.group, known.id.kind],
         metadata["uid"],
@@ -117,3 +132,83 @@ def _doomed(known: RecordedObject, seen: LiveMembers, addon: str) -> Doomed:
         awaited,
         leaving=bool(metadata.get("deletionTimestamp")),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PruneCandidate:
+    """One object to delete.
+
+    Args:
+        id: The object.
+        place: Where its kind is served.
+        uid: Only the object with this uid is deleted.
+        owner: Whom it belongs to: what waits in an earlier wave holds back only later waves of the same owner.
+        awaited: The next wave begins only when it is gone, e.g. because its controller must work on its finalizers.
+        leaving: Its deletion was asked for already.
+    """
+
+    id: ObjectId
+    place: Resource
+    uid: str
+    owner: str = ""
+    awaited: bool = False
+    leaving: bool = False
+
+
+Guard: TypeAlias = Callable[[ObjectId], Awaitable[str]]
+"""Looks at an object right before its deletion; a text is the reason to keep it."""
+
+
+async def keep_nothing(_: ObjectId) -> str:
+    """Guard that lets everything go."""
+    return ""
+
+
+class Remover:
+    """Deletes objects of one cluster."""
+
+    def __init__(self, client: Client, deadlines: Deadlines, guard: Guard = keep_nothing) -> None:
+        self._client = client
+        self._deadlines = deadlines
+        self._guard = guard
+
+    async def remove(self, doomed: Sequence[PruneCandidate]) -> dict[ObjectId, PruneResult]:
+        """Delete the objects and say what became of each.
+
+        Raises:
+            DependencyError: The server answers nobody, or does not know us.
+        """
+        waves: dict[Wave, list[PruneCandidate]] = defaultdict(list)
+        for one in doomed:
+            waves[wave_of(one.id)].append(one)
+        fates: dict[ObjectId, PruneResult] = {}
+        held: dict[str, ObjectId] = {}
+        for _, members in sorted(waves.items(), reverse=True):
+            results = await gather(partial(self._part, held), members)
+            for one, result in zip(members, results, strict=True):
+                fates[one.id] = result
+                if result.outcome is PruneOutcome.PENDING:
+                    held.setdefault(one.owner, one.id)
+        return fates
+
+    async def _part(self, held: Mapping[str, ObjectId], one: PruneCandidate) -> PruneResult:
+        if one.owner in held:
+            return PruneResult(PruneOutcome.PENDING, f"{one.id} waits until {held[one.owner]} is gone")
+        try:
+            return await self._delete(one)
+        except NotFound:
+            return PruneResult(PruneOutcome.GONE)
+        except Conflict:
+            return PruneResult(PruneOutcome.GONE, "another object of that name has taken its place")
+        except ClusterStacksError as error:
+            await raise_outage(self._client, error)
+            return PruneResult(PruneOutcome.PENDING, error.message)
+
+    async def _delete(self, one: PruneCandidate) -> PruneResult:
+        if reason := await self._guard(one.id):
+            return PruneResult(PruneOutcome.KEPT, reason)
+        if not one.leaving:
+            await self._client.delete(one.place, one.id.name, one.id.namespace, uid=one.uid)
+        if one.awaited:
+            await until_gone(self._client, one.place, one.id, one.uid, self._deadlines.gone)
+        return PruneResult(PruneOutcome.GONE)

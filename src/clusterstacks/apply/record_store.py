@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+import hashlib
+import re
+from base64 import b64decode, b64encode, urlsafe_b64encode
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from clusterstacks.apply.apply_set import ID_LABEL, applyset_id, parent_annotations, record_name
-from clusterstacks.apply.concurrency import in_pieces
 from clusterstacks.apply.ownership import FIELD_MANAGER
 from clusterstacks.apply.record_codec import RecordUnreadable, pack_record, unpacking_record
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.kube.resources import Resource
+from clusterstacks.runtime.concurrency import run_in_steps
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from clusterstacks.apply.delivery_plan import DeliveryRecord
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.domain.objects import Manifest, ObjectId
     from clusterstacks.kube.client import Client
 
 SECRETS: Final = Resource("", "v1", "Secret", "secrets", namespaced=True)
@@ -187,7 +190,7 @@ async def _read(secret: Manifest) -> Stored:
     values = secret.get("data")
     if not isinstance(values, dict):
         raise RecordUnreadable(f"it has no {_RECORD}")
-    record = await in_pieces(unpacking_record(_value(values, _RECORD)))
+    record = await run_in_steps(unpacking_record(_value(values, _RECORD)))
     if record_name(record.addon) != secret["metadata"]["name"]:
         raise RecordUnreadable(f"it is about the addon {record.addon}, which has another Secret")
     revision = _value(values, _REVISION) if _REVISION in values else b""
@@ -202,3 +205,44 @@ def _value(values: dict[str, Any], key: str) -> bytes:
         return b64decode(values[key] or "", validate=True)
     except (KeyError, TypeError, ValueError):
         raise RecordUnreadable(f"it has no {key}") from None
+
+
+ID_LABEL: Final = "applyset.kubernetes.io/id"
+TOOLING_ANNOTATION: Final = "applyset.kubernetes.io/tooling"
+KINDS_ANNOTATION: Final = "applyset.kubernetes.io/contains-group-kinds"
+NAMESPACES_ANNOTATION: Final = "applyset.kubernetes.io/additional-namespaces"
+
+TOOLING: Final = "cluster-stack-operator/v1"
+"""Never changes with our version: a tool must leave the sets of another tool alone."""
+
+NAME_PREFIX: Final = "cluster-stack-addon-"
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+MAX_NAME: Final = 253 - len(NAME_PREFIX)
+"""Longest addon name that fits into a Secret's name (DNS subdomain, 253 characters)."""
+
+
+def applyset_id(name: str, namespace: str) -> str:
+    """Compute the id of the ApplySet whose parent is the named Secret: the value of ``ID_LABEL`` and ``part-of``."""
+    digest = hashlib.sha256(f"{name}.{namespace}.Secret.".encode()).digest()
+    return f"applyset-{urlsafe_b64encode(digest).rstrip(b'=').decode()}-v1"
+
+
+def parent_annotations(members: Iterable[ObjectId], namespace: str) -> dict[str, str]:
+    """Describe the members on their parent, which lies in ``namespace``."""
+    kinds: set[str] = set()
+    namespaces: set[str] = set()
+    for member in members:
+        kinds.add(f"{member.kind}.{member.group}" if member.group else member.kind)
+        namespaces.add(member.namespace)
+    return {
+        TOOLING_ANNOTATION: TOOLING,
+        KINDS_ANNOTATION: ",".join(sorted(kinds)),
+        NAMESPACES_ANNOTATION: ",".join(sorted(namespaces - {"", namespace})),
+    }
+
+
+def record_name(addon: str) -> str:
+    """Name the Secret of an addon's delivery record; a name that is no DNS label is replaced by its digest."""
+    if len(addon) <= MAX_NAME and _NAME.fullmatch(addon):
+        return f"{NAME_PREFIX}{addon}"
+    return f"{NAME_PREFIX}x.{hashlib.sha256(addon.encode()).hexdigest()[:40]}"

@@ -7,8 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from clusterstacks.apply.delivery_plan import DeliveryState, Mark
-    from clusterstacks.apply.prune_plan import Departure
+    from clusterstacks.apply.delivery_plan import DeliveryState, Mark, PruneResult
     from clusterstacks.domain.objects import ObjectId
     from clusterstacks.kube.errors import FieldConflict
 
@@ -27,7 +26,7 @@ class ObjectResult:
         digest: Of what was sent.
         mark: Seen right after the apply; None when not synced.
         changed: Something was sent that the cluster did not have like this.
-        contested: Fields that another manager had set otherwise and that we took back by force.
+        conflicts: Fields that another manager had set otherwise and that we took back by force.
         webhook: Admission webhook that the server could not call.
     """
 
@@ -40,7 +39,7 @@ class ObjectResult:
     digest: str = ""
     mark: Mark | None = None
     changed: bool = False
-    contested: tuple[FieldConflict, ...] = ()
+    conflicts: tuple[FieldConflict, ...] = ()
     webhook: str = ""
 
     @property
@@ -77,7 +76,7 @@ class Removal:
 
     addon: str
     id: ObjectId
-    departure: Departure
+    result: PruneResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,13 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from clusterstacks.apply.concurrency import together
-from clusterstacks.apply.established import await_established, is_established
 from clusterstacks.apply.object_applier import Applied, ObjectApplier, ObjectStep, failed
 from clusterstacks.apply.results import Deadlines, ObjectResult
 from clusterstacks.apply.targets import defined_kinds
-from clusterstacks.apply.waiting import pauses
+from clusterstacks.apply.waiting import await_established, is_established, pauses
 from clusterstacks.apply.waves import CRD_KIND, NAMESPACE_KIND, Wave, wave_of
 from clusterstacks.kube.errors import KindNotServed
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -48,9 +47,9 @@ class WaveApplier:
     ) -> None:
         self._client = client
         self._deadlines = deadlines or Deadlines()
-        self._single = ObjectApplier(client, sets, self._deadlines)
+        self._object_applier = ObjectApplier(client, sets, self._deadlines)
 
-    async def run(self, steps: Sequence[ObjectStep]) -> list[ObjectResult]:
+    async def apply_objects(self, steps: Sequence[ObjectStep]) -> list[ObjectResult]:
         """Apply all objects; results come in the same order.
 
         Raises:
@@ -63,7 +62,7 @@ class WaveApplier:
         obstacles: Obstacles = {}
         new_kinds: list[GroupKind] = []
         for wave, members in sorted(waves.items()):
-            applied = await together(partial(self._step, obstacles), members)
+            applied = await gather(partial(self._step, obstacles), members)
             results |= {one.result.id: one.result for one in applied}
             if wave is Wave.FOUNDATIONS:
                 obstacles, new_kinds = await self._found(members, applied)
@@ -76,7 +75,7 @@ class WaveApplier:
             return Applied(failed(target, "NotServed", target.refusal, uid=step.uid), None)
         if reason := _obstacle(target, obstacles):
             return Applied(failed(target, "Blocked", f"{target.id} waits: {reason}", uid=step.uid), None)
-        return await self._single.apply(step)
+        return await self._object_applier.apply_object(step)
 
     async def _found(
         self, steps: Sequence[ObjectStep], applied: Sequence[Applied]

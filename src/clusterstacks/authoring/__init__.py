@@ -1,7 +1,6 @@
-"""What ``csctl`` does for the authors of cluster stacks beyond building them: init, lint, template, diff.
+"""Tools for authors of cluster stacks: ``csctl`` init, lint, template, diff and compat infer.
 
-Law: everything here reads a stack or a release and tells its author about it; only ``beginning`` writes, and only files
-that do not exist. What the operator does with a release is not written down a second time: charts, values and
-conditions go through ``render`` and ``releases`` as the operator's do. A wrong stack is a list of findings, never an
-exception. Values of Secrets are shown to nobody, except by ``template``, which prints what the author wrote.
+The modules read a stack or a release and report on it. Only ``scaffold`` and ``infer_compat`` write files. Charts,
+values and conditions go through ``render`` and ``releases``, as in the operator. A broken stack is a list of findings,
+never an exception. Values of Secrets are never printed, except by ``template``, which prints what the author wrote.
 """

@@ -1,8 +1,8 @@
-"""The objects that values templates are tried with: a sample made for the class, or those of a file.
+"""Example objects for values templates, made for a class or read from a file: Cluster, control plane, infrastructure.
 
-The sample has what Cluster API has filled in by the time addons are delivered: the endpoint, the references, defaults
-of the class's variables. Control plane and infrastructure object are of the kinds the class names, with the spec its
-templates give them; whatever a controller of the provider would add, the author gives in a file of his own.
+Objects made for a class contain the fields that Cluster API has set when addons are delivered: the endpoint, the
+references and the defaults of the class variables. Control plane and infrastructure object have the kinds that the
+class references and the spec of its templates. For fields that controllers of a provider add, authors use a file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api import yaml
 from clusterstacks.api.clusterapi import ObjectRef, cluster_view, template_data
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND
-from clusterstacks.api.untyped import at, mapping, mappings, text
+from clusterstacks.domain.documents import at, mapping, mappings, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import split_api_version
 
@@ -27,25 +27,26 @@ if TYPE_CHECKING:
 NAME = "sample"
 NAMESPACE = "default"
 ENDPOINT = {"host": "192.0.2.10", "port": 6443}
-"""An address of the range set apart for documentation (RFC 5737)."""
+"""An address of the range for documentation (RFC 5737)."""
 
 _UID = "00000000-0000-4000-8000-000000000000"
 _HEADER = """\
 # The objects that values templates (overwrite.yaml, cluster-addon-values.yaml) see as .Cluster, .ControlPlane and
-# .InfraCluster. Change what your clusters have otherwise, then give the file to csctl template and lint as --cluster.
+# .InfraCluster. Change the fields that differ in your clusters, then use the file with csctl template --cluster and
+# csctl lint --cluster.
 """
 
 
 class InvalidSample(SpecError):
-    """The file with the sample objects cannot be used."""
+    """The file with the example objects is broken."""
 
     def __init__(self, message: str) -> None:
         super().__init__("InvalidSample", message)
 
 
 @dataclass(frozen=True, slots=True)
-class Roots:
-    """What a values template sees."""
+class ExampleObjects:
+    """The objects that a values template sees."""
 
     cluster: Manifest
     control_plane: Manifest
@@ -53,37 +54,39 @@ class Roots:
 
     @property
     def data(self) -> dict[str, Manifest]:
-        """The roots as the operator hands them to the template."""
+        """The objects by their names in the template, as the operator passes them."""
         return template_data(self.cluster, self.control_plane, self.infrastructure)
 
     def text(self) -> str:
-        """Write the objects as a file that ``read_roots`` takes."""
+        """Return the text of a file for :func:`read_example_objects`."""
         documents = (self.cluster, self.control_plane, self.infrastructure)
         return _HEADER + "---\n".join(yaml.dump(document) for document in documents if document)
 
 
-def read_roots(content: bytes, file: str) -> Roots:
-    """Read a file that holds a Cluster, and the objects its references name.
+def read_example_objects(content: bytes, file: str) -> ExampleObjects:
+    """Read a file with one Cluster and the objects that it references.
 
     Raises:
-        SpecError: It is no YAML, or has no Cluster, or more than one.
+        SpecError: The file is not valid YAML, or does not have exactly one Cluster.
     """
     documents = [one for one in yaml.load_all(content, name=file) if isinstance(one, dict)]
     clusters = [one for one in documents if _is_cluster(one)]
     if len(clusters) != 1:
         raise InvalidSample(
-            f"{file} holds {len(clusters)} objects of kind Cluster: write one, csctl template --sample shows how"
+            f"{file} has {len(clusters)} objects of kind Cluster(expected one; see csctl template --sample)"
         )
     view = cluster_view(clusters[0])
-    return Roots(
+    return ExampleObjects(
         clusters[0],
         _referenced(documents, view.control_plane_ref, "ControlPlane"),
         _referenced(documents, view.infrastructure_ref, "Cluster"),
     )
 
 
-def sample_roots(name: ReleaseName, kubernetes: KubernetesVersion, class_objects: Sequence[Manifest]) -> Roots:
-    """Make up the objects of a cluster of a class."""
+def make_example_objects(
+    name: ReleaseName, kubernetes: KubernetesVersion, class_objects: Sequence[Manifest]
+) -> ExampleObjects:
+    """Make the objects of a cluster of a class."""
     cluster_class = next((one for one in class_objects if _is_class(one)), {})
     control_plane = _made(cluster_class, "controlPlane", class_objects, "ControlPlane")
     infrastructure = _made(cluster_class, "infrastructure", class_objects, "Cluster")
@@ -102,7 +105,7 @@ def sample_roots(name: ReleaseName, kubernetes: KubernetesVersion, class_objects
         "spec": {**infrastructure["spec"], "controlPlaneEndpoint": ENDPOINT},
         "status": {"initialization": {"provisioned": True}, "ready": True},
     }
-    return Roots(
+    return ExampleObjects(
         _cluster(name, kubernetes, cluster_class, (control_plane, infrastructure)), control_plane, infrastructure
     )
 
@@ -143,7 +146,7 @@ def _cluster(
 
 
 def _variables(cluster_class: Manifest) -> list[Manifest]:
-    """Cluster API writes the defaults of a class into every Cluster."""
+    """Return the default values of the class variables, as Cluster API writes them into every Cluster."""
     found = []
     for variable in mappings(cluster_class, "spec", "variables"):
         schema = mapping(variable, "schema", "openAPIV3Schema")
@@ -171,7 +174,7 @@ def _workers(cluster_class: Manifest) -> Manifest:
 
 
 def _made(cluster_class: Manifest, role: str, objects: Sequence[Manifest], suffix: str) -> Manifest:
-    """The object Cluster API makes of a template the class names."""
+    """Return the object that Cluster API makes of a template that the class references."""
     spec = mapping(cluster_class, "spec", role)
     reference = mapping(spec, "templateRef") or mapping(spec, "ref")
     kind, name = text(reference, "kind"), text(reference, "name")

@@ -1,23 +1,22 @@
-"""A directory as a release: that of a release is opened, that of a stack is built where nobody sees it."""
+"""Opens a directory as a release: a release as it is, a stack by building it in a temporary directory."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from clusterstacks.building.build_release import Creator
+from clusterstacks.building.create import ReleaseBuilder
+from clusterstacks.building.discover import NewestPatch, selected, stacks_of
 from clusterstacks.building.settings import CSCTL, FORMER_CSCTL, STACK, is_stack, open_minor
 from clusterstacks.building.source_tree import read_tree
-from clusterstacks.building.stack_directories import selected, stacks_of
 from clusterstacks.domain.errors import SpecError, told_of
 from clusterstacks.domain.metadata import Metadata
-from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion, StackVersion
+from clusterstacks.domain.versions import StackVersion
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.open import open_directory
 from clusterstacks.releases.release import METADATA
@@ -25,22 +24,18 @@ from clusterstacks.releases.store import ReleaseStore
 from clusterstacks.sources.directory import DirectorySource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Collection
 
-    from clusterstacks.building.stack_directories import StackDirectory
+    from clusterstacks.building.discover import StackDirectory
     from clusterstacks.charts.vendor import ChartDependencies
     from clusterstacks.releases.release import Release
 
 CHANNEL = "sha"
-"""Of the version a stack gets while it is opened: that of ``csctl create --mode hash``."""
-
-
-NewestPatch: TypeAlias = Callable[[KubernetesMinor], Awaitable[KubernetesVersion]]
-"""Tells the newest patch of a minor; only asked for a stack that names none."""
+"""Channel of the version of a stack that is opened, as with ``csctl create --mode hash``."""
 
 
 @asynccontextmanager
-async def opened(
+async def open_as_release(
     directory: Path,
     newest: NewestPatch,
     *,
@@ -48,20 +43,20 @@ async def opened(
     dependencies: ChartDependencies | None = None,
     charts: Collection[str] | None = None,
 ) -> AsyncIterator[Release]:
-    """Open a release, or build one of a stack; a built one is gone when the block ends.
+    """Open a release, or build one from a stack and delete it at the end of the block.
 
-    A stack is built as ``csctl create --mode hash`` does, but its provider's plugin is not called: node images are in
-    no chart.
+    A stack is built as with ``csctl create --mode hash``, but without the provider's plugin: charts contain no node
+    images.
 
     Args:
-        directory: Of the release or stack.
-        newest: Tells the newest patch of a minor.
-        kubernetes: Which minor of versions.yaml or stack.yaml, as ``1-35``; empty for the release csctl.yaml names.
-        dependencies: Adds what charts depend on; None leaves them as they are.
-        charts: Directories in the stack of the charts that are to be complete, like ``cluster-class``; None for all.
+        directory: A release or stack directory.
+        newest: Returns the newest patch of a minor.
+        kubernetes: A minor of versions.yaml or stack.yaml such as ``1-35``; empty for the release of csctl.yaml.
+        dependencies: Adds chart dependencies; None leaves charts unchanged.
+        charts: Chart directories whose dependencies are added, such as ``cluster-class``; None for all.
 
     Raises:
-        SpecError: The release is broken, the stack cannot be built, or it is for several minors and none is chosen.
+        SpecError: The release is broken, the stack cannot be built, or it has several minors and none is chosen.
         DependencyError: A chart dependency cannot be fetched.
         OSError: The directory cannot be read.
     """
@@ -77,8 +72,8 @@ async def opened(
             minor = open_minor(tree, listed=listed)
             patches = {minor: await newest(minor)} if minor else {}
             stack = _chosen(stacks_of(directory, tree, patches, listed=listed), kubernetes)
-            creator = Creator(into=Path(scratch), dependencies=dependencies, completes=charts)
-            created = await creator.create(stack, _metadata(stack))
+            creator = ReleaseBuilder(into=Path(scratch), dependencies=dependencies, completes=charts)
+            created = await creator.build(stack, _metadata(stack))
             release = await asyncio.to_thread(open_directory, created.directory)
         yield release
 
@@ -87,7 +82,7 @@ async def opened(
 async def _completed(
     release: Release, dependencies: ChartDependencies | None, charts: Collection[str] | None
 ) -> AsyncIterator[Release]:
-    """Add what the charts of a release lack, in a copy, as the operator does when it fetches one."""
+    """Add missing chart dependencies in a copy of a release, as the operator does after a download."""
     wanted = release.lacking if charts is None else release.lacking.keys() & charts
     if not wanted or dependencies is None:
         yield release
@@ -98,12 +93,12 @@ async def _completed(
 
 
 def _is_release(directory: Path) -> bool:
-    # A stack may have a metadata.yaml, too: its last versions.
+    # A stack may also have a metadata.yaml, with its last versions.
     return (directory / METADATA).is_file() and any(directory.glob("*-cluster-class-*.tgz"))
 
 
 def _require_stack(directory: Path) -> None:
-    """Refuse anything else before it is read, which may be a whole disk."""
+    """Reject a directory that is not a stack before it is read: it may be a whole disk."""
     names = {path.name for path in directory.iterdir()}
     if not is_stack(names) and FORMER_CSCTL not in names:
         raise SourceBroken(
@@ -120,7 +115,7 @@ def _chosen(stacks: tuple[StackDirectory, ...], kubernetes: str) -> StackDirecto
         raise SpecError(
             "KubernetesAmbiguous", f"{found[0].root} is for Kubernetes {minors}: choose one with --kubernetes"
         )
-    # Its node images are built for a release only.
+    # Node images are built only for releases.
     return replace(found[0], settings=replace(found[0].settings, plugin=False))
 
 

@@ -1,12 +1,12 @@
-"""What releases and stacks state about versions, read from their directories; nothing is built or fetched."""
+"""Reads the compatibility statements of releases and stacks from their directories, without building anything."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
-from clusterstacks.authoring.load_stack import load
-from clusterstacks.building.discover_stacks import find_stacks
+from clusterstacks.authoring.stack import load_stack
+from clusterstacks.building.discover import find_stacks
 from clusterstacks.building.source_tree import read_tree
 from clusterstacks.compat.world import Candidate
 from clusterstacks.domain.compatibility import FILE, parse_compatibility
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
 
 
-def stated_by(directory: Path) -> tuple[tuple[str, Candidate], ...]:
-    """Read one release, all releases in a directory, or every stack at or below it.
+def read_statements(directory: Path) -> tuple[tuple[str, Candidate], ...]:
+    """Read one release, all releases in a directory, or all stacks at or below it.
 
-    A stack is read once for each Kubernetes version it is for.
+    A stack is read once for each of its Kubernetes versions.
 
     Returns:
-        What to call each, and what it states.
+        A label and the statements of each release or stack.
 
     Raises:
-        SpecError: A file cannot be read, or there is neither release nor stack.
+        SpecError: A file is broken, or there is neither a release nor a stack.
         OSError: The directory cannot be read.
     """
     whole = directory.absolute()
@@ -53,23 +53,23 @@ def _release_name(directory: Path) -> ReleaseName | None:
 
 def _of_stack(root: Path) -> Iterator[tuple[str, Candidate]]:
     tree = read_tree(root)
-    stacks = load(tree, str(root), listed=True)
+    stacks = load_stack(tree, str(root), listed=True)
     for stack in stacks:
         if stack.settings is None or stack.name is None:
-            raise SourceBroken(root, f"is no stack that can be read: {stack.settings_problem}")
+            raise SourceBroken(root, f"is not a valid stack: {stack.settings_problem}")
         label = f"{root} for {stack.settings.kubernetes.series}" if len(stacks) > 1 else str(root)
-        yield label, Candidate(stack.name, stack.settings.kubernetes, stated_in(stack, str(root / FILE)))
+        yield label, Candidate(stack.name, stack.settings.kubernetes, stack_compatibility(stack, str(root / FILE)))
 
 
-def stated_in(stack: LintedStack, file: str = FILE) -> Compatibility | None:
-    """Read the compatibility.yaml of a stack; None where it has none.
+def stack_compatibility(stack: LintedStack, file: str = FILE) -> Compatibility | None:
+    """Read the compatibility.yaml of a stack; None if it has none.
 
     Args:
-        stack: As it was loaded.
-        file: How messages call the file.
+        stack: The loaded stack.
+        file: Name of the file in messages.
 
     Raises:
-        SpecError: It cannot be read.
+        SpecError: The file is broken.
     """
     if FILE not in stack.tree:
         return None

@@ -1,64 +1,55 @@
-"""What two releases differ in: files, versions, values and rendered objects."""
+"""Difference of two releases in versions, files, values and rendered objects, as text and as a document."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
+from difflib import unified_diff
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api import yaml
-from clusterstacks.building.change_detection import chart_facts
+from clusterstacks.authoring.render_release import render_release
+from clusterstacks.building.previous_release import chart_document
 from clusterstacks.charts.chart import CHART_FILE, read_addons, read_chart
 from clusterstacks.domain.objects import object_id
-from clusterstacks.releases.release import HASHES, METADATA, SINGLE_ADDON, addon_file, class_chart_file
+from clusterstacks.releases.release import HASHES, METADATA, SINGLE_ADDON, addon_file, addon_label, class_chart_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from clusterstacks.authoring.example_objects import ExampleObjects
     from clusterstacks.authoring.render_release import RenderedRelease
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.releases.release import Release
+    from clusterstacks.render.renderer import Renderer
 
 CLASS = "class"
-"""What objects of the class chart are said to be part of."""
+"""Part of the objects of the class chart."""
 ADDON = "addon "
-"""What comes before an addon's name in what its objects are said to be part of."""
+"""Prefix of an addon's name in the part of its objects."""
 
 RANDOM = "<random>"
-"""What is shown instead of a value that differs between two renderings of the same chart."""
+"""Placeholder of a value that differs between two renderings of the same chart."""
 
 _WRITTEN = {METADATA, HASHES}
 _WRITTEN_CHARTS = {f"cluster-class/{CHART_FILE}", f"cluster-addon/{CHART_FILE}"}
-"""Files that csctl writes or rewrites."""
+"""Files that csctl writes or changes."""
 _SECRET_FIELDS = ("data", "stringData")
 _SHOWN_DIGITS = 12
-"""Hex digits of the digest a secret value is shown as (arbitrary: enough to tell two apart)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One of the two.
-
-    Args:
-        release: The release.
-        rendered: What it renders to.
-    """
-
-    release: Release
-    rendered: RenderedRelease
+"""Hex digits of the digest that replaces a secret value (arbitrary: enough to distinguish two values)."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ReleaseChange:
-    """One difference; what is not on a side is None there.
+    """One difference.
 
     Args:
-        place: Where it is, e.g. ``metadata.yaml``, ``spec.replicas``.
-        before: What is on the first side.
-        after: What is on the second.
+        place: A file, field or component, e.g. ``metadata.yaml``, ``spec.replicas``.
+        before: The value in the first release; None if it has none.
+        after: The value in the second release; None if it has none.
     """
 
     place: str
@@ -68,14 +59,14 @@ class ReleaseChange:
 
 @dataclass(frozen=True, slots=True)
 class ObjectChange:
-    """A rendered object that is on one side only, or differs.
+    """A rendered object that was added, removed or changed.
 
     Args:
         part: ``class``, or ``addon <name>``.
-        identity: As ``Deployment.apps kube-system/coredns``; the name of the class is ``<class>`` in it.
-        before: The object on the first side, Secrets masked; None when it is not there.
-        after: The same of the second side.
-        fields: Differing fields, of an object that is on both sides.
+        identity: For example ``Deployment.apps kube-system/coredns``; contains ``<class>`` for the name of the class.
+        before: The object in the first release, secret values masked; None if it does not exist.
+        after: The object in the second release, likewise.
+        fields: Changed fields of an object in both releases.
     """
 
     part: str
@@ -86,22 +77,22 @@ class ObjectChange:
 
     @property
     def kind(self) -> str:
-        """Whether it was added, removed or changed."""
+        """``added``, ``removed`` or ``changed``."""
         if self.before is None:
             return "added"
         return "removed" if self.after is None else "changed"
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """Everything two releases differ in.
+class ReleaseDiff:
+    """All differences of two releases.
 
     Args:
         before: Name of the first release.
-        after: Name of the second.
-        versions: Of metadata.yaml, and of the charts.
-        files: Files of the release and of its charts; digests of their contents.
-        values: Texts of the addons' values, by addon.
+        after: Name of the second release.
+        versions: Versions of metadata.yaml and of the charts.
+        files: Digests of the files of the release and of its charts.
+        values: Values of the addons as YAML; the place is the addon.
         objects: Rendered objects.
     """
 
@@ -114,37 +105,37 @@ class Difference:
 
     @property
     def empty(self) -> bool:
-        """Whether there is none; other versions of the same content are one."""
+        """True without any difference; a change of a version alone is a difference."""
         return not (self.versions or self.files or self.values or self.objects)
 
 
-def compare(before: Side, after: Side, again: RenderedRelease | None = None) -> Difference:
-    """Compare two releases.
+def compare(before: RenderedRelease, after: RenderedRelease, again: RenderedRelease | None = None) -> ReleaseDiff:
+    """Compare two rendered releases.
 
-    The objects of a class are called after the release, and csctl written in Go writes metadata.yaml, hashes.json and
-    Chart.yaml with other blanks: that counts as no difference.
+    Not a difference: names of class objects that contain the name of the release, and other white space in
+    metadata.yaml, hashes.json and Chart.yaml, as csctl written in Go writes them.
 
     Args:
-        before: The first.
-        after: The second.
-        again: The second, rendered once more, where that is worth it: what differs between the two renderings, like a
-            generated certificate, counts as no difference.
+        before: The first release.
+        after: The second release.
+        again: The second release, rendered once more; values that differ between both renderings, such as generated
+            certificates, are not a difference.
     """
-    files = [_files(side.release) for side in (before, after)]
-    versions = [_versions(side.release) for side in (before, after)]
-    values = [{name: addon.values for name, addon in side.rendered.addons.items()} for side in (before, after)]
-    return Difference(
+    files = [_files(one.release) for one in (before, after)]
+    versions = [_versions(one.release) for one in (before, after)]
+    values = [{name: addon.values for name, addon in one.addons.items()} for one in (before, after)]
+    return ReleaseDiff(
         before.release.name.release,
         after.release.name.release,
         tuple(_changes(*versions)),
         tuple(_changes(*files)),
         tuple(_changes(*values)),
-        tuple(_objects(*map(_identified, (before, after, replace(after, rendered=again or after.rendered))))),
+        tuple(_objects(*map(_identified, (before, after, again or after)))),
     )
 
 
 def masked(manifest: Manifest) -> Manifest:
-    """Return a manifest whose secret values are shown as digests: equal ones alike, and none of them readable."""
+    """Return a manifest with digests in place of secret values, so that equal values have equal digests."""
     if manifest.get("kind") != "Secret":
         return manifest
     secret = {field: _masked(manifest[field]) for field in _SECRET_FIELDS if field in manifest}
@@ -166,7 +157,7 @@ def _digest(value: object) -> str:
 
 
 def _files(release: Release) -> dict[str, str]:
-    """Digest every file, those of charts one by one instead of their archives."""
+    """Return the digest of every file; instead of a chart archive, of each file in it."""
     class_file, addons_file = class_chart_file(release.name), addon_file(release.name, release.metadata)
     plain = {name: digest for name, digest in release.contents.files.items() if name not in (class_file, addons_file)}
     plain |= {name: _content_digest(name, release.contents.read(name)) for name in _WRITTEN & plain.keys()}
@@ -174,9 +165,9 @@ def _files(release: Release) -> dict[str, str]:
 
 
 def _content_digest(path: str, content: bytes) -> str:
-    """Digest a file; those csctl writes count by what they say, and csctl written in Go says less in hashes.json."""
+    """Return the digest of a file; for files that csctl writes, of their data without what only Python or Go writes."""
     if path in _WRITTEN or path in _WRITTEN_CHARTS:
-        facts = chart_facts(path, content)
+        facts = chart_document(path, content)
         if path == HASHES and isinstance(facts, dict):
             facts = {key: value for key, value in facts.items() if value and key != "nodeImagesDir"}
         content = json.dumps(facts, sort_keys=True, default=str).encode()
@@ -211,10 +202,10 @@ def _versions(release: Release) -> dict[str, str]:
     return found
 
 
-def _identified(side: Side) -> dict[tuple[str, str], Manifest]:
-    parts = [(CLASS, side.rendered.class_objects)]
-    parts += [(f"{ADDON}{name}", addon.objects) for name, addon in side.rendered.addons.items()]
-    own = _OwnNames.of(side.release.name)
+def _identified(rendered: RenderedRelease) -> dict[tuple[str, str], Manifest]:
+    parts = [(CLASS, rendered.class_objects)]
+    parts += [(f"{ADDON}{name}", addon.objects) for name, addon in rendered.addons.items()]
+    own = _OwnNames.of(rendered.release.name)
     return {
         (part, str(object_id(manifest))): manifest
         for part, objects in parts
@@ -224,7 +215,7 @@ def _identified(side: Side) -> dict[tuple[str, str], Manifest]:
 
 @dataclass(frozen=True, slots=True)
 class _OwnNames:
-    """The names that tell a release from another one of equal content."""
+    """Patterns of the names that contain the version of a release."""
 
     class_name: re.Pattern[str]
     version: re.Pattern[str]
@@ -235,7 +226,7 @@ class _OwnNames:
         return cls(re.compile(re.escape(name.class_name) + whole), re.compile(re.escape(f"-{name.version}") + whole))
 
     def hidden(self, value: Any) -> Any:  # noqa: ANN401 - JSON
-        """Put ``<class>`` and ``<version>`` in their places."""
+        """Replace the names with ``<class>`` and ``<version>``."""
         if isinstance(value, dict):
             return {key: self.hidden(inner) for key, inner in value.items()}
         if isinstance(value, list):
@@ -261,7 +252,7 @@ def _objects(
 
 
 def _without_random(old: Any, new: Any, again: Any) -> tuple[Any, Any]:  # noqa: ANN401 - JSON
-    """Put ``<random>`` where a rendering differs from the next one of the same chart, on both sides."""
+    """Replace values that differ between two renderings of the same chart with ``<random>``, in both releases."""
     if new in (old, again):
         return old, new
     if isinstance(old, dict) and isinstance(new, dict) and isinstance(again, dict):
@@ -274,12 +265,12 @@ def _without_random(old: Any, new: Any, again: Any) -> tuple[Any, Any]:  # noqa:
     if lists and len(old) == len(new) == len(again):
         items = [_without_random(*one) for one in zip(old, new, again, strict=True)]
         return [one for one, _ in items], [one for _, one in items]
-    # What is built differently is no other value of the same field.
+    # A change of type is a real difference.
     return (old, new) if isinstance(old, dict | list) or isinstance(new, dict | list) else (RANDOM, RANDOM)
 
 
 def _fields(before: Any, after: Any, place: str) -> Iterator[ReleaseChange]:  # noqa: ANN401 - JSON
-    """Find the fields that differ, as deep as both sides have the same shape."""
+    """Yield the changed fields, as deep as both sides have the same structure."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in [*before, *(key for key in after if key not in before)]:
             inner = f"{place}.{key}" if place else key
@@ -302,3 +293,105 @@ def _pair(before: Manifest, after: Manifest, key: str, place: str) -> Iterator[R
 def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> Sequence[ReleaseChange]:
     places = [place for place in sorted({*before, *after}) if before.get(place) != after.get(place)]
     return [ReleaseChange(place, before.get(place), after.get(place)) for place in places]
+
+
+async def diff_releases(
+    before: Release, after: Release, renderer: Renderer, examples: ExampleObjects | None = None
+) -> tuple[ReleaseDiff, tuple[str, ...]]:
+    """Render and compare two releases.
+
+    Addons with changed objects are rendered a second time: values that differ between two renderings of the same
+    chart, such as generated certificates, are not a difference.
+
+    Args:
+        before: The first release.
+        after: The second release.
+        renderer: Renders charts and values templates.
+        examples: Objects that values templates see; None for objects made for the classes.
+
+    Returns:
+        The difference, and the addons whose values and objects are not compared because a chart lacks dependencies.
+
+    Raises:
+        SpecError: A chart or values template is broken.
+        DependencyError: A render worker failed, or a release changed on disk.
+    """
+    incomplete = tuple(sorted({*_incomplete(before), *_incomplete(after)}))
+    one, other = [
+        await render_release(release, renderer, examples=examples, without=incomplete) for release in (before, after)
+    ]
+    found = compare(one, other)
+    parts = {one.part.removeprefix(ADDON) for one in found.objects if one.kind == "changed"} & {*after.addons()}
+    if parts:
+        found = compare(one, other, await render_release(after, renderer, examples=examples, only=sorted(parts)))
+    return found, incomplete
+
+
+def _incomplete(release: Release) -> set[str]:
+    return {addon for addon in release.addons() if addon_label(addon, staged=release.staged) in release.lacking}
+
+
+CONTEXT_LINES = 3
+"""Unchanged lines around changed ones, as in ``diff -u``."""
+
+
+def diff_lines(diff: ReleaseDiff) -> Iterator[str]:
+    """Yield the lines of a difference: added lines begin with ``+``, removed ones with ``-``, titles with ``#``."""
+    if diff.empty:
+        return
+    yield f"# {diff.before} -> {diff.after}"
+    yield from _section("versions", [_version_line(change) for change in diff.versions])
+    yield from _section("files", [_file_line(change) for change in diff.files])
+    for change in diff.values:
+        yield f"# values of addon {change.place}"
+        yield from _unified(change.before or "", change.after or "", f"values of {change.place}")
+    for one in diff.objects:
+        yield f"# {one.part}: {one.identity} {one.kind}"
+        yield from _unified(_text(one.before), _text(one.after), one.identity)
+
+
+def diff_document(diff: ReleaseDiff) -> Manifest:
+    """Return a difference as a JSON document."""
+    return {
+        "before": diff.before,
+        "after": diff.after,
+        "versions": [asdict(change) for change in diff.versions],
+        "files": [asdict(change) for change in diff.files],
+        "values": [asdict(change) for change in diff.values],
+        "objects": [_object(one) for one in diff.objects],
+    }
+
+
+def _object(one: ObjectChange) -> Manifest:
+    what = {"part": one.part, "object": one.identity, "change": one.kind}
+    return {**what, "fields": [asdict(change) for change in one.fields]} if one.fields else what
+
+
+def _section(title: str, rows: Sequence[str]) -> Iterator[str]:
+    if rows:
+        yield f"# {title}"
+        yield from rows
+
+
+def _version_line(change: ReleaseChange) -> str:
+    if change.before is None:
+        return f"+{change.place} {change.after}"
+    return (
+        f"-{change.place} {change.before}"
+        if change.after is None
+        else f" {change.place} {change.before} -> {change.after}"
+    )
+
+
+def _file_line(change: ReleaseChange) -> str:
+    sign = "+" if change.before is None else "-" if change.after is None else " "
+    return f"{sign}{change.place}{'' if sign.strip() else ' changed'}"
+
+
+def _unified(before: str, after: str, title: str) -> Iterator[str]:
+    found = unified_diff(before.splitlines(), after.splitlines(), title, title, lineterm="", n=CONTEXT_LINES)
+    return (line for number, line in enumerate(found) if number > 1)
+
+
+def _text(manifest: Manifest | None) -> str:
+    return yaml.dump(manifest) if manifest is not None else ""

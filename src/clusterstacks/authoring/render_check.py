@@ -1,75 +1,76 @@
-"""Renders a stack's charts and compiles its conditions, as the operator will; what fails becomes part of the stack."""
+"""Renders the charts and compiles the conditions of a loaded stack, and dry-runs its class on a management cluster.
+
+The results, and the failures, are stored in the stack for the lint rules.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.untyped import at, mapping, mappings, text
-from clusterstacks.authoring.example_objects import NAMESPACE, sample_roots
-from clusterstacks.authoring.stack import BrokenCondition
-from clusterstacks.authoring.stack_chart import oversized
+from clusterstacks.authoring.example_objects import NAMESPACE, make_example_objects
+from clusterstacks.authoring.stack import BrokenCondition, ServerRefusal, oversized
 from clusterstacks.charts.chart import pack_chart
 from clusterstacks.charts.helmignore import chart_files
 from clusterstacks.charts.requirements import lacking
+from clusterstacks.domain.documents import at, mapping, mappings, text
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
+from clusterstacks.domain.objects import split_api_version
+from clusterstacks.kube.errors import ApiError, Forbidden, KindNotServed, TooMany, Unauthorized
 from clusterstacks.releases.release import ADDON_CONFIG
 from clusterstacks.render.errors import CelUndecided
-from clusterstacks.render.release_charts import addon_request, addon_values, class_request
+from clusterstacks.render.renderer import addon_request, addon_values, class_request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
-    from clusterstacks.authoring.example_objects import Roots
-    from clusterstacks.authoring.stack import LintedStack
-    from clusterstacks.authoring.stack_chart import Chart
+    from clusterstacks.authoring.example_objects import ExampleObjects
+    from clusterstacks.authoring.stack import LintedChart, LintedStack
     from clusterstacks.charts.vendor import ChartDependencies
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.domain.versions import KubernetesVersion
+    from clusterstacks.kube.client import Client
+    from clusterstacks.render.protocol import RenderedDocument
     from clusterstacks.render.renderer import ChartRequest, Renderer
 
 
-@dataclass(frozen=True, slots=True)
-class Means:
-    """What looking at a stack takes.
+async def render_stack(
+    stack: LintedStack,
+    renderer: Renderer,
+    examples: ExampleObjects | None = None,
+    dependencies: ChartDependencies | None = None,
+) -> LintedStack:
+    """Return the stack with the results of rendering it.
 
     Args:
+        stack: The loaded stack.
         renderer: Renders charts and compiles conditions.
-        roots: What values templates see; None for a sample made for the class.
-        dependencies: Adds what charts depend on; None leaves charts that lack something out.
+        examples: Objects that values templates see; None for objects made for the class.
+        dependencies: Adds chart dependencies; None skips charts that lack one.
     """
-
-    renderer: Renderer
-    roots: Roots | None = None
-    dependencies: ChartDependencies | None = None
-
-
-async def examine(stack: LintedStack, means: Means) -> LintedStack:
-    """Return the stack with what rendering it told."""
-    renderer = means.renderer
     stack = replace(stack, conditions=tuple([broken async for broken in _conditions(stack, renderer)]))
     if stack.settings is None or stack.name is None:
-        return stack  # csctl.yaml must be mended first: it says what to render for
+        return stack  # without the Kubernetes version of csctl.yaml nothing can be rendered
     kubernetes = stack.settings.kubernetes
-    charts = await asyncio.gather(*(_completed(chart, stack, means.dependencies) for chart in stack.charts))
+    charts = await asyncio.gather(*(_completed(chart, stack, dependencies) for chart in stack.charts))
     request = partial(class_request, name=stack.name, kubernetes=kubernetes, namespace=NAMESPACE)
     classes = [await _rendered(chart, renderer, request) for chart in charts if not chart.addon]
     objects = [document.manifest for chart in classes for document in chart.documents]
-    data = (means.roots or sample_roots(stack.name, kubernetes, objects)).data
+    data = (examples or make_example_objects(stack.name, kubernetes, objects)).data
     addons = await asyncio.gather(*(_addon(chart, renderer, data, kubernetes) for chart in charts if chart.addon))
     return replace(stack, charts=(*classes, *addons))
 
 
-async def _completed(chart: Chart, stack: LintedStack, dependencies: ChartDependencies | None) -> Chart:
-    """Add what the chart depends on; without that it is not rendered."""
+async def _completed(chart: LintedChart, stack: LintedStack, dependencies: ChartDependencies | None) -> LintedChart:
+    """Add the dependencies of a chart; a chart that lacks one is not rendered."""
     if oversized(chart.files):
-        return chart  # a rule names the files
+        return chart  # ``file-size`` reports it
     try:
         absent = lacking(chart.files, chart.directory)
     except SpecError:
-        absent = ()  # a rule says why; what Helm says to the chart as it is may tell more
+        absent = ()  # ``dependencies`` reports it; Helm's message may say more
     if not absent:
         return replace(chart, complete=chart.files)
     if dependencies is None:
@@ -82,28 +83,28 @@ async def _completed(chart: Chart, stack: LintedStack, dependencies: ChartDepend
 
 
 async def _addon(
-    chart: Chart, renderer: Renderer, data: Mapping[str, Manifest], kubernetes: KubernetesVersion
-) -> Chart:
+    chart: LintedChart, renderer: Renderer, data: Mapping[str, Manifest], kubernetes: KubernetesVersion
+) -> LintedChart:
     try:
         values = await _values(chart, renderer, data)
     except UnicodeDecodeError:
-        return replace(chart, values_failure="is no UTF-8 text")
+        return replace(chart, values_failure="is not UTF-8 text")
     except ClusterStacksError as error:
         return replace(chart, values_failure=error.message)
     request = partial(addon_request, label=chart.title, values=values, kubernetes=kubernetes)
     return await _rendered(chart, renderer, request)
 
 
-async def _values(chart: Chart, renderer: Renderer, data: Mapping[str, Manifest]) -> str:
+async def _values(chart: LintedChart, renderer: Renderer, data: Mapping[str, Manifest]) -> str:
     template = chart.values_template.decode() if chart.values_path else None
     return await addon_values(renderer, template, data, label=chart.title, file=chart.values_path)
 
 
-async def _rendered(chart: Chart, renderer: Renderer, request: Callable[[bytes], ChartRequest]) -> Chart:
+async def _rendered(chart: LintedChart, renderer: Renderer, request: Callable[[bytes], ChartRequest]) -> LintedChart:
     if chart.complete is None:
         return chart
     try:
-        # Helm finds the chart by its one top directory, whatever that is called.
+        # Helm accepts any name of the top directory.
         packed = pack_chart("chart", chart_files(chart.complete, chart.directory))
         examined = await renderer.examine(replace(request(packed), label=chart.title))
     except ClusterStacksError as error:
@@ -123,13 +124,13 @@ async def _conditions(stack: LintedStack, renderer: Renderer) -> AsyncIterator[B
         try:
             await renderer.holds(text(check, "conditions"), variables, label=ADDON_CONFIG)
         except CelUndecided:
-            continue  # it compiles, and asks for what the objects of a cluster have
+            continue  # it compiles, but needs fields of real objects
         except ClusterStacksError as error:
             yield BrokenCondition((*path, "conditions"), error.message)
 
 
 def _checks(config: object) -> Iterator[tuple[tuple[str | int, ...], Manifest]]:
-    """Find every condition of clusteraddon.yaml, also those of hooks that never run."""
+    """Yield every condition of clusteraddon.yaml with its path, also under unknown hooks."""
     stages = at(config, "addonStages")
     for hook in stages if isinstance(stages, dict) else ():
         listed = stages[hook] if isinstance(stages[hook], list) else []
@@ -138,3 +139,40 @@ def _checks(config: object) -> Iterator[tuple[tuple[str | int, ...], Manifest]]:
                 check = mapping(stage, name)
                 if text(check, "conditions").strip():
                     yield ("addonStages", hook, index, name), check
+
+
+MANAGER = "csctl-lint"
+"""Field manager of the dry run; it is never stored."""
+
+
+async def dry_run_class(stack: LintedStack, client: Client) -> LintedStack:
+    """Return the stack with the objects of the class that the server rejects in a dry run.
+
+    Raises:
+        DependencyError: The server does not answer, or denies the dry run.
+    """
+    documents = stack.class_chart.documents if stack.class_chart else ()
+    refusals = [refusal for document in documents if (refusal := await _refusal(document, client))]
+    return replace(stack, refusals=tuple(refusals))
+
+
+async def _refusal(document: RenderedDocument, client: Client) -> ServerRefusal | None:
+    manifest = document.manifest
+    kind, name = manifest["kind"], manifest["metadata"]["name"]
+    group, version = split_api_version(manifest["apiVersion"])
+    try:
+        resource = await client.resource(group, kind, version)
+        if resource.api_version != manifest["apiVersion"]:
+            problem = f"it serves {resource.api_version}, not {manifest['apiVersion']}"
+            remedy = "use the served version, or install a version of the provider that serves this one"
+            return ServerRefusal(document.path, kind, name, problem, remedy)
+        await client.apply(resource, manifest, manager=MANAGER, namespace=NAMESPACE, force=True, dry_run=True)
+    except KindNotServed as error:
+        return ServerRefusal(
+            document.path, kind, name, error.message, "install the provider, or correct apiVersion and kind"
+        )
+    except (Forbidden, TooMany, Unauthorized):
+        raise
+    except ApiError as error:
+        return ServerRefusal(document.path, kind, name, error.message, "correct the template")
+    return None

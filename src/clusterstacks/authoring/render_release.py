@@ -1,4 +1,4 @@
-"""What the operator would make of a release: its class, and the addons of a cluster."""
+"""Renders a release as the operator does: its class, and the addons of a cluster; finds the images of objects."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.example_objects import NAMESPACE, sample_roots
-from clusterstacks.authoring.images import images_of
+from clusterstacks.authoring.example_objects import NAMESPACE, make_example_objects
+from clusterstacks.domain.documents import mapping, mappings, text
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.render.release_charts import addon_request, addon_values, class_request
+from clusterstacks.domain.objects import split_api_version
+from clusterstacks.render.renderer import addon_request, addon_values, class_request
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from clusterstacks.authoring.example_objects import Roots
+    from clusterstacks.authoring.example_objects import ExampleObjects
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
@@ -25,8 +26,8 @@ class RenderedAddon:
     """One addon.
 
     Args:
-        values: The YAML text its chart gets.
-        objects: In the order Helm installs them.
+        values: The values of its chart as YAML.
+        objects: Its objects in Helm's installation order.
     """
 
     values: str = field(repr=False)
@@ -38,20 +39,23 @@ class RenderedRelease:
     """A release, rendered for one cluster.
 
     Args:
-        class_objects: Of the class; empty where only addons were asked for.
-        addons: By name.
+        release: The release.
+        class_objects: The objects of the class chart.
+        addons: The addons by name.
     """
+
+    release: Release = field(repr=False)
 
     class_objects: tuple[Manifest, ...] = field(repr=False)
     addons: Mapping[str, RenderedAddon]
 
     def objects(self) -> tuple[Manifest, ...]:
-        """Every object, the class's first."""
+        """Return all objects, those of the class first."""
         return (*self.class_objects, *(one for addon in self.addons.values() for one in addon.objects))
 
     @property
     def images(self) -> tuple[str, ...]:
-        """The container images its objects name, sorted, each once."""
+        """The container images of its objects, sorted, without duplicates."""
         return images_of(self.objects())
 
 
@@ -59,7 +63,7 @@ async def render_class(release: Release, renderer: Renderer) -> tuple[Manifest, 
     """Render the class chart.
 
     Raises:
-        RenderFailed: The chart is wrong.
+        RenderFailed: The chart is broken.
         DependencyError: A render worker failed, or the release changed on disk.
     """
     kubernetes = release.metadata.kubernetes
@@ -71,36 +75,73 @@ async def render_release(
     release: Release,
     renderer: Renderer,
     *,
-    roots: Roots | None = None,
+    examples: ExampleObjects | None = None,
     only: Collection[str] = (),
     without: Collection[str] = (),
 ) -> RenderedRelease:
     """Render the class and addons of a release.
 
     Args:
-        release: What to render.
-        renderer: Renders.
-        roots: What values templates see; None for a sample made for the class.
-        only: Names of the addons to render; none for all.
+        release: The release.
+        renderer: Renders charts and values templates.
+        examples: Objects that values templates see; None for objects made for the class.
+        only: Names of the addons to render; empty for all.
         without: Names of addons not to render.
 
     Raises:
-        SpecError: A chart or values template is wrong, or there is no addon of that name.
+        SpecError: A chart or values template is broken, or an addon of ``only`` does not exist.
         DependencyError: A render worker failed, or the release changed on disk.
     """
     if unknown := sorted(set(only) - set(release.addons())):
         there = ", ".join(release.addons()) or "none"
-        raise SpecError("AddonUnknown", f"{release.name} has no addon {unknown[0]}: name one of {there}")
+        raise SpecError("AddonUnknown", f"{release.name} has no addon {unknown[0]} (its addons: {there})")
     class_objects = await render_class(release, renderer)
-    roots = roots or sample_roots(release.name, release.metadata.kubernetes, class_objects)
+    examples = examples or make_example_objects(release.name, release.metadata.kubernetes, class_objects)
     names = [name for name in release.addons() if (name in only or not only) and name not in without]
-    rendered = await asyncio.gather(*(_addon(release, name, renderer, roots) for name in names))
-    return RenderedRelease(class_objects, dict(zip(names, rendered, strict=True)))
+    rendered = await asyncio.gather(*(_addon(release, name, renderer, examples) for name in names))
+    return RenderedRelease(release, class_objects, dict(zip(names, rendered, strict=True)))
 
 
-async def _addon(release: Release, name: str, renderer: Renderer, roots: Roots) -> RenderedAddon:
+async def _addon(release: Release, name: str, renderer: Renderer, examples: ExampleObjects) -> RenderedAddon:
     chart = release.addon(name)
     label = f"addon {name} of {release.name}"
-    values = await addon_values(renderer, chart.values_template, roots.data, label=label, file=chart.values_name)
+    values = await addon_values(renderer, chart.values_template, examples.data, label=label, file=chart.values_name)
     request = addon_request(chart.chart, label=label, values=values, kubernetes=release.metadata.kubernetes)
     return RenderedAddon(values, tuple(await renderer.chart(request)))
+
+
+_POD_SPECS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("", "Pod"): ("spec",),
+    ("", "PodTemplate"): ("template", "spec"),
+    ("", "ReplicationController"): ("spec", "template", "spec"),
+    ("apps", "DaemonSet"): ("spec", "template", "spec"),
+    ("apps", "Deployment"): ("spec", "template", "spec"),
+    ("apps", "ReplicaSet"): ("spec", "template", "spec"),
+    ("apps", "StatefulSet"): ("spec", "template", "spec"),
+    ("batch", "CronJob"): ("spec", "jobTemplate", "spec", "template", "spec"),
+    ("batch", "Job"): ("spec", "template", "spec"),
+}
+
+
+def images_of(manifests: Iterable[Manifest]) -> tuple[str, ...]:
+    """Return the images of the pod templates in objects, sorted, without duplicates.
+
+    Images that an operator in the cluster takes from a custom resource are not found.
+    """
+    return tuple(sorted({image for manifest in manifests for image in images_in(manifest)}))
+
+
+def images_in(manifest: Manifest) -> Iterator[str]:
+    """Yield the images of one object in their order."""
+    group, _ = split_api_version(text(manifest, "apiVersion"))
+    path = _POD_SPECS.get((group, text(manifest, "kind")))
+    if path is None:
+        return
+    spec = mapping(manifest, *path)
+    for containers in ("initContainers", "containers", "ephemeralContainers"):
+        for container in mappings(spec, containers):
+            if image := text(container, "image"):
+                yield image
+    for volume in mappings(spec, "volumes"):
+        if reference := text(volume, "image", "reference"):
+            yield reference

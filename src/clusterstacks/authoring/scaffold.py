@@ -1,4 +1,4 @@
-"""A new stack: small, complete, and without anything lint would complain about."""
+"""Scaffold of a new stack."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ INFRASTRUCTURE = {
     "proxmox": ("Proxmox", "v1alpha1"),
     "vsphere": ("VSphere", "v1beta1"),
 }
-"""What known providers put in front of their kinds, and the API version they serve (their own documentation)."""
+"""Prefix of the kinds of known providers, and the API version that they serve (source: their documentation)."""
 
 _KNOWN_MINOR = 35
 _KNOWN_RELEASE = date(2025, 12, 17)
 _MONTHS_PER_MINOR = 4
-"""Kubernetes 1.35 and its date, and three minors a year (kubernetes.io/releases)."""
+"""Release date of Kubernetes 1.35, and three minors a year (https://kubernetes.io/releases)."""
 
 IGNORED = "# Releases that csctl builds, and private keys.\n/.release/\n*.key\n"
-"""The file .gitignore of a new repository, from whose root releases are built."""
+"""Content of .gitignore for the root of a new repository."""
 
 _GROUP = "infrastructure.cluster.x-k8s.io"
 _PLACEHOLDER = re.compile(r"@(\w+)@")
 _JOINED = "README.md"
-"""Made of what all stacks and what those of a kind say."""
+"""The file to which each skeleton adds a part."""
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
-    """A stack to begin.
+class NewStack:
+    """A stack to write.
 
     Args:
         provider: The infrastructure provider.
         stack: The stack's name.
-        kubernetes: The version of its clusters.
+        kubernetes: Kubernetes version of its clusters.
     """
 
     provider: str
@@ -65,7 +65,7 @@ class Beginning:
     kubernetes: KubernetesVersion
 
     @classmethod
-    def parse(cls, text: str, kubernetes: str = "") -> Beginning:
+    def parse(cls, text: str, kubernetes: str = "") -> NewStack:
         """Read ``openstack/scs/1-35``.
 
         Args:
@@ -73,22 +73,22 @@ class Beginning:
             kubernetes: The full version; empty for the first patch of the minor.
 
         Raises:
-            SpecError: A part cannot stand in the name of a release, or the version is of another minor.
+            SpecError: A part is not allowed in the name of a release, or the version has another minor.
         """
         parts = text.split("/")
         if len(parts) != 3:
-            raise SpecError("InvalidName", f"{text!r} names no stack: write PROVIDER/STACK/1-35")
+            raise SpecError("InvalidName", f"{text!r} is not a valid stack name (expected PROVIDER/STACK/1-35)")
         minor = KubernetesMinor.parse(parts[2].replace("-", "."))
         version = KubernetesVersion.parse(kubernetes or f"{minor}.0")
         if version.series != minor:
             raise SpecError(
-                "InvalidVersion", f"{version} is no version of Kubernetes {minor}: write one like v{minor}.4"
+                "InvalidVersion", f"{version} is not a version of Kubernetes {minor} (expected for example v{minor}.4)"
             )
         ReleaseName(parts[0], parts[1], minor, StackVersion(1))
         return cls(parts[0], parts[1], version)
 
-    def doubt(self, today: date) -> str:
-        """Say what is doubtful about the Kubernetes version; empty for one that may exist or soon will."""
+    def version_warning(self, today: date) -> str:
+        """Return a warning if the Kubernetes version cannot exist yet, otherwise an empty text."""
         months = 12 * (today.year - _KNOWN_RELEASE.year) + today.month - _KNOWN_RELEASE.month
         newest = _KNOWN_MINOR + max(0, months // _MONTHS_PER_MINOR)
         if (self.kubernetes.major, self.kubernetes.minor) <= (1, newest + 1):
@@ -100,11 +100,11 @@ class Beginning:
 
     @property
     def directory(self) -> Path:
-        """Where such a stack lies in a repository, by convention."""
+        """The conventional directory of the stack in a repository."""
         return Path("providers", self.provider, self.stack, f"{self.kubernetes.major}-{self.kubernetes.minor}")
 
     def files(self) -> dict[str, str]:
-        """Write the files of the stack: text by path below its directory."""
+        """Return the text of each file by its path below the stack directory."""
         kind = LOCAL if self.provider == LOCAL else "kubeadm"
         words = self._words()
         result: dict[str, str] = {}
@@ -128,17 +128,17 @@ class Beginning:
         }
 
 
-def write(files: dict[str, str], directory: Path) -> tuple[Path, ...]:
-    """Write new files: all of them, or none where one exists or cannot be written.
+def write_new_files(files: dict[str, str], directory: Path) -> tuple[Path, ...]:
+    """Write new files: all of them, or none if one exists or cannot be written.
 
     Raises:
-        SpecError: A file is there already.
+        SpecError: A file already exists.
         OSError: The directory cannot be written.
     """
     places = {directory / path: text for path, text in files.items()}
     if there := [place for place in places if os.path.lexists(place)]:
-        what = f"{there[0]} and {len(there) - 1} more are" if len(there) > 1 else f"{there[0]} is"
-        raise SpecError("FileExists", f"{what} there already: name another directory, or remove what is there")
+        what = f"{there[0]} and {len(there) - 1} more already exist" if len(there) > 1 else f"{there[0]} already exists"
+        raise SpecError("FileExists", f"{what}: name another directory, or remove the files")
     written: list[Path] = []
     try:
         for place, text in places.items():
@@ -146,7 +146,7 @@ def write(files: dict[str, str], directory: Path) -> tuple[Path, ...]:
             with place.open("x", encoding="utf-8") as file:
                 written.append(place)
                 file.write(text)
-    except BaseException:  # Ctrl-C, too: half a stack would be in the way of the next attempt
+    except BaseException:  # also Ctrl-C: the next attempt must not find half a stack
         for place in written:
             place.unlink()
         raise

@@ -1,6 +1,21 @@
-"""From the source directory of a cluster stack to a release: layouts, tags, versions, charts, plugins.
+"""Builds releases from the source directories of cluster stacks.
 
-The law: the same source gives the same bytes on any machine, nothing but the output directory is written, and what
-stands there is a whole release or none. Which versions a release gets is decided in
-:mod:`clusterstacks.building.version_bump`.
+::
+
+    create            coordinator: builds, packages and publishes the releases of ``csctl create``
+    discover          stack directories of a repository
+    settings          csctl.yaml, stack.yaml and versions.yaml
+    source_tree       files, hashes, version tags and metadata.yaml of a stack directory
+    pinning           addon versions of stack.yaml and versions.yaml
+    yaml_edit         changes of single YAML values
+    packaging         the files of a release
+    plugins           node images by a plugin of the provider
+    output_directory  atomic replacement of builds
+    previous_release  the release to compare with
+    version_bump      rules for the versions of the next release
+    version_choice    the inputs of these rules
+    remotes           places to publish to
+
+The same source gives the same bytes on any machine. Nothing but the output directory is written, and a release appears
+there complete or not at all.
 """

@@ -1,8 +1,7 @@
-"""How a built release gets to its place: whole and at once, in the place of the build before it.
+"""Puts built releases into the output directory.
 
-A release that is built again before it is published has the same name, so what stands there is replaced when it is a
-release of that name with nothing in it but what builds make; its signature goes with it. Anything else is somebody's
-own and stays.
+A release that is built again before it is published has the same name. It atomically replaces the earlier build and the
+signature of that build, if the directory contains only files that a build makes. Anything else stays and is an error.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.compatibility import FILE as COMPATIBILITY
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.open import open_directory
 from clusterstacks.releases.release import ADDON_CONFIG, ADDON_VALUES, HASHES, METADATA, NODE_IMAGES
-from clusterstacks.releases.signature_files import SIGNATURE_SUFFIX
+from clusterstacks.releases.release_source import SIGNATURE_SUFFIX
 from clusterstacks.releases.staging import Staging, sweep
 
 if TYPE_CHECKING:
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.names import ReleaseName
 
-_OWN = {METADATA, HASHES, ADDON_CONFIG, ADDON_VALUES, COMPATIBILITY, NODE_IMAGES}
-_OWN_ARCHIVES = ("cluster-class-", "cluster-addon-", "node-image-")
+_BUILT_FILES = {METADATA, HASHES, ADDON_CONFIG, ADDON_VALUES, COMPATIBILITY, NODE_IMAGES}
+_BUILT_ARCHIVES = ("cluster-class-", "cluster-addon-", "node-image-")
 
 
 @contextmanager
 def staged(files: Mapping[str, bytes], into: Path) -> Iterator[Staging]:
-    """Write files into a new hidden directory below ``into``; it is gone at the end unless it was placed.
+    """Write files into a new hidden directory below ``into``; it is removed at the end unless it was published.
 
     Raises:
         OSError: ``into`` cannot be written.
@@ -47,15 +46,15 @@ def staged(files: Mapping[str, bytes], into: Path) -> Iterator[Staging]:
         staging.remove()
 
 
-def place(name: ReleaseName, staging: Staging, into: Path) -> Path:
-    """Check a built release as its readers will, and give it its name.
+def place_release(name: ReleaseName, staging: Staging, into: Path) -> Path:
+    """Validate a built release as its readers do, and move it to its final name.
 
     Returns:
         Its directory.
 
     Raises:
-        SpecError: The release is broken, or something that is no build of it has its name.
-        OSError: The disk refuses.
+        SpecError: The release is not valid, or the name is in use by something that is not a build of it.
+        OSError: ``into`` cannot be written.
     """
     built = open_directory(staging.path, name)
     target = into / name.release
@@ -64,9 +63,9 @@ def place(name: ReleaseName, staging: Staging, into: Path) -> Path:
     except FileExistsError:
         if not _is_build(name, target):
             raise SourceBroken(
-                target, "is there already and no build of csctl: remove it, or choose another -o"
+                target, "already exists and is not a build of csctl: remove it, or choose another -o"
             ) from None
-        if survey(name, target).digest != built.digest:
+        if read_contents(name, target).digest != built.digest:
             _replace(target, staging, into)
     return target
 
@@ -78,10 +77,10 @@ def _replace(target: Path, staging: Staging, into: Path) -> None:
         target.rename(kept)
         try:
             staging.publish(target, readable=True)
-        except BaseException:  # Ctrl-C, too: either build is whole, none at all is not wanted
+        except BaseException:  # includes Ctrl-C: restore the earlier build
             kept.rename(target)
             raise
-        # It was made for what stood here, and must not be published beside something else.
+        # The signature belongs to the earlier build and must not be published with another one.
         (into / f"{target.name}{SIGNATURE_SUFFIX}").unlink(missing_ok=True)
     finally:
         before.remove()
@@ -94,5 +93,5 @@ def _is_build(name: ReleaseName, directory: Path) -> bool:
         contents = open_directory(directory, name).contents
     except (SpecError, OSError):
         return False
-    archives = {f"{name.series}-{kind}" for kind in _OWN_ARCHIVES}
-    return all(file in _OWN or file.startswith(tuple(archives)) for file in contents.files)
+    archives = tuple(f"{name.series}-{kind}" for kind in _BUILT_ARCHIVES)
+    return all(file in _BUILT_FILES or file.startswith(archives) for file in contents.files)

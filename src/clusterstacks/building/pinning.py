@@ -1,4 +1,4 @@
-"""Setting the versions of addons that stack.yaml or versions.yaml lists, in the copy that is built."""
+"""Sets the addon versions that stack.yaml or versions.yaml lists in the copy that is built."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ADDON_DIRECTORY: Final = "cluster-addon/"
 
 SHORT_NAMES: Final = {"occm": "openstack-cloud-controller-manager", "cinder_csi": "openstack-cinder-csi"}
-"""What hack/generate_version.py of SovereignCloudStack/cluster-stacks calls two charts in versions.yaml."""
+"""Chart names that hack/generate_version.py of SovereignCloudStack/cluster-stacks shortens in versions.yaml."""
 
 _LOCK = "Chart.lock"
 
@@ -32,11 +32,11 @@ class _Dependency:
     """One dependency of an addon chart.
 
     Args:
-        chart: The chart's directory with a slash at its end.
-        position: In the list of dependencies.
-        name: Its chart's name.
-        alias: What the addon chart calls it.
-        version: What the addon chart asks for.
+        chart: The chart directory with a slash at its end.
+        position: Its index in the list of dependencies.
+        name: The name of the chart it refers to.
+        alias: Its alias in the addon chart.
+        version: The version that the addon chart requires.
     """
 
     chart: str
@@ -49,17 +49,17 @@ class _Dependency:
 def with_addon_versions(tree: Mapping[str, bytes], settings: StackSettings) -> dict[str, bytes]:
     """Set the version of every dependency that the settings list.
 
-    An exact version is written into Chart.yaml; where that changes it, the chart's lock file and the vendored copy are
-    left out, as both are of the other version. A range (``2.35.x``) sets nothing: the version in Chart.yaml must lie
-    in it, so that what is built does not depend on the day.
+    An exact version is written into Chart.yaml. If that changes Chart.yaml, the lock file and the vendored archive of
+    the other version are left out. A range (``2.35.x``) sets nothing: it must contain the version of Chart.yaml, so
+    that the build does not depend on its date.
 
     Args:
         tree: The files of the stack with their tags filled.
-        settings: With the versions.
+        settings: The settings with the versions.
 
     Raises:
-        SourceBroken: A name listed in stack.yaml is that of no dependency, or a version lies outside its range.
-        SpecError: A Chart.yaml cannot be read.
+        SourceBroken: A name in stack.yaml is not a dependency, or a version is outside of its range.
+        SpecError: A Chart.yaml is not valid.
     """
     result = dict(tree)
     known = list(_dependencies(tree)) if settings.addons else []
@@ -76,9 +76,9 @@ def with_addon_versions(tree: Mapping[str, bytes], settings: StackSettings) -> d
 
 
 def without_dependency(tree: Mapping[str, bytes], settings: StackSettings) -> tuple[str, ...]:
-    """Name what versions.yaml lists besides dependencies: stacks keep the version of their images there, too.
+    """Return the names in versions.yaml that are not dependencies: stacks also keep image versions there.
 
-    stack.yaml has a place of its own for addons, so there a name of no dependency is a mistake.
+    stack.yaml has a separate field for addons, so a name there that is not a dependency is an error.
     """
     if settings.addons_file != VERSIONS:
         return ()
@@ -87,7 +87,7 @@ def without_dependency(tree: Mapping[str, bytes], settings: StackSettings) -> tu
 
 
 def exact_versions(settings: StackSettings) -> dict[str, str]:
-    """Return those of the listed versions that are set while building."""
+    """Return the listed versions that the build sets."""
     return {name: version for name, version in settings.addons.items() if _is_exact(version)}
 
 
@@ -104,9 +104,9 @@ def _dependencies(tree: Mapping[str, bytes]) -> Iterator[_Dependency]:
 def _chosen(key: str, known: list[_Dependency], file: str) -> _Dependency:
     found = _named(key, known)
     if len(found) != 1:
-        what = "several dependencies" if found else "no dependency of an addon"
+        what = "the name of several dependencies" if found else "not a dependency of an addon"
         choice = ", ".join(sorted({one.name for one in known})) or "none"
-        raise SourceBroken(file, f"lists {key}, which is {what}: write the name of one (there is {choice})")
+        raise SourceBroken(file, f"lists {key}, which is {what}: use the name of a dependency ({choice})")
     return found[0]
 
 
@@ -121,7 +121,7 @@ def _is_exact(wanted: str) -> bool:
         SemVer.parse(wanted)
     except InvalidVersion:
         return False
-    return wanted.count(".") >= 2  # 2.35 is the series to Helm
+    return wanted.count(".") >= 2  # Helm reads 2.35 as a range
 
 
 def _set(tree: dict[str, bytes], dependency: _Dependency, wanted: str) -> None:
@@ -142,13 +142,13 @@ def _check(dependency: _Dependency, wanted: str, place: str) -> None:
     try:
         allowed = Constraint.parse(wanted)
     except InvalidConstraint as error:
-        raise SourceBroken(place, f"says {error.message}") from None
+        raise SourceBroken(place, f"is not valid: {error.message}") from None
     try:
         inside = allowed.allows(SemVer.parse(dependency.version))
     except InvalidVersion:
         inside = False
     if not inside:
-        way_out = f"write a version in {wanted} there, or change {place}"
+        remedy = f"write a version in {wanted} there, or change {place}"
         raise SourceBroken(
-            f"{dependency.chart}{CHART_FILE}", f"wants {dependency.name} {dependency.version}: {way_out}"
+            f"{dependency.chart}{CHART_FILE}", f"requires {dependency.name} {dependency.version}: {remedy}"
         )

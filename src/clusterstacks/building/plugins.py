@@ -1,8 +1,8 @@
-"""Provider plugins: programs called ``csctl-<provider>`` that make or name the node images of a release (FORMATS 11).
+"""Runs the plugin of a provider, ``csctl-<provider>``, which makes or names the node images of a release.
 
-A plugin runs in the directory csctl was called in, as under csctl written in Go: its registry file may name others
-relative to it. It gets a copy of the stack directory, so that the source stays what was hashed (INCUMBENT D44), and is
-looked for in the absolute directories of PATH only, so that a repository cannot bring its own (D45).
+A plugin runs in the working directory of csctl, as under csctl written in Go: its registry file may contain relative
+paths. It gets a copy of the stack directory, so it cannot change the hashed source. It is searched only in the absolute
+directories of PATH, so a repository cannot bring its own.
 """
 
 from __future__ import annotations
@@ -18,25 +18,29 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from clusterstacks.api import yaml
+from clusterstacks.domain.documents import DocumentError, Node
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.releases.release import NODE_IMAGES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+
 GRACE: Final = timedelta(seconds=5)
-"""How long a plugin that was told to end may take (arbitrary; packer takes away what it made)."""
+"""Time that a plugin has to end after SIGTERM (arbitrary; packer removes its temporary resources)."""
 
 _VERB: Final = "create-node-images"
 _STANDARD_ERROR: Final = 2
 
 
 class PluginMissing(SpecError):
-    """A stack asks for a plugin that is not installed."""
+    """The plugin that a stack needs is not installed."""
 
     def __init__(self, name: str) -> None:
         super().__init__(
             "PluginMissing",
-            f"csctl.yaml: config.provider.config asks for the plugin {name}, and no directory of PATH has it: "
+            f"csctl.yaml: config.provider.config requires the plugin {name}, which no directory of PATH contains: "
             "install it there (OpenStack's is github.com/SovereignCloudStack/csctl-plugin-openstack), "
             "or remove config.provider.config if the release needs no node images",
         )
@@ -46,18 +50,18 @@ class PluginFailed(SpecError):
     """A plugin ended with an error."""
 
     def __init__(self, program: Path, cause: str) -> None:
-        super().__init__("PluginFailed", f"{program} {cause}: what it printed above says why")
+        super().__init__("PluginFailed", f"{program} {cause}: see its output above")
 
 
 def find_plugin(provider: str, path: str) -> Path:
     """Find the plugin of a provider.
 
     Args:
-        provider: As in csctl.yaml.
-        path: The value of PATH; entries that are empty or relative are passed over.
+        provider: The provider of csctl.yaml.
+        path: The value of PATH; empty and relative entries are skipped.
 
     Raises:
-        PluginMissing: There is none.
+        PluginMissing: No directory contains it.
     """
     name = f"csctl-{provider}"
     for entry in path.split(os.pathsep):
@@ -69,26 +73,26 @@ def find_plugin(provider: str, path: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A plugin and what it works on.
+    """A plugin.
 
     Args:
         program: The executable.
-        registry: What ``--node-image-registry`` says; may be empty. A path must be absolute.
+        registry: The value of ``--node-image-registry``; may be empty. A path must be absolute.
     """
 
     program: Path
     registry: str
 
     async def make_node_images(self, tree: Mapping[str, bytes], root: Path, release: Path) -> None:
-        """Run the plugin; what it prints goes to standard error. It may take as long as it wants.
+        """Run the plugin without a time limit; its output goes to standard error.
 
         Args:
             tree: The files of the stack directory.
-            root: Where they were read; tells which of them are executable.
-            release: The directory it adds its files to; absolute.
+            root: The stack directory, which determines the executable files.
+            release: The directory to which the plugin adds its files; absolute.
 
         Raises:
-            PluginFailed: It cannot be started, or ends with an error.
+            PluginFailed: The plugin cannot be started, or ends with an error.
         """
         with tempfile.TemporaryDirectory(prefix="csctl-plugin-") as scratch:
             source = Path(scratch, root.name or "stack")
@@ -107,7 +111,7 @@ class Plugin:
             stdout=_STANDARD_ERROR,
             process_group=0,
         )
-        # A start that is cancelled would end the program alone, and not what it has started.
+        # Cancelling the start would end the program, but not its child processes.
         starting = asyncio.ensure_future(start)
         try:
             process = await asyncio.shield(starting)
@@ -125,13 +129,13 @@ class Plugin:
 
 
 def _working_directory(root: Path, scratch: str) -> Path:
-    """Return where csctl was called; not within the source, of which what a plugin writes there would become part."""
+    """Return the working directory of csctl, or a scratch directory if the source contains it."""
     here = Path.cwd()
     return Path(scratch) if here.is_relative_to(root.resolve()) else here
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a plugin and every process it started."""
+    """End a plugin and all processes it started."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
@@ -146,3 +150,45 @@ def _copy(tree: Mapping[str, bytes], root: Path, into: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
         file.chmod(0o700 if os.access(root / path, os.X_OK) else 0o600)
+
+
+_GROUP: Final = "{}.infrastructure.clusterstack.x-k8s.io/"
+
+
+class InvalidNodeImages(DocumentError):
+    """A field of node-images.yaml is missing or not valid."""
+
+    CODE = "InvalidNodeImages"
+
+
+def check_node_images(content: bytes, provider: str) -> None:
+    """Check node-images.yaml for the providers whose format is known: OpenStack and Docker.
+
+    Raises:
+        InvalidNodeImages: A field is missing or not valid; the message names it.
+        YamlError: The file is not valid YAML.
+    """
+    root = Node(yaml.load(content, name=NODE_IMAGES), NODE_IMAGES, error=InvalidNodeImages)
+    version, group = root.child("apiVersion"), _GROUP.format(provider)
+    if not version.text(f"write {group}v1alpha1").startswith(group):
+        raise version.refuse(f"write {group}v1alpha1")
+    if provider == "openstack":
+        _check_openstack(root.child("openStackNodeImages"))
+    elif provider == "docker":
+        for image in _images(root.child("dockerImages")):
+            image.text()
+
+
+def _check_openstack(images: Node) -> None:
+    for image in _images(images):
+        options = image.child("createOpts")
+        for field in ("name", "disk_format", "container_format"):
+            options.child(field).text()
+        image.child("url").text("write the URL of the image; the method build of the plugin fills it in")
+
+
+def _images(images: Node) -> tuple[Node, ...]:
+    found = images.items()
+    if not found:
+        raise images.refuse("expected a list of at least one image")
+    return found

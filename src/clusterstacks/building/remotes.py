@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
-    from clusterstacks.http.client import Web
+    from clusterstacks.http.client import HTTPClient
     from clusterstacks.sources.spec import SourceKind
 
 
@@ -42,7 +42,7 @@ def directory_remote(directory: Path, environ: Mapping[str, str], report: Callab
 
 async def open_remote(
     kind: SourceKind[Any],
-    web: Web,
+    web: HTTPClient,
     environ: Mapping[str, str],
     report: Callable[[str], None],
     *,

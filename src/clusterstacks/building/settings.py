@@ -1,16 +1,16 @@
-"""What a stack directory says it is: csctl.yaml, stack.yaml and versions.yaml (FORMATS sections 1 and 2).
+"""Reads csctl.yaml, stack.yaml and versions.yaml: the releases that a stack directory is for.
 
 ============= ================================================= ===========================================
-file          says                                              and beside it
+file          content                                           other files
 ============= ================================================= ===========================================
-csctl.yaml    provider, name, Kubernetes version, plugin        nothing else is needed
-stack.yaml    provider, name, Kubernetes version, addon ranges  csctl.yaml only says whether there is a plugin
-versions.yaml Kubernetes versions, one release each, with the   names come from csctl.yaml or stack.yaml
-              addon versions that go with it
+csctl.yaml    provider, name, Kubernetes version, plugin        sufficient alone
+stack.yaml    provider, name, Kubernetes version, addon ranges  csctl.yaml only enables the plugin
+versions.yaml Kubernetes versions, one release each, with       csctl.yaml or stack.yaml has the names
+              their addon versions
 ============= ================================================= ===========================================
 
-Where csctl.yaml names a full Kubernetes version, that one release is built, with the charts as they are, as csctl
-written in Go does; the minors of stack.yaml and versions.yaml are built on demand.
+If csctl.yaml names a full Kubernetes version, csctl builds that one release and leaves the charts unchanged, as csctl
+written in Go does. The minors of stack.yaml and versions.yaml are built on request.
 """
 
 from __future__ import annotations
@@ -33,28 +33,27 @@ CSCTL = "csctl.yaml"
 STACK = "stack.yaml"
 VERSIONS = "versions.yaml"
 FORMER_CSCTL = "csmctl.yaml"
-"""What csctl.yaml was called when csctl was called csmctl."""
+"""Name of csctl.yaml when csctl was called csmctl."""
 
 _NAME = re.compile(r"[a-z0-9]+")
-# 1.30 is a number in YAML, and as such the same as 1.3: the text has to be looked at.
+# YAML reads 1.30 as a number, which equals 1.3. The text keeps the difference.
 _WRITTEN_VERSION = re.compile(rb"""^kubernetesVersion:[ \t]*["']?(v?[0-9.]+)["']?[ \t]*(?:#.*)?\r?$""", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class StackSettings:
-    """One release that a stack directory is for.
+    """Names and versions of one release of a stack directory.
 
     Args:
         provider: The infrastructure provider.
-        stack: The cluster stack's name.
-        kubernetes: The version the release is made for.
-        addons: Version, or range of versions, of a dependency of the addon charts.
-        addons_file: The file that says so.
-        sets_names: Whether the class chart's name and the versions of addons are set while building, because the
-            directory is for several releases or leaves it to the tool.
-        plugin: Whether the provider's plugin makes node images.
-        unlisted: The patch of this minor that csctl.yaml names, where stack.yaml or versions.yaml names another one;
-            None otherwise.
+        stack: The name of the cluster stack.
+        kubernetes: The Kubernetes version of the release.
+        addons: Version or range of versions of each dependency of the addon charts.
+        addons_file: The file that contains ``addons``.
+        sets_names: The build sets the name of the class chart and the versions of addons, because the directory is for
+            several releases or leaves both to the tool.
+        plugin: The plugin of the provider makes node images.
+        unlisted: The patch that csctl.yaml names if stack.yaml or versions.yaml names another patch of this minor.
     """
 
     provider: str
@@ -68,24 +67,24 @@ class StackSettings:
 
     @property
     def series(self) -> str:
-        """The part all its releases' names share, e.g. ``openstack-scs-1-35``."""
+        """The common part of the names of all its releases, e.g. ``openstack-scs-1-35``."""
         return self.release(StackVersion(0)).series
 
     def release(self, version: StackVersion) -> ReleaseName:
-        """Name a release."""
+        """Return the name of the release with a version."""
         return ReleaseName(self.provider, self.stack, self.kubernetes.series, version)
 
 
 def is_stack(names: set[str]) -> bool:
-    """Tell whether a directory with these files is that of a stack."""
+    """Report whether a directory with these files is a stack directory."""
     return bool(names & {CSCTL, STACK})
 
 
 def open_minor(tree: Mapping[str, bytes], *, listed: bool = False) -> KubernetesMinor | None:
-    """Return the Kubernetes minor whose newest patch a stack wants; None when the stack names its patches.
+    """Return the Kubernetes minor whose newest patch the stack needs; None if it names its patches.
 
     Raises:
-        SpecError: csctl.yaml or stack.yaml is wrong.
+        SpecError: csctl.yaml or stack.yaml is not valid.
     """
     if STACK not in tree or VERSIONS in tree or (not listed and _own(tree) is not None):
         return None
@@ -98,22 +97,22 @@ def read_settings(
     *,
     listed: bool = False,
 ) -> tuple[StackSettings, ...]:
-    """Read which releases are built from a stack directory.
+    """Read the releases that are built from a stack directory.
 
     Args:
         tree: The files of the directory.
         patches: The newest patch of a minor, see :func:`open_minor`.
-        listed: Return the releases of stack.yaml or versions.yaml, in its order, and the one of csctl.yaml where none
-            is for its minor. By default only the one of csctl.yaml, where that names a full Kubernetes version.
+        listed: Return the releases of stack.yaml or versions.yaml, in this order, and the release of csctl.yaml if they
+            have none for its minor. By default only the release of csctl.yaml, if that names a full Kubernetes version.
 
     Raises:
-        SourceBroken: Neither csctl.yaml nor stack.yaml is there.
-        SpecError: A field is missing or wrong; the message names it.
+        SourceBroken: Neither csctl.yaml nor stack.yaml exists.
+        SpecError: A field is missing or not valid; the message names it.
     """
     if CSCTL not in tree and STACK not in tree:
         if FORMER_CSCTL in tree:
-            raise SourceBroken(FORMER_CSCTL, f"is the former name of {CSCTL}: rename it")
-        raise SourceBroken(CSCTL, "is missing: add it at the top of the stack directory")
+            raise SourceBroken(FORMER_CSCTL, f"is the former name of {CSCTL}: rename the file")
+        raise SourceBroken(CSCTL, "is missing: add it to the stack directory")
     own = _own(tree)
     if own is None:
         return _from_stack(tree, patches or {})
@@ -130,13 +129,13 @@ def read_settings(
 
 
 def _own(tree: Mapping[str, bytes]) -> StackSettings | None:
-    """Read the release csctl.yaml names; None where it leaves the version to stack.yaml."""
+    """Read the release of csctl.yaml; None if it leaves the Kubernetes version to stack.yaml."""
     if CSCTL not in tree:
         return None
     config = _csctl(tree)
     version = config.child("kubernetesVersion")
     try:
-        kubernetes = _full(version, "write a full Kubernetes version like v1.34.7")
+        kubernetes = _full(version, "expected a full Kubernetes version such as v1.34.7")
     except SpecError:
         if STACK in tree:
             return None
@@ -164,14 +163,16 @@ def _from_stack(
             (config.child("clusterStackName"), stack),
         ):
             if node.value != name:
-                raise node.refuse(f"{STACK} says {name}: write the same in both, or remove {CSCTL}")
+                raise node.refuse(f"{STACK} has {name}: write the same in both, or remove {CSCTL}")
     if VERSIONS in tree:
         return _listed(tree, StackSettings(provider, stack, KubernetesVersion(0, 0, 0), plugin=plugin))
     version = _stack_kubernetes(tree)
     minor = _minor(version)
-    kubernetes = patches.get(minor) if minor else _full(version, "write a Kubernetes version like 1.35.3 or 1.35")
+    kubernetes = patches.get(minor) if minor else _full(version, "expected a Kubernetes version such as 1.35.3 or 1.35")
     if kubernetes is None:
-        raise version.refuse(f"the newest patch of {minor} is not known here: write the patch, too, like {minor}.1")
+        raise version.refuse(
+            f"the newest patch of {minor} is unknown without network: write a full version such as {minor}.1"
+        )
     addons = _texts(root.child("addons"), set())
     return (StackSettings(provider, stack, kubernetes, addons, STACK, sets_names=True, plugin=plugin),)
 
@@ -181,15 +182,15 @@ def _listed(tree: Mapping[str, bytes], own: StackSettings) -> tuple[StackSetting
     found: dict[KubernetesMinor, StackSettings] = {}
     for row in rows:
         version = row.child("kubernetes")
-        kubernetes = _full(version, "write a full Kubernetes version like 1.34.7")
+        kubernetes = _full(version, "expected a full Kubernetes version such as 1.34.7")
         if kubernetes.series in found:
-            raise version.refuse(f"another row is for {kubernetes.series}, too: leave one row for each minor")
+            raise version.refuse(f"another row is also for {kubernetes.series}: keep one row for each minor")
         addons = _texts(row, {"kubernetes"})
         found[kubernetes.series] = StackSettings(
             own.provider, own.stack, kubernetes, addons, VERSIONS, sets_names=True, plugin=own.plugin
         )
     if not found:
-        raise SourceBroken(VERSIONS, "lists nothing: write rows like - {kubernetes: 1.34.7}, or remove it")
+        raise SourceBroken(VERSIONS, "is empty: write rows such as - {kubernetes: 1.34.7}, or remove the file")
     return tuple(found.values())
 
 
@@ -215,20 +216,22 @@ def _minor(node: Node) -> KubernetesMinor | None:
         return None
 
 
-def _full(node: Node, way_out: str) -> KubernetesVersion:
+def _full(node: Node, remedy: str) -> KubernetesVersion:
     try:
         version = KubernetesVersion.parse(node.value)
     except InvalidVersion:
-        raise node.refuse(way_out) from None
-    if version.build:  # of a distribution, or a slip of the pen: a stack is for what Kubernetes itself publishes
-        raise node.refuse(way_out)
+        raise node.refuse(remedy) from None
+    if version.build:  # a build of a distribution, or a typing error: stacks are for upstream releases
+        raise node.refuse(remedy)
     return version
 
 
 def _name(node: Node) -> str:
-    name = node.text("write a name of lower-case letters and digits")
+    name = node.text("expected lower-case letters and digits")
     if not _NAME.fullmatch(name):
-        raise node.refuse("use lower-case letters and digits only: dashes separate the parts of a release's name")
+        raise node.refuse(
+            "expected lower-case letters and digits only, because dashes separate the parts of a release name"
+        )
     return name
 
 

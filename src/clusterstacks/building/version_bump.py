@@ -1,14 +1,16 @@
-"""Which versions the next release of a cluster stack gets, and why (FORMATS sections 6 and 7).
+"""Rules for the versions of the next release of a cluster stack.
 
-====== ============================================================================================================
-stable The stack's number grows by one with every release. A component's number grows when its files changed, so an
-       addon version says which releases deliver the same addons. The first release of all is v1.
-beta   A build on the way to a stable release: ``v4-beta.1``, ``v4-beta.2`` while v3 is the newest stable one, and
-       ``v0-beta.1``, ``v0-beta.2`` while there is none. Only the build grows: a beta never moves the number before it,
-       and only a stable release does (INCUMBENT D49). The components have the version of the beta.
-hash   ``v0-sha.<first 7 of the stack's hash>`` for stack and components: the same source, the same version.
-custom What the author says.
-====== ============================================================================================================
+====== ===============================================================================================================
+stable The number of the stack grows by one with each release. The number of a component grows when its files changed,
+       so equal addon versions mean equal addons. The first release is v1.
+beta   A build before a stable release: ``v4-beta.1``, ``v4-beta.2`` while v3 is the newest stable release, and
+       ``v0-beta.1``, ``v0-beta.2`` while there is none. Only the build number grows; only a stable release changes the
+       number before it. The components have the version of the beta.
+hash   ``v0-sha.<first 7 characters of the hash of the stack>`` for the stack and its components.
+custom The versions that the author gives.
+====== ===============================================================================================================
+
+A difference that cannot be determined counts as a change: an unnecessary release is better than a missing one.
 """
 
 from __future__ import annotations
@@ -17,24 +19,27 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.building.release_changes import is_same, why_addon, why_node_image, why_stack
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.versions import STABLE, StackVersion
 from clusterstacks.releases.published_releases import BETA, beta_line, is_counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
-    from clusterstacks.building.release_changes import Predecessor, StackSource
+    from clusterstacks.domain.hashes import Hashes
+    from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.versions import KubernetesVersion
     from clusterstacks.releases.published_releases import PublishedReleases
 
 SHA: Final = "sha"
 
+NAMED_FILES: Final = 3
+"""Maximum number of changed files in a reason (arbitrary: one line of a terminal)."""
+
 
 class Mode(Enum):
-    """How versions are chosen; see the module."""
+    """Versioning modes; see the module."""
 
     STABLE = "stable"
     HASH = "hash"
@@ -43,7 +48,7 @@ class Mode(Enum):
 
 
 class NothingChanged(SpecError):
-    """The source is what the newest release was built from."""
+    """The source did not change since the newest release."""
 
     def __init__(self, name: object) -> None:
         super().__init__(
@@ -52,21 +57,47 @@ class NothingChanged(SpecError):
 
 
 class NoStackChanged(NothingChanged):
-    """Nothing is to be built in a whole repository."""
+    """No stack of a repository changed since its newest release."""
 
     def __init__(self) -> None:
         SpecError.__init__(self, "NothingChanged", "nothing was built: no stack changed since its newest release")
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """What becomes of one version.
+class StackSource:
+    """The state of a stack directory that is to be released: its Kubernetes version and its hashes."""
+
+    kubernetes: KubernetesVersion
+    hashes: Hashes
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousRelease:
+    """The release that the next one is compared with.
 
     Args:
-        component: As metadata.yaml calls it, e.g. ``clusterAddon``.
-        before: In the release before; empty when there is none.
-        after: In the next one; equal to ``before`` when it stays.
-        reason: Why, as the end of a sentence.
+        name: Its name.
+        metadata: Its versions.
+        hashes: The hashes of its source; empty if unknown.
+        changed: Paths in the stack directory whose content differs from the release. They only explain a decision:
+            a release does not contain all files of its source.
+    """
+
+    name: ReleaseName
+    metadata: Metadata
+    hashes: Hashes
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VersionChange:
+    """The change of one version.
+
+    Args:
+        component: The key in metadata.yaml, e.g. ``clusterAddon``.
+        before: The version in the previous release; empty if there is none.
+        after: The version in the next release; equal to ``before`` if unchanged.
+        reason: The reason, without a full stop.
     """
 
     component: str
@@ -77,44 +108,45 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class NextRelease:
-    """The decision: the versions, and why each is what it is."""
+    """The versions of the next release, with their reasons."""
 
     metadata: Metadata
-    moves: tuple[Move, ...]
+    changes: tuple[VersionChange, ...]
 
 
-def stable_release(source: StackSource, before: Predecessor | None) -> NextRelease:
-    """Decide the versions of the next stable release.
+def stable_release(source: StackSource, before: PreviousRelease | None) -> NextRelease:
+    """Choose the versions of the next stable release.
 
     Raises:
-        NothingChanged: The source is that of ``before``.
+        NothingChanged: ``before`` was built from the same source.
     """
     if before is None:
         return uniform_release(source.kubernetes, StackVersion(1), "first release")
-    if is_same(source, before):
+    if _is_same(source, before):
         raise NothingChanged(before.name)
     old = before.metadata
-    moves = (
-        Move("clusterStack", old.cluster_stack.dot, next_stable(old.cluster_stack).dot, why_stack(source, before)),
-        _component("clusterAddon", old.cluster_addon, why_addon(source.hashes, before)),
-        _component("nodeImage", old.node_image, why_node_image(source.hashes, before)),
+    after = next_stable(old.cluster_stack).dot
+    changes = (
+        VersionChange("clusterStack", old.cluster_stack.dot, after, _stack_changes(source, before)),
+        _component("clusterAddon", old.cluster_addon, _addon_changes(source.hashes, before)),
+        _component("nodeImage", old.node_image, _node_image_changes(source.hashes, before)),
     )
-    stack, addon, node_image = (StackVersion.parse(move.after) for move in moves)
-    return NextRelease(Metadata(stack, source.kubernetes, addon, node_image), moves)
+    stack, addon, node_image = (StackVersion.parse(change.after) for change in changes)
+    return NextRelease(Metadata(stack, source.kubernetes, addon, node_image), changes)
 
 
-def beta_release(source: StackSource, listing: PublishedReleases, before: Predecessor | None) -> NextRelease:
-    """Decide the version of the next beta.
+def beta_release(source: StackSource, listing: PublishedReleases, before: PreviousRelease | None) -> NextRelease:
+    """Choose the version of the next beta.
 
     Args:
-        source: What is released.
-        listing: Everything published of the stack.
-        before: The newest beta of the same number, see :func:`beta_line`.
+        source: The source of the release.
+        listing: All published releases of the stack.
+        before: The newest beta with the same number, see :func:`beta_line`.
 
     Raises:
-        NothingChanged: The source is that of ``before``.
+        NothingChanged: ``before`` was built from the same source.
     """
-    if before is not None and is_same(source, before):
+    if before is not None and _is_same(source, before):
         raise NothingChanged(before.name)
     major = beta_line(listing)
     stable = listing.newest(STABLE)
@@ -129,40 +161,41 @@ def beta_release(source: StackSource, listing: PublishedReleases, before: Predec
 
 
 def hash_release(source: StackSource) -> NextRelease:
-    """Return the version that the content of the source gives."""
+    """Return the version that is derived from the content of the source."""
     version = StackVersion(0, SHA, source.hashes.short)
     return uniform_release(source.kubernetes, version, "the hash of the source")
 
 
 def custom_release(metadata: Metadata) -> NextRelease:
-    """Take the versions the author gave."""
+    """Return the versions that the author gave."""
     return _new(metadata, "as given")
 
 
 def uniform_release(
     kubernetes: KubernetesVersion, version: StackVersion, reason: str, before: Metadata | None = None
 ) -> NextRelease:
-    """Give the stack and all components one version."""
+    """Return one version for the stack and all components."""
     release = _new(Metadata(version, kubernetes, version, version), reason)
     if before is None:
         return release
     old = _texts(before)
-    return replace(release, moves=tuple(replace(move, before=old[move.component]) for move in release.moves))
+    return replace(release, changes=tuple(replace(one, before=old[one.component]) for one in release.changes))
 
 
 def next_stable(version: StackVersion) -> StackVersion:
-    """Return the stable version behind another one: v4 after v3, and v4 after v4-beta.2, which is on the way to it."""
+    """Return the next stable version: v4 after v3, and v4 after v4-beta.2."""
     return StackVersion(version.major + 1 if version.channel == STABLE else max(version.major, 1))
 
 
-def disagreement(written: Metadata, newest: Metadata) -> tuple[Move, ...]:
-    """Tell where the metadata.yaml of a source says something else than the newest release."""
+def differences(written: Metadata, newest: Metadata) -> tuple[VersionChange, ...]:
+    """Return the versions of the newest release that metadata.yaml of the source does not have."""
     there, here = _texts(newest), _texts(written)
-    return tuple(Move(key, there[key], here[key], "") for key in here if here[key] != there[key])
+    return tuple(VersionChange(key, there[key], here[key], "") for key in here if here[key] != there[key])
 
 
 def _new(metadata: Metadata, reason: str) -> NextRelease:
-    return NextRelease(metadata, tuple(Move(key, "", after, reason) for key, after in _texts(metadata).items()))
+    changes = tuple(VersionChange(key, "", after, reason) for key, after in _texts(metadata).items())
+    return NextRelease(metadata, changes)
 
 
 def _texts(metadata: Metadata) -> Mapping[str, str]:
@@ -173,8 +206,60 @@ def _texts(metadata: Metadata) -> Mapping[str, str]:
     }
 
 
-def _component(component: str, before: StackVersion | None, reason: str) -> Move:
+def _component(component: str, before: StackVersion | None, reason: str) -> VersionChange:
     if before is None:
-        return Move(component, "", "v1", "the release before has none")
+        return VersionChange(component, "", "v1", "the previous release has none")
     after = next_stable(before) if reason else before
-    return Move(component, before.dot, after.dot, reason or "unchanged")
+    return VersionChange(component, before.dot, after.dot, reason or "unchanged")
+
+
+def _is_same(source: StackSource, before: PreviousRelease) -> bool:
+    # stack.yaml may name only a minor: then the patch changes without any file.
+    same = source.hashes.cluster_stack == before.hashes.cluster_stack
+    return same and source.kubernetes == before.metadata.kubernetes
+
+
+def _stack_changes(source: StackSource, before: PreviousRelease) -> str:
+    old = before.metadata.kubernetes
+    reasons = [f"Kubernetes {old} -> {source.kubernetes}"] if old != source.kubernetes else []
+    reasons += [_listed(before.changed)] if before.changed else []
+    # A release does not contain the files of its node images.
+    reasons += filter(None, [_node_image_changes(source.hashes, before)])
+    if reasons:
+        return ", ".join(reasons)
+    known = bool(before.hashes.cluster_stack)
+    return "a file changed that is not part of releases" if known else f"{before.name} has no hash of its source"
+
+
+def _addon_changes(hashes: Hashes, before: PreviousRelease) -> str:
+    """Describe the changes of the addons; empty if there are none."""
+    old, reasons = before.hashes, []
+    if hashes.cluster_addon_dir != old.cluster_addon_dir:
+        reasons.append(_directory_changes("cluster-addon/", before, known=bool(old.cluster_addon_dir)))
+    elif hashes.cluster_addon_pinned != old.cluster_addon_pinned:
+        reasons.append("the versions of addons in versions.yaml or stack.yaml changed")
+    if hashes.cluster_addon_values != old.cluster_addon_values:
+        reasons.append("cluster-addon-values.yaml changed")
+    return ", ".join(reasons)
+
+
+def _node_image_changes(hashes: Hashes, before: PreviousRelease) -> str:
+    """Describe the changes of the node images; empty if there are none."""
+    pairs = (
+        ("node-image/", hashes.node_image_dir, before.hashes.node_image_dir),
+        ("node-images/", hashes.node_images_dir, before.hashes.node_images_dir),
+    )
+    return ", ".join(_directory_changes(name, before, known=bool(old)) for name, new, old in pairs if new != old)
+
+
+def _directory_changes(directory: str, before: PreviousRelease, *, known: bool) -> str:
+    files = [path for path in before.changed if path.startswith(directory)]
+    if files:
+        return _listed(files)
+    return f"{directory} changed" if known else f"{before.name} has no hash of {directory}"
+
+
+def _listed(files: Collection[str]) -> str:
+    shown = list(files)[:NAMED_FILES]
+    rest = f" and {len(files) - len(shown)} more" if len(files) > len(shown) else ""
+    return f"{', '.join(shown)}{rest} changed"

@@ -1,4 +1,4 @@
-"""Getting what a decision about versions needs: listings, the release before, metadata.yaml."""
+"""Chooses the versions of a release: reads the published releases and metadata.yaml, then applies the rules."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.building import version_bump
-from clusterstacks.building.previous_release import Remote, built_predecessor, fetch_predecessor
-from clusterstacks.building.release_changes import Predecessor, StackSource
-from clusterstacks.building.source_metadata import written_metadata
-from clusterstacks.building.version_bump import Mode, NextRelease
+from clusterstacks.building.previous_release import Remote, fetch_previous, previous_build
+from clusterstacks.building.source_tree import written_metadata
+from clusterstacks.building.version_bump import Mode, NextRelease, PreviousRelease, StackSource
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.versions import STABLE, StackVersion
 from clusterstacks.releases.published_releases import BETA, PublishedReleases, beta_line, read_listing
@@ -18,12 +17,12 @@ from clusterstacks.sources.directory import DirectorySource
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.building.stack_directories import StackDirectory
+    from clusterstacks.building.discover import StackDirectory
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
-    """The three versions an author gives in the mode ``custom``."""
+class CustomVersions:
+    """The versions that the author gives with the mode ``custom``."""
 
     cluster_stack: StackVersion
     cluster_addon: StackVersion
@@ -31,70 +30,70 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class VersionChoice:
     """The versions of one release.
 
     Args:
-        release: The decision.
-        before: The release it was compared with; empty when there is none.
-        notes: What else the author should know.
+        release: The versions and their reasons.
+        previous: The release it was compared with; empty if there is none.
+        notes: Further lines for the author.
     """
 
     release: NextRelease
-    before: str = ""
+    previous: str = ""
     notes: tuple[str, ...] = ()
 
 
-class Chooser:
+class VersionChooser:
     """Chooses the versions of releases; lists the remote once.
 
     Args:
-        mode: How.
-        remote: What is published; None to ask nobody: then metadata.yaml and earlier builds are what there is.
-        into: Where earlier builds are.
-        custom: The versions in the mode ``custom``.
+        mode: The rules.
+        remote: The published releases; None to use metadata.yaml and earlier builds instead.
+        into: The directory of earlier builds.
+        custom: The versions for the mode ``custom``.
     """
 
-    def __init__(self, mode: Mode, remote: Remote | None, into: Path, custom: Versions | None = None) -> None:
+    def __init__(self, mode: Mode, remote: Remote | None, into: Path, custom: CustomVersions | None = None) -> None:
         self._mode = mode
         self._remote = remote
         self._into = into
         self._custom = custom
         self._names: tuple[str, ...] | None = None
-        self._said_foreign = False
+        self._noted_foreign = False
 
-    async def choose(self, stack: StackDirectory) -> Choice:
-        """Choose.
+    async def choose(self, stack: StackDirectory) -> VersionChoice:
+        """Choose the versions of the next release of a stack.
 
         Raises:
-            NothingChanged: The newest release is of the same source.
-            SpecError: metadata.yaml or the newest release is broken.
+            NothingChanged: The newest release was built from the same source.
+            SpecError: metadata.yaml or the newest release is not valid.
             DependencyError: The remote cannot be read.
         """
         source = StackSource(stack.settings.kubernetes, stack.hashes)
         if self._custom is not None:
             versions = self._custom
             metadata = Metadata(versions.cluster_stack, source.kubernetes, versions.cluster_addon, versions.node_image)
-            return Choice(version_bump.custom_release(metadata))
+            return VersionChoice(version_bump.custom_release(metadata))
         if self._mode is Mode.HASH:
-            return Choice(version_bump.hash_release(source))
+            return VersionChoice(version_bump.hash_release(source))
         if self._mode is Mode.BETA:
             return await self._beta(stack, source)
         return await self._stable(stack, source)
 
-    async def _stable(self, stack: StackDirectory, source: StackSource) -> Choice:
+    async def _stable(self, stack: StackDirectory, source: StackSource) -> VersionChoice:
         written = written_metadata(stack.tree)
         if self._remote is None:
-            before = built_predecessor(self._into, written, stack) if written else None
-            notes = () if written else await self._uncounted(stack)
+            before = previous_build(self._into, written, stack) if written else None
+            notes = () if written else await self._ignored_builds(stack)
             return _choice(version_bump.stable_release(source, before), before, notes)
         listing = await self._listing(stack)
         version = listing.newest(STABLE)
         before = await self._fetched(stack, version)
-        notes = (*self._foreign(listing), *_disagreement(written, before))
+        notes = (*self._foreign(listing), *_differences(written, before))
         return _choice(version_bump.stable_release(source, before), before, notes)
 
-    async def _beta(self, stack: StackDirectory, source: StackSource) -> Choice:
+    async def _beta(self, stack: StackDirectory, source: StackSource) -> VersionChoice:
         listing = await self._listing(stack)
         version = listing.newest(BETA, beta_line(listing))
         before = await self._fetched(stack, version)
@@ -108,43 +107,43 @@ class Chooser:
             return read_listing(self._names, name)
         written = written_metadata(stack.tree)
         own = [stack.settings.release(written.cluster_stack).release] if written else []
-        return read_listing([*own, *await self._built()], name)
+        return read_listing([*own, *await self._builds()], name)
 
-    async def _uncounted(self, stack: StackDirectory) -> tuple[str, ...]:
-        """Tell that nothing says which versions there were, where somebody might think that earlier builds do."""
+    async def _ignored_builds(self, stack: StackDirectory) -> tuple[str, ...]:
+        """Note that earlier builds do not count as releases without metadata.yaml."""
         name = stack.settings.release(StackVersion(0))
-        if read_listing(await self._built(), name).newest(STABLE) is None:
+        if read_listing(await self._builds(), name).newest(STABLE) is None:
             return ()
-        return ("earlier builds do not count, as no metadata.yaml says what was released: --write-metadata keeps one",)
+        return ("earlier builds do not count as released without metadata.yaml: --write-metadata creates this file",)
 
-    async def _built(self) -> tuple[str, ...]:
+    async def _builds(self) -> tuple[str, ...]:
         return await self._local().names() if self._into.is_dir() else ()
 
     def _local(self) -> Remote:
         return Remote(str(self._into), DirectorySource(self._into))
 
-    async def _fetched(self, stack: StackDirectory, version: StackVersion | None) -> Predecessor | None:
+    async def _fetched(self, stack: StackDirectory, version: StackVersion | None) -> PreviousRelease | None:
         if version is None:
             return None
-        return await fetch_predecessor(self._remote or self._local(), stack.settings.release(version), stack)
+        return await fetch_previous(self._remote or self._local(), stack.settings.release(version), stack)
 
     def _foreign(self, listing: PublishedReleases) -> tuple[str, ...]:
-        if not listing.foreign or self._remote is None or self._said_foreign:
+        if not listing.foreign or self._remote is None or self._noted_foreign:
             return ()
-        self._said_foreign = True
+        self._noted_foreign = True
         names = "1 name" if listing.foreign == 1 else f"{listing.foreign} names"
-        return (f"{names} in {self._remote.place} skipped: none of a release",)
+        return (f"{names} in {self._remote.place} skipped: not a release name",)
 
 
-def _choice(release: NextRelease, before: Predecessor | None, notes: tuple[str, ...] = ()) -> Choice:
-    return Choice(release, before.name.release if before else "", notes)
+def _choice(release: NextRelease, before: PreviousRelease | None, notes: tuple[str, ...] = ()) -> VersionChoice:
+    return VersionChoice(release, before.name.release if before else "", notes)
 
 
-def _disagreement(written: Metadata | None, before: Predecessor | None) -> tuple[str, ...]:
+def _differences(written: Metadata | None, before: PreviousRelease | None) -> tuple[str, ...]:
     if written is None:
         return ()
     if before is None:
-        return (f"metadata.yaml says {written.cluster_stack}, but nothing is released yet: the remote decides",)
-    found = version_bump.disagreement(written, before.metadata)
-    texts = [f"{move.component} {move.after} instead of {move.before or 'none'}" for move in found]
-    return (f"metadata.yaml says {', '.join(texts)} of {before.name}: the remote decides",) if texts else ()
+        return (f"metadata.yaml has {written.cluster_stack}, but nothing is released yet: the remote takes precedence",)
+    found = version_bump.differences(written, before.metadata)
+    texts = [f"{one.component} {one.after} instead of {one.before or 'none'}" for one in found]
+    return (f"metadata.yaml has {', '.join(texts)} of {before.name}: the remote takes precedence",) if texts else ()

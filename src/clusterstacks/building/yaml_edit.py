@@ -1,4 +1,4 @@
-"""Changing single values of a YAML file without touching anything else of it: comments, order and quotes stay."""
+"""Changes single values of a YAML file and keeps its comments, order and quotes."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Place: TypeAlias = tuple[str | int, ...]
-"""The way to a value: keys of mappings, positions in lists."""
+"""Path of a value: keys of mappings and positions in lists."""
 
 _NOT_ALONE = "&!|>"
-"""What begins an anchor, a tag, or a block of lines."""
+"""First characters of an anchor, a tag, or a block scalar."""
 
 
 def with_values(content: bytes, values: Mapping[Place, str], *, name: str) -> bytes | None:
-    """Write other texts in the places of existing scalars.
+    """Replace existing scalars.
 
     Args:
         content: The file; YAML, UTF-8.
-        values: What to write where. Texts are written as they are, so they must be none that YAML reads as anything
-            else, as versions and names of charts are.
-        name: How messages call the file.
+        values: The new texts by path. They are written without quotes, so YAML must read them as strings, as it does
+            with versions and chart names.
+        name: The name of the file in messages.
 
     Returns:
-        The changed file; None when a place is not there, or what stands there is no scalar on its line: a block of
-        lines, or a value with an anchor or tag, which something else may refer to.
+        The changed file. None if a path does not exist or its value is not a plain scalar on one line: a block scalar,
+        or a value with an anchor or a tag, to which an alias may refer.
 
     Raises:
-        YamlError: The file is no YAML.
+        YamlError: The file is not valid YAML.
     """
-    yaml.load(content, name=name)  # refuses a file that cannot be read as it is
+    yaml.load(content, name=name)  # reports a file that is not valid
     text = content.decode("utf-8-sig")  # marks do not count a byte order mark
     root = yaml.compose(text, name=name)
     found = {place: _at(root, place) for place in values}
@@ -53,7 +53,7 @@ def with_values(content: bytes, values: Mapping[Place, str], *, name: str) -> by
 def _at(node: pyyaml.Node | None, place: Place) -> pyyaml.ScalarNode | None:
     for step in place:
         node = _child(node, step)
-    # An empty value has a place, too, but nothing stands before it that would keep it apart from its key.
+    # An empty value has marks too, but no space separates them from the key.
     return node if isinstance(node, pyyaml.ScalarNode) and node.value else None
 
 

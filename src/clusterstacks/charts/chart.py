@@ -1,4 +1,4 @@
-"""The Helm charts inside a release's archives."""
+"""Reads and packs the Helm charts in the archives of a release."""
 
 from __future__ import annotations
 
@@ -6,25 +6,31 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api import yaml
 from clusterstacks.charts.archive import read_archive, write_archive
 from clusterstacks.charts.errors import UnsafeArchive
 from clusterstacks.charts.helmignore import chart_files
 from clusterstacks.domain.digests import content_digest
+from clusterstacks.domain.ranges import Range
+from clusterstacks.domain.semver import SemVer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from clusterstacks.domain.semver import Constraint
+
 
 CHART_FILE = "Chart.yaml"
 OVERWRITE = "overwrite.yaml"
 
 MAX_DOCUMENT_BYTES = 1024 * 1024
-"""Longest Chart.yaml, metadata.yaml, clusteraddon.yaml or values template read (arbitrary)."""
+"""Maximum size of Chart.yaml, metadata.yaml, clusteraddon.yaml or a values template (arbitrary)."""
 
 CACHED_BYTES = 16 * 1024 * 1024
-"""Packed charts kept in memory (arbitrary: some fifty releases of the size known)."""
+"""Size of the packed charts kept in memory (arbitrary: about fifty releases of the known size)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +38,11 @@ class AddonChart:
     """One addon of a release.
 
     Args:
-        name: Its chart's directory, ``cluster-addon`` in the single-chart layout.
-        chart: A ``.tgz`` Helm loads.
-        digest: Of the chart's files, ``sha256:<hex>``; the same in every release that holds the same files, however
-            they are packed.
-        values_template: The text that becomes the chart's values once rendered; None when there is none.
-        values_name: The file it stands in, for messages.
+        name: The directory of its chart; ``cluster-addon`` in the single-chart layout.
+        chart: A ``.tgz`` that Helm loads.
+        digest: ``sha256:<hex>`` of the files of the chart; equal for equal files, however they are packed.
+        values_template: The template of the chart's values; None if there is none.
+        values_name: The file name of the template, for messages.
     """
 
     name: str
@@ -48,18 +53,18 @@ class AddonChart:
 
 
 def read_chart(packed: bytes, archive: str) -> dict[str, bytes]:
-    """Unpack a Helm package; paths start below its top directory.
+    """Unpack a Helm package; paths are relative to its top directory.
 
     Raises:
-        UnsafeArchive: The archive is refused, or is not one chart in one directory.
-        YamlError: Chart.yaml is no YAML.
+        UnsafeArchive: The archive is rejected, or is not one chart in one directory.
+        YamlError: Chart.yaml is not valid YAML.
     """
     members = read_archive(packed, archive)
     charts = _by_directory(members)
     if len(charts) != 1:
-        raise UnsafeArchive(archive, "", f"has {len(charts)} top directories where a Helm package has one")
+        raise UnsafeArchive(archive, "", f"has {len(charts)} top directories (a Helm package has one)")
     if outside := [path for path in members if "/" not in path]:
-        raise UnsafeArchive(archive, outside[0], "lies outside the chart's directory")
+        raise UnsafeArchive(archive, outside[0], "is outside of the chart directory")
     (files,) = charts.values()
     _check_chart(files, archive)
     return files
@@ -68,32 +73,34 @@ def read_chart(packed: bytes, archive: str) -> dict[str, bytes]:
 def read_addons(packed: bytes, archive: str) -> dict[str, dict[str, bytes]]:
     """Unpack the addon archive of the multi-stage layout: the files of each chart by its directory.
 
-    Files beside the directories, and directories that hold no chart, are left out; so are files of a chart that Helm
-    ignores, but for its values template.
+    Files outside of the directories and directories without a chart are left out. So are the files of a chart that Helm
+    ignores, except for its values template.
 
     Raises:
-        UnsafeArchive: The archive is refused.
-        YamlError: A Chart.yaml is no YAML.
+        UnsafeArchive: The archive is rejected.
+        YamlError: A Chart.yaml is not valid YAML.
     """
     directories = _by_directory(read_archive(packed, archive))
-    charts = {name: _taken(files, f"{archive}: {name}") for name, files in directories.items() if CHART_FILE in files}
+    charts = {
+        name: _chart_files(files, f"{archive}: {name}") for name, files in directories.items() if CHART_FILE in files
+    }
     for name, files in charts.items():
         _check_chart(files, f"{archive}: {name}")
     return charts
 
 
 def pack_chart(name: str, files: Mapping[str, bytes]) -> bytes:
-    """Pack one chart the way Helm loads it, quickly rather than tightly: it stays in memory."""
+    """Pack one chart for Helm, with fast compression: the archive stays in memory."""
     return write_archive({f"{name}/{path}": content for path, content in files.items()}, level=1)
 
 
 def chart_digest(files: Mapping[str, bytes]) -> str:
-    """Digest the files of a chart, whatever archive they came in."""
+    """Return the digest of the files of a chart, independent of its archive."""
     return content_digest((path, sha256(content).hexdigest()) for path, content in files.items())
 
 
 class ChartCache:
-    """Packed charts by digest, least recently used first out, up to a number of bytes; safe to use from threads."""
+    """Packed charts by digest; the least recently used are dropped above a size limit. Thread-safe."""
 
     def __init__(self, limit_bytes: int = CACHED_BYTES) -> None:
         self._limit = limit_bytes
@@ -101,7 +108,7 @@ class ChartCache:
         self._lock = threading.Lock()
 
     def get(self, digest: str, pack: Callable[[], bytes]) -> bytes:
-        """Return the chart of a digest; ``pack`` makes it when it is not there (any more)."""
+        """Return the chart of a digest; ``pack`` makes it if it is not in the cache."""
         with self._lock:
             if (chart := self._charts.get(digest)) is not None:
                 self._charts.move_to_end(digest)
@@ -114,8 +121,8 @@ class ChartCache:
         return chart
 
 
-def _taken(files: Mapping[str, bytes], chart: str) -> dict[str, bytes]:
-    # The template is read by the operator, not by Helm.
+def _chart_files(files: Mapping[str, bytes], chart: str) -> dict[str, bytes]:
+    # The operator reads the template, Helm does not.
     template = {OVERWRITE: files[OVERWRITE]} if OVERWRITE in files else {}
     return chart_files(files, chart) | template
 
@@ -135,4 +142,36 @@ def _check_chart(files: Mapping[str, bytes], chart: str) -> None:
     label = f"{chart}: {CHART_FILE}"
     document = yaml.load(files[CHART_FILE], name=label, max_bytes=MAX_DOCUMENT_BYTES)
     if not isinstance(document, dict) or not isinstance(document.get("name"), str):
-        raise UnsafeArchive(chart, CHART_FILE, "names no chart")
+        raise UnsafeArchive(chart, CHART_FILE, "has no chart name")
+
+
+MINORS: Final = 60
+PATCHES: Final = 50
+"""Minors and patches that are evaluated (arbitrary: Kubernetes has three minors a year and about 17 patches each)."""
+
+
+def kubernetes_range(constraint: Constraint) -> Range | None:
+    """Convert ``kubeVersion`` of a chart into a range; None if it allows no release or every release.
+
+    Constraints are more expressive than ranges (``^1.25``, ``1.x``, bounds at pre-releases), so the constraint is
+    evaluated for every possible release.
+    """
+    spans = [f"{low} {high}".strip() for low, high in _spans(constraint)]
+    return None if spans in ([], [">=1.0"]) else Range.parse(" || ".join(spans))
+
+
+def _spans(constraint: Constraint) -> Iterator[tuple[str, str]]:
+    begin = ""
+    for minor, patch in product(range(MINORS), range(PATCHES)):
+        allowed = constraint.allows(SemVer(1, minor, patch))
+        if allowed and not begin:
+            begin = f">={_text(minor, patch)}"
+        elif begin and not allowed:
+            yield begin, f"<{_text(minor, patch)}"
+            begin = ""
+    if begin:
+        yield begin, ""
+
+
+def _text(minor: int, patch: int) -> str:
+    return f"1.{minor}.{patch}" if patch else f"1.{minor}"

@@ -1,14 +1,13 @@
-"""Archives of charts on this machine's disk, by digest, and which digest a version of a chart had.
+"""Stores chart archives on disk by digest, and the digest of each chart version.
 
-Any number of processes may use one directory: files appear whole under their final names, and what is read is verified.
+Several processes may share a directory: files appear complete under their final names, and contents are verified when
+they are read.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.charts.lockfile import archive_name
 from clusterstacks.domain.errors import DependencyError
+from clusterstacks.runtime.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,25 +25,27 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 class ChartCacheUnavailable(DependencyError):
-    """The disk below the cache of charts refuses to work."""
+    """The directory of the chart cache cannot be written."""
 
     def __init__(self, root: Path, error: OSError) -> None:
         reason = error.strerror or str(error)
-        super().__init__("ChartCacheUnavailable", f"the cache of charts in {root} cannot be used: {reason}; look at it")
+        super().__init__(
+            "ChartCacheUnavailable", f"the chart cache in {root} cannot be used: {reason}; check the directory"
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
-    """The cache of charts.
+class DiskChartCache:
+    """The chart cache.
 
     Args:
-        root: Its directory, made when something is kept; None to keep nothing.
+        root: Its directory, created on the first write; None to store nothing.
     """
 
     root: Path | None
 
     def read(self, digest: str) -> bytes | None:
-        """Return the archive of a digest; None when it is not there, or not whole."""
+        """Return the archive of a digest; None if it is missing or damaged."""
         if self.root is None or not _DIGEST.fullmatch(digest):
             return None
         try:
@@ -53,18 +55,18 @@ class Shelf:
         return content if f"sha256:{sha256(content).hexdigest()}" == digest else None
 
     def digest(self, repository: str, name: str, version: str) -> str:
-        """Return the digest a version of a chart had when it was kept; empty when it was not."""
+        """Return the digest that a chart version had when it was stored; empty if it was not."""
         return dict(self._known(repository, name)).get(version, "")
 
     def versions(self, repository: str, name: str) -> tuple[str, ...]:
-        """Name the versions of a chart that are kept."""
+        """List the stored versions of a chart."""
         return tuple(version for version, _ in self._known(repository, name))
 
-    def keep(self, repository: str, name: str, version: str, content: bytes) -> None:
-        """Keep an archive.
+    def store(self, repository: str, name: str, version: str, content: bytes) -> None:
+        """Store an archive.
 
         Raises:
-            ChartCacheUnavailable: The disk refuses.
+            ChartCacheUnavailable: The directory cannot be written.
         """
         if self.root is None:
             return
@@ -73,7 +75,7 @@ class Shelf:
         place = self._notes(self.root, repository, name) / f"{sha256(version.encode()).hexdigest()}.json"
         try:
             _write(self._archive(self.root, digest), content)
-            # The note comes last: what it names is there.
+            # The record is written last, so its archive exists.
             _write(place, json.dumps(note, sort_keys=True).encode())
         except OSError as error:
             raise ChartCacheUnavailable(self.root, error) from None
@@ -95,13 +97,4 @@ class Shelf:
 
 def _write(target: Path, content: bytes) -> None:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(target)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+    replace_file(target, content, mode=0o600)

@@ -3,13 +3,13 @@
 ::
 
     SpecError
-    ├── UnsafeArchive             an archive holds what no archive of a release may hold, or is damaged
-    ├── ChartRepositoryRefused    a repository of a kind, or at a place, that is not asked
-    ├── ChartNotCached            it would have to be fetched, and the network is not to be used
-    ├── ChartDigestMismatch       a chart changed under its version
-    └── ChartBroken               an archive is not the chart it should be
+    ├── UnsafeArchive             an archive is damaged or contains something that releases must not contain
+    ├── ChartRepositoryRefused    a repository is of an unsupported kind, or its host is not allowed
+    ├── ChartNotCached            a chart is not in the cache and the network must not be used
+    ├── ChartDigestMismatch       the content of a chart version changed
+    └── ChartBroken               an archive is not the expected chart
     DependencyError
-    ├── ChartNotFound             the repository has no such chart (yet)
+    ├── ChartNotFound             the repository does not have the chart (yet)
     └── ChartsUnavailable         a repository cannot be used now
 """
 
@@ -19,12 +19,12 @@ from clusterstacks.domain.errors import DependencyError, SpecError
 
 
 class UnsafeArchive(SpecError):
-    """An archive that is not read any further.
+    """An archive is rejected.
 
     Args:
-        archive: What the archive is, e.g. ``release x: y.tgz``.
-        member: The member at fault; empty when it is the archive as a whole.
-        cause: What is wrong with it.
+        archive: The name of the archive, e.g. ``release x: y.tgz``.
+        member: The member that causes the error; empty if it is the archive as a whole.
+        cause: The problem, as the predicate of a sentence.
     """
 
     def __init__(self, archive: str, member: str, cause: str) -> None:
@@ -35,44 +35,44 @@ class UnsafeArchive(SpecError):
 
 
 class ChartRepositoryRefused(SpecError):
-    """A repository that is not asked; ``way_out`` is what a person may do."""
+    """A chart repository must not be used; ``remedy`` is what the user may change."""
 
-    def __init__(self, subject: object, repository: str, problem: str, way_out: str) -> None:
-        super().__init__("ChartRepositoryRefused", f"{subject}: the chart repository {repository} {problem}: {way_out}")
-        self.way_out = way_out
+    def __init__(self, subject: object, repository: str, problem: str, remedy: str) -> None:
+        super().__init__("ChartRepositoryRefused", f"{subject}: the chart repository {repository} {problem}: {remedy}")
+        self.remedy = remedy
 
 
 class ChartNotCached(SpecError):
-    """A chart that is not on this machine while the network must not be used."""
+    """A chart is not in the cache and the network must not be used."""
 
     def __init__(self, requirement: object, repository: str) -> None:
         super().__init__(
             "ChartNotCached",
-            f"{requirement} of {repository} is not in the cache: run once without --offline, put it into charts/, "
-            "or take the charts as they are (--dependencies leave)",
+            f"{requirement} of {repository} is not in the cache: run once without --offline, add it to charts/, "
+            "or leave the charts unchanged (--dependencies leave)",
         )
 
 
 class ChartDigestMismatch(SpecError):
-    """A chart whose content changed under its version."""
+    """The content of a chart version changed."""
 
     def __init__(self, chart: object, *, expected: str, found: str) -> None:
         super().__init__(
             "ChartDigestMismatch",
-            f"{chart} should have the digest {expected}, but its repository now gives {found}: bring back the old "
-            "archive, or take another version of the chart",
+            f"{chart} must have the digest {expected}, but its repository now returns {found}: restore the previous "
+            "archive, or use another version of the chart",
         )
 
 
 class ChartBroken(SpecError):
-    """An archive that is not the chart it should be."""
+    """An archive is not the expected chart."""
 
     def __init__(self, chart: object, problem: str) -> None:
         super().__init__("ChartBroken", f"{chart} {problem}")
 
 
 class ChartNotFound(DependencyError):
-    """A repository without the chart, or without a version that will do."""
+    """A repository does not have the chart, or no allowed version of it."""
 
     def __init__(self, requirement: object, repository: str, problem: str) -> None:
         super().__init__(
@@ -81,7 +81,7 @@ class ChartNotFound(DependencyError):
 
 
 class ChartsUnavailable(DependencyError):
-    """Charts that a release depends on cannot be had now."""
+    """Charts that a release depends on cannot be fetched now."""
 
     def __init__(self, cause: DependencyError) -> None:
         super().__init__(cause.code, f"charts that the release depends on: {cause.message}")

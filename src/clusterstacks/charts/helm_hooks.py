@@ -1,7 +1,7 @@
-"""Helm hooks: which objects of a chart take part in a delivery.
+"""Decides which Helm hooks of a chart are applied.
 
-A delivery installs and upgrades. It never uninstalls, rolls back or tests a Helm release, so an object that is only a
-hook of those is left out: a ``pre-delete`` Job may scale controllers down or delete custom resources.
+A delivery installs and upgrades. It never uninstalls, rolls back or tests a Helm release, so objects that are hooks of
+only these operations are left out: a ``pre-delete`` Job may scale controllers down or delete custom resources.
 Source: https://helm.sh/docs/topics/charts_hooks
 """
 
@@ -20,17 +20,17 @@ OTHER_HOOKS: Final = frozenset(
 
 
 class HookUse(Enum):
-    """What becomes of an object that is a hook."""
+    """The treatment of an object that is a hook."""
 
     APPLIED = "applied"
     LEFT_OUT = "left out"
-    """It is a hook of deletion, rollback or test only."""
+    """A hook of deletion, rollback or test only."""
     UNKNOWN = "unknown"
     """Helm 4 does not know one of its hooks (such as ``crd-install``) and leaves the object out."""
 
 
 def use_of(value: object) -> HookUse:
-    """Decide by the value of ``HOOK_ANNOTATION``: hooks separated by commas, of which one decides to apply."""
+    """Decide by the value of ``HOOK_ANNOTATION``: comma-separated hooks, of which one is enough to apply the object."""
     if not isinstance(value, str):
         return HookUse.UNKNOWN
     hooks = {hook.strip().lower() for hook in value.split(",")}

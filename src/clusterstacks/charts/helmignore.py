@@ -1,8 +1,8 @@
-"""Which files of a directory Helm takes for a chart: all but those its ``.helmignore`` names.
+"""Selects the files of a directory that belong to a chart: all that ``.helmignore`` does not exclude.
 
-Helm asks the file when it loads or packages a directory, not when it loads an archive. Addons with stages are
-directories, and csctl packages the other charts from directories, so a backup copy of a template must not be rendered.
-Rules: helm.sh/docs/chart_template_guide/helm_ignore_file.
+Helm reads this file when it loads or packages a directory, not when it loads an archive. Addons with stages are
+directories, and csctl packages the other charts from directories, so that a backup copy of a template is not rendered.
+Rules: https://helm.sh/docs/chart_template_guide/helm_ignore_file/
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 IGNORE_FILE: Final = ".helmignore"
 
 MAX_RULES: Final = 200
-"""Rules of one file (arbitrary: ``helm create`` writes 18)."""
+"""Maximum number of rules in one file (arbitrary: ``helm create`` writes 18)."""
 
 _ALWAYS: Final = "templates/.?*"
-"""Helm's own rule, behind those of the file."""
+"""A rule that Helm adds to every file."""
 
-# What a rule consists of: an escaped character, a set, a star, a question mark, or any other character.
+# One element of a rule: an escaped character, a set, a star, a question mark, or any other character.
 _PIECE: Final = re.compile(r"\\(?P<escaped>.)|\[(?P<inverse>\^?)(?P<set>(?:\\.|[^\]\\])+)\]|(?P<other>.)", re.DOTALL)
 _MEMBER: Final = re.compile(r"\\(?P<escaped>.)|(?P<sign>[\[&~|])", re.DOTALL)
 
@@ -34,10 +34,10 @@ class _Rule:
     """One line.
 
     Args:
-        pattern: What it matches.
-        inverted: It ignores what it does not match.
-        directories: It matches directories only.
-        paths: It is compared with the path, not with the last name of it.
+        pattern: The pattern.
+        inverted: The rule excludes everything that does not match.
+        directories: The rule matches only directories.
+        paths: The pattern is matched against the path instead of its last element.
     """
 
     pattern: re.Pattern[str]
@@ -52,14 +52,14 @@ class _Rule:
 
 
 def chart_files(files: Mapping[str, bytes], chart: str) -> dict[str, bytes]:
-    """Return the files of a chart's directory that Helm takes.
+    """Return the files of a chart directory that Helm uses.
 
     Args:
-        files: Content by path below the chart's directory.
-        chart: How messages call it.
+        files: Content by path relative to the chart directory.
+        chart: Its name in messages.
 
     Raises:
-        UnsafeArchive: There are too many rules, or one cannot be read.
+        UnsafeArchive: There are too many rules, or one is not valid.
     """
     lines = files.get(IGNORE_FILE, b"").decode(errors="replace").splitlines()
     rules = [rule for line in [*lines, _ALWAYS] for rule in _parsed(line.strip(), chart)]
@@ -86,14 +86,14 @@ def _parsed(line: str, chart: str) -> Iterator[_Rule]:
     name = rule.removesuffix("/")
     pattern = None if "**" in rule else _translated(name.removeprefix("/"))
     if pattern is None:
-        raise UnsafeArchive(chart, IGNORE_FILE, f"has a rule that Helm does not read either: {line[:80]!r}")
+        raise UnsafeArchive(chart, IGNORE_FILE, f"has a rule that Helm rejects: {line[:80]!r}")
     yield _Rule(pattern, inverted=rule != line, directories=name != rule, paths="/" in name)
 
 
 def _translated(rule: str) -> re.Pattern[str] | None:
-    """Translate a rule; None when it is none.
+    """Translate a rule into a regular expression; None if it is not valid.
 
-    What a star takes before the text behind it is never tried anew (``(?>...)``), so no rule can take long.
+    The atomic groups (``(?>...)``) prevent backtracking, so no rule takes long.
     """
     parts, at = [""], 0
     while at < len(rule):
@@ -122,5 +122,5 @@ def _expression(piece: re.Match[str]) -> str:
 
 
 def _member(found: re.Match[str]) -> str:
-    """Ranges are the same in both languages; other signs of a set stand for themselves."""
+    """Escape one character of a set; ranges have the same form in both languages."""
     return re.escape(found["escaped"] or found["sign"])

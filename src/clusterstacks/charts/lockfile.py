@@ -1,4 +1,4 @@
-"""Chart dependencies that were resolved once and are kept, exactly those, from then on."""
+"""Stores resolved chart dependencies (``resolved.json``) and their archives, so that later renders use the same."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,249}")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Resolved:
-    """One chart that another one depends on, found.
+class ResolvedChart:
+    """A chart dependency that was resolved.
 
     Args:
-        chart: The chart that depends on it, as the caller labels it: ``cluster-class``, ``cluster-addon/cni``.
-        name: Its name.
+        chart: The label of the chart that has the dependency: ``cluster-class``, ``cluster-addon/cni``.
+        name: The name of the dependency.
         version: Its version, as its repository writes it.
-        repository: Where it was found, as the chart writes it.
+        repository: Its repository, as the chart writes it.
         digest: ``sha256:<hex>`` of its archive.
     """
 
@@ -40,32 +40,32 @@ class Resolved:
     digest: str
 
     @classmethod
-    def parse(cls, node: Node) -> Resolved:
-        """Read what :meth:`document` wrote.
+    def parse(cls, node: Node) -> ResolvedChart:
+        """Read the output of :meth:`document`.
 
         Raises:
-            SpecError: A field is missing or wrong.
+            SpecError: A field is missing or not valid.
         """
         version, digest, name = node.child("version"), node.child("digest"), node.child("name")
         SemVer.parse(version.value)
         if not _NAME.fullmatch(name.text()):
-            raise name.refuse("write the name of a chart")
+            raise name.refuse("expected the name of a chart")
         if not _DIGEST.fullmatch(digest.text()):
-            raise digest.refuse("write sha256: and 64 hex digits")
+            raise digest.refuse("expected sha256: and 64 hex digits")
         repository = node.child("repository").text()
         return cls(node.child("chart").text(), name.text(), version.text(), repository, digest.text())
 
     def document(self) -> dict[str, str]:
-        """Return it as JSON and YAML hold it."""
+        """Return the fields for JSON and YAML."""
         return asdict(self)
 
     @property
     def path(self) -> str:
-        """Where its archive lies in the chart that depends on it; the name ``helm dependency build`` gives it."""
+        """The path of its archive in the chart that has the dependency, as ``helm dependency build`` names it."""
         return f"{CHARTS}{self.name}-{self.version}.tgz"
 
     def fulfils(self, label: str, requirement: ChartRequirement) -> bool:
-        """Tell whether it is what the chart of that label asks for; a lock file of the chart does not count."""
+        """Report whether it fulfils a requirement of the chart with this label, regardless of a lock file."""
         same_place = (self.chart, self.repository) == (label, requirement.repository)
         return same_place and requirement.fits(ChartIdentity(self.name, self.version))
 
@@ -73,11 +73,11 @@ class Resolved:
         return f"{self.name} {self.version} of {self.repository}"
 
 
-def pin_of(label: str, requirement: ChartRequirement, pinned: Iterable[Resolved]) -> Resolved | None:
-    """Return what a requirement of a chart was resolved to before; None when that is not known.
+def pin_of(label: str, requirement: ChartRequirement, pinned: Iterable[ResolvedChart]) -> ResolvedChart | None:
+    """Return the earlier resolution of a requirement; None if there is none.
 
-    One chart may ask for the same chart twice, under two aliases and with different versions: then what would be
-    chosen today counts, the exact version named, else the newest.
+    A chart may require the same chart twice, with two aliases and different versions. Then the result is the version
+    that would be chosen today: the exact version of the requirement, otherwise the newest.
     """
     known = [pin for pin in pinned if pin.fulfils(label, requirement)]
     exact = [pin for pin in known if pin.version == requirement.exact]
@@ -86,22 +86,22 @@ def pin_of(label: str, requirement: ChartRequirement, pinned: Iterable[Resolved]
 
 @dataclass(frozen=True, slots=True)
 class VendoredCharts:
-    """The archives of resolved charts, in one directory of the release store.
+    """The archives of resolved charts in one directory of the release store.
 
     Args:
-        root: The directory; None when there are none.
-        resolved: What is in it.
+        root: The directory; None if there are no archives.
+        resolved: The charts in it.
     """
 
     root: Path | None = None
-    resolved: tuple[Resolved, ...] = ()
+    resolved: tuple[ResolvedChart, ...] = ()
 
     def files(self, label: str) -> dict[str, bytes]:
-        """Read the archives that belong into the chart of a label, each under its path there.
+        """Read the archives for the chart with a label, by their paths in that chart.
 
         Raises:
-            OSError: One cannot be read.
-            ValueError: One is not what was resolved.
+            OSError: An archive cannot be read.
+            ValueError: The digest of an archive is wrong.
         """
         found: dict[str, bytes] = {}
         for resolved in self.resolved:
@@ -113,7 +113,7 @@ class VendoredCharts:
         return found
 
     def labels(self) -> frozenset[str]:
-        """Name the charts that get any."""
+        """Return the labels of the charts that get archives."""
         return frozenset(resolved.chart for resolved in self.resolved)
 
 
@@ -121,25 +121,25 @@ NOTHING_VENDORED = VendoredCharts()
 
 
 def archive_name(digest: str) -> str:
-    """Name the file that holds the archive of a digest."""
+    """Return the file name of the archive with a digest."""
     return f"{digest.replace(':', '-')}.tgz"
 
 
-def fingerprint(resolved: Iterable[Resolved]) -> str:
-    """Return the digest, in hex, that identifies a set of resolved charts."""
+def fingerprint(resolved: Iterable[ResolvedChart]) -> str:
+    """Return the digest, in hex, of a set of resolved charts."""
     return sha256(_dump(resolved)).hexdigest()
 
 
-def write_vendored(root: Path, resolved: Iterable[Resolved], archives: Mapping[str, bytes]) -> None:
+def write_vendored(root: Path, resolved: Iterable[ResolvedChart], archives: Mapping[str, bytes]) -> None:
     """Write resolved charts and their archives into an empty directory.
 
     Args:
         root: The directory.
-        resolved: What was resolved.
+        resolved: The charts.
         archives: The archives by digest.
 
     Raises:
-        OSError: The disk refuses.
+        OSError: The directory cannot be written.
     """
     (root / RESOLVED).write_bytes(_dump(resolved))
     for digest, content in archives.items():
@@ -147,15 +147,10 @@ def write_vendored(root: Path, resolved: Iterable[Resolved], archives: Mapping[s
 
 
 def read_vendored(root: Path, expected: str) -> VendoredCharts | None:
-    """Read a directory :func:`write_vendored` filled; None when anything in it is missing or changed.
-
-    Args:
-        root: The directory.
-        expected: The fingerprint of what it should hold.
-    """
+    """Read the output of :func:`write_vendored`; None if anything is missing or changed."""
     try:
         document = Node(json.loads((root / RESOLVED).read_bytes()), RESOLVED, error=ChartInvalid)
-        vendored = VendoredCharts(root, tuple(Resolved.parse(node) for node in document.items()))
+        vendored = VendoredCharts(root, tuple(ResolvedChart.parse(node) for node in document.items()))
         for label in vendored.labels():
             vendored.files(label)
     except (OSError, ValueError, RecursionError, ChartInvalid):
@@ -163,5 +158,5 @@ def read_vendored(root: Path, expected: str) -> VendoredCharts | None:
     return vendored if fingerprint(vendored.resolved) == expected else None
 
 
-def _dump(resolved: Iterable[Resolved]) -> bytes:
+def _dump(resolved: Iterable[ResolvedChart]) -> bytes:
     return json.dumps([one.document() for one in sorted(resolved)], sort_keys=True, separators=(",", ":")).encode()

@@ -1,7 +1,8 @@
-"""What a chart depends on by its own files, and what of that its directory ``charts/`` does not hold.
+"""Reads the dependencies of a chart, finds those missing from its ``charts/``, and selects versions.
 
-Charts of ``apiVersion: v2`` say it in Chart.yaml and lock it in Chart.lock, older ones in requirements.yaml and
-requirements.lock. A dependency that a condition switches off must be there, too: Helm refuses a chart that lacks any.
+Charts of ``apiVersion: v2`` declare dependencies in Chart.yaml and lock them in Chart.lock, older charts in
+requirements.yaml and requirements.lock. A dependency that a condition disables must also exist: Helm rejects a chart
+that lacks any.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from clusterstacks.domain.semver import Constraint, InvalidConstraint, SemVer
 from clusterstacks.domain.versions import InvalidVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
 
 CHARTS = "charts/"
 CHART_LOCK = "Chart.lock"
@@ -28,29 +30,29 @@ OLD_FILE = "requirements.yaml"
 OLD_LOCK = "requirements.lock"
 
 MAX_REQUIREMENTS = 50
-"""Most dependencies of one chart (arbitrary; the largest known has eight)."""
+"""Maximum number of dependencies of one chart (arbitrary; the largest known has eight)."""
 
 MAX_URL_CHARACTERS = 2000
-"""Longest URL of a repository (arbitrary; longer ones are refused by many servers)."""
+"""Maximum length of the URL of a repository (arbitrary; many servers reject longer ones)."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,249}")
 _HASHED = ("name", "version", "repository", "condition", "tags", "enabled", "import-values", "alias")
-"""The fields of a dependency in the order in which Helm hashes them; all but name and repository only when set."""
+"""The fields of a dependency in the order in which Helm hashes them; optional except for name and repository."""
 
 
 class ChartInvalid(DocumentError):
-    """A chart describes itself or its dependencies in a way that cannot be used."""
+    """The description of a chart or of its dependencies is not valid."""
 
     CODE = "ChartInvalid"
 
 
 class ChartLockOutdated(SpecError):
-    """The lock file belongs to other dependencies than the chart now has; Helm refuses it, too."""
+    """The lock file does not match the dependencies of the chart; Helm rejects it as well."""
 
     def __init__(self, chart: str, lock: str) -> None:
         super().__init__(
             "ChartLockOutdated",
-            f"{chart}: {lock} is out of step with the dependencies the chart names: run helm dependency update",
+            f"{chart}: {lock} does not match the dependencies of the chart: run helm dependency update",
         )
 
 
@@ -59,10 +61,10 @@ class ChartRequirement:
     """One dependency of a chart.
 
     Args:
-        name: Name of the chart it depends on.
-        constraint: The versions that will do.
-        repository: Where it is published, as written; empty when it is part of the chart.
-        locked: The one version the lock file names; empty without a lock file.
+        name: The name of the required chart.
+        constraint: The allowed versions.
+        repository: Its repository, as written; empty if it is part of the chart.
+        locked: The version in the lock file; empty without a lock file.
     """
 
     name: str
@@ -71,7 +73,7 @@ class ChartRequirement:
     locked: str = ""
 
     def fits(self, chart: ChartIdentity) -> bool:
-        """Tell whether a chart fulfils it, as Helm sees it."""
+        """Report whether a chart fulfils the requirement by the rules of Helm."""
         try:
             return chart.name == self.name and self.constraint.allows(SemVer.parse(chart.version))
         except InvalidVersion:
@@ -79,7 +81,7 @@ class ChartRequirement:
 
     @property
     def exact(self) -> str:
-        """The one version the lock file, or the chart itself, names; empty where there is a choice."""
+        """The only version that the lock file, or the chart itself, allows; empty if there are several."""
         return self.locked or self.constraint.exact
 
     def __str__(self) -> str:
@@ -87,30 +89,30 @@ class ChartRequirement:
 
 
 class ChartDependenciesMissing(SpecError):
-    """A release whose charts lack dependencies that are not going to be fetched.
+    """The charts of a release lack dependencies that must not be fetched.
 
     Args:
-        release: Which release.
-        lacking: What is missing, by the chart that depends on it.
-        way_out: What to do.
+        release: The release.
+        lacking: The missing dependencies by the chart that requires them.
+        remedy: What to do.
     """
 
-    def __init__(self, release: object, lacking: Mapping[str, Sequence[ChartRequirement]], way_out: str) -> None:
+    def __init__(self, release: object, lacking: Mapping[str, Sequence[ChartRequirement]], remedy: str) -> None:
         missing = "; ".join(
             f"{chart} needs {requirement} of {requirement.repository or 'its own charts/'}"
             for chart, requirements in sorted(lacking.items())
             for requirement in requirements
         )
-        vendor = "build the release with its dependencies vendored: csctl create does"
+        vendor = "build the release with its dependencies vendored (csctl create)"
         super().__init__(
             "ChartDependenciesMissing",
-            f"release {release} lacks charts its charts depend on: {missing}; {way_out}, or {vendor}",
+            f"release {release} lacks chart dependencies: {missing}; {remedy}, or {vendor}",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ChartIdentity:
-    """What a chart calls itself; the version is the text of its Chart.yaml, empty when there is none."""
+    """Name and version of a chart in its Chart.yaml; the version is empty if there is none."""
 
     name: str
     version: str
@@ -120,28 +122,28 @@ def identify(files: Mapping[str, bytes], label: str) -> ChartIdentity:
     """Read name and version of a chart.
 
     Raises:
-        SpecError: Chart.yaml is missing, no YAML, or names no chart.
+        SpecError: Chart.yaml is missing, not valid YAML, or has no name.
     """
     chart = _load(files, CHART_FILE, label)
     return ChartIdentity(_texts(chart, "name").text(), _texts(chart, "version").optional_text())
 
 
 def requirements(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
-    """Read the dependencies of a chart; a lock file is not looked at.
+    """Read the dependencies of a chart without its lock file.
 
     Raises:
-        SpecError: They cannot be read; the message names file and field.
+        SpecError: They are not valid; the message names file and field.
     """
     declared = _declared(files, label)
     names = [_texts(node, "alias").optional_text() or _texts(node, "name").value for node in declared]
     for at, name in enumerate(names):
         if name in names[:at]:
-            raise declared[at].child("name").refuse("Helm takes a name or alias once: give it an alias of its own")
+            raise declared[at].child("name").refuse("Helm allows each name or alias once: add a unique alias")
     return tuple(map(_requirement, declared))
 
 
 def locked(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
-    """Read the dependencies of a chart together with the versions its lock file names.
+    """Read the dependencies of a chart with the versions of its lock file.
 
     Raises:
         ChartLockOutdated: The lock file was made for other dependencies.
@@ -165,12 +167,12 @@ def locked(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ..
 
 
 def lacking(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
-    """Return the dependencies that no chart in ``charts/`` fulfils, with the versions the lock file names.
+    """Return the dependencies that no chart in ``charts/`` fulfils, with the versions of the lock file.
 
-    The lock file is looked at only when there are any: a chart that holds what it needs is rendered without.
+    The lock file is read only if there are any: a complete chart is rendered without it.
 
     Raises:
-        SpecError: As :func:`locked`, or a chart in ``charts/`` cannot be read.
+        SpecError: As :func:`locked`, or a chart in ``charts/`` is not valid.
     """
     missing = _missing(files, label)
     known = dict.fromkeys(locked(files, label) if missing else ())
@@ -178,13 +180,13 @@ def lacking(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, .
 
 
 def unmet(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
-    """Return what :func:`lacking` does, but nothing for a chart that Helm renders.
+    """Return the dependencies without which Helm does not render the chart, as :func:`lacking` does.
 
-    Helm compares names alone, so a release that was built with another version than its chart asks for still works.
-    A lock file that cannot be used counts when the dependencies are fetched, and not before.
+    Helm compares only names, so a release that was built with another version than its chart requires still works. An
+    invalid lock file is reported only when the dependencies are fetched.
 
     Raises:
-        SpecError: As :func:`requirements`, or a chart in ``charts/`` cannot be read.
+        SpecError: As :func:`requirements`, or a chart in ``charts/`` is not valid.
     """
     names = {_texts(node, "name").value for node in _declared(files, label)}
     if not names or names <= {chart.name for chart in held(files, label).values()}:
@@ -192,7 +194,7 @@ def unmet(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...
     missing = _missing(files, label)
     try:
         return lacking(files, label)
-    except SpecError:  # of the lock file: everything else was read above
+    except SpecError:  # the lock file; everything else was read above
         return missing
 
 
@@ -206,12 +208,12 @@ def held(files: Mapping[str, bytes], label: str) -> dict[str, ChartIdentity]:
     """Return the charts in ``charts/`` by the path of their archive or directory.
 
     Raises:
-        SpecError: One of them cannot be read.
+        SpecError: One of them is not valid.
     """
     found: dict[str, ChartIdentity] = {}
     for path, content in files.items():
         top, _, rest = path.removeprefix(CHARTS).partition("/")
-        # Helm leaves such names out, and files of other kinds.
+        # Helm ignores these names and other files.
         if not path.startswith(CHARTS) or top.startswith((".", "_")):
             continue
         if rest == CHART_FILE:
@@ -222,7 +224,7 @@ def held(files: Mapping[str, bytes], label: str) -> dict[str, ChartIdentity]:
 
 
 def lock_digest(requirements: list[Any], lock: list[Any]) -> str:
-    """Digest what a chart asks for and what its lock file answers, as Helm 3 and 4 do."""
+    """Return the digest of dependencies and lock file entries, as Helm 3 and 4 compute it."""
     return _go_digest([[_hashed(entry) for entry in requirements], [_hashed(entry) for entry in lock]])
 
 
@@ -230,7 +232,7 @@ def _digests(files: Mapping[str, bytes], label: str, lock: list[Any]) -> Iterato
     declared = [node.value for node in _declared(files, label)]
     yield lock_digest(declared, lock)
     if _load(files, CHART_FILE, label).child("apiVersion").value == "v1":
-        # Helm 2 hashed the requirements alone.
+        # Helm 2 hashed only the requirements.
         yield _go_digest({"dependencies": [_hashed(entry) for entry in declared]})
 
 
@@ -250,27 +252,27 @@ def _list(document: Node) -> tuple[Node, ...]:
 def _load(files: Mapping[str, bytes], file: str, label: str) -> Node:
     place = f"{label}: {file}"
     if file not in files:
-        raise ChartInvalid(f"{place} is missing: every chart has it")
+        raise ChartInvalid(f"{place} is missing: every chart needs it")
     document = yaml.load(files[file], name=place, max_bytes=MAX_DOCUMENT_BYTES)
     return Node({} if document is None else document, place, error=ChartInvalid)
 
 
 def _requirement(node: Node) -> ChartRequirement:
     name = _texts(node, "name")
-    # It becomes part of file names and URLs.
+    # The name is used in file names and URLs.
     if not _NAME.fullmatch(name.text()):
-        raise name.refuse("write the name of a chart: letters, digits, dots and dashes")
+        raise name.refuse("expected the name of a chart: letters, digits, dots and dashes")
     version = _texts(node, "version")
     try:
         constraint = Constraint.parse(version.value)
     except InvalidConstraint:
-        raise version.refuse("write a version or a constraint like ~1.2, in quotes") from None
+        raise version.refuse("expected a version or a constraint such as ~1.2, in quotes") from None
     if not constraint.text.isprintable():
         raise version.refuse("write it on one line")
     repository = node.child("repository")
     url = repository.optional_text().strip()
     if len(url) > MAX_URL_CHARACTERS or not url.isprintable():
-        raise repository.refuse(f"write a URL of at most {MAX_URL_CHARACTERS} characters")
+        raise repository.refuse(f"expected a URL of at most {MAX_URL_CHARACTERS} characters")
     return ChartRequirement(name.text(), constraint, url)
 
 
@@ -284,11 +286,11 @@ def _version(entry: Node, requirement: ChartRequirement) -> str:
             raise version.refuse("a lock file names exact versions: run helm dependency update") from None
         return ""
     if not allowed:
-        raise version.refuse(f"the chart asks for {requirement.constraint}: run helm dependency update")
+        raise version.refuse(f"the chart requires {requirement.constraint}: run helm dependency update")
     return version.text()
 
 
-def _hashed(entry: Any) -> dict[str, object]:  # noqa: ANN401 - a document nobody has checked
+def _hashed(entry: Any) -> dict[str, object]:  # noqa: ANN401 - an unchecked document
     read = {key: _as_text(value) for key, value in entry.items()} if isinstance(entry, dict) else {}
     if isinstance(tags := read.get("tags"), list):
         read["tags"] = [_as_text(tag) for tag in tags]
@@ -299,7 +301,7 @@ def _hashed(entry: Any) -> dict[str, object]:  # noqa: ANN401 - a document nobod
 
 
 def _as_text(value: object) -> object:
-    """Return numbers and booleans as the texts Helm makes of them where it expects a text: ``version: 1`` is fine."""
+    """Convert numbers and booleans into the texts that Helm reads, because it accepts ``version: 1``."""
     if isinstance(value, bool):
         return str(value).lower()
     return repr(value).removesuffix(".0") if isinstance(value, (int, float)) else value
@@ -311,7 +313,7 @@ def _texts(node: Node, key: str) -> Node:
 
 
 def _sorted(value: object) -> object:
-    """Put the keys of mappings into the order in which Go writes them."""
+    """Sort the keys of mappings as Go does."""
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(item) for item in value] if isinstance(value, list) else value
@@ -322,3 +324,61 @@ def _go_digest(document: object) -> str:
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return f"sha256:{sha256(text.encode(errors='surrogatepass')).hexdigest()}"
+
+
+@dataclass(frozen=True, slots=True)
+class WantedChart:
+    """A query for a chart in a repository.
+
+    Args:
+        name: The name of the chart.
+        constraint: The allowed versions.
+        exact: The locked or pinned version; empty to choose the newest allowed version.
+    """
+
+    name: str
+    constraint: Constraint
+    exact: str = ""
+
+    @property
+    def named(self) -> str:
+        """The version that can be fetched by name: the exact one, or the only one that the constraint allows."""
+        return self.exact or self.constraint.exact
+
+    def choose(self, versions: Iterable[str]) -> str | None:
+        """Return the version to use; None if none is allowed.
+
+        An exact version matches in any spelling (``v1.2.3`` or ``1.2.3``), including its build. Otherwise the newest
+        allowed version is used; texts that are not versions are skipped, as in Helm.
+        """
+        known = list(dict.fromkeys(versions))
+        if self.exact:
+            return self.exact if self.exact in known else _same(self.exact, known)
+        if self.constraint.text in known:
+            return self.constraint.text
+        allowed = [(version, text) for text, version in _parsed(known) if self.constraint.allows(version)]
+        return max(allowed)[1] if allowed else None
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.exact or self.constraint}"
+
+
+def same_version(one: str, two: str) -> bool:
+    """Report whether two spellings denote the same version and build."""
+    try:
+        first, second = SemVer.parse(one), SemVer.parse(two)
+    except InvalidVersion:
+        return False
+    return (first, first.build) == (second, second.build)
+
+
+def _same(exact: str, versions: list[str]) -> str | None:
+    return next((text for text in versions if same_version(text, exact)), None)
+
+
+def _parsed(versions: list[str]) -> Iterable[tuple[str, SemVer]]:
+    for text in versions:
+        try:
+            yield text, SemVer.parse(text)
+        except InvalidVersion:
+            continue

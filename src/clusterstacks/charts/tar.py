@@ -1,10 +1,10 @@
-"""Reading tar streams, strictly.
+"""Reads tar streams strictly.
 
-The standard library's reader is lenient where a release must not be: it ends silently at a damaged header, reads
-extended headers of any length, and nests them without bound. This one accepts what archive writers produce for plain
-files and directories and refuses the rest. It also refuses every stream that the readers in use (Go's archive/tar,
-which Helm uses, Python's tarfile, GNU tar and libarchive) understand differently: two names for one member, headers
-between a name and its member, a prefix in a format without one, a directory by one field and a file by another.
+``tarfile`` of the standard library is too lenient for releases: it ends silently at a damaged header, reads extended
+headers of any length, and nests them without bound. This reader accepts what archive writers produce for plain files
+and directories and rejects everything else. It also rejects every stream that common readers (Go's archive/tar, which
+Helm uses, Python's tarfile, GNU tar and libarchive) interpret differently: two names for one member, headers between a
+name and its member, a prefix in a format without one, a member that is a directory by one field and a file by another.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BLOCK = 512
-"""Bytes of a tar block; every header is one and every content is padded to a multiple."""
+"""Size of a tar block in bytes; each header is one block, and contents are padded to a multiple of it."""
 
 MAX_EXTENSION = 64 * 1024
-"""Largest extended header read, in bytes (arbitrary: it holds a path or two, and paths end at 4096)."""
+"""Maximum size of an extended header in bytes (arbitrary: it contains one or two paths of up to 4096)."""
 
 _FILE = (b"0", b"\0")
 _DIRECTORY = b"5"
@@ -30,15 +30,15 @@ _EXTENDED = b"x"
 _GLOBAL = b"g"
 _EXTENSIONS = (_LONG_NAME, _EXTENDED, _GLOBAL)
 _NUMBERS = ((108, 116), (116, 124), (136, 148), (329, 337), (337, 345))
-"""Where uid, gid, mtime, devmajor and devminor are; Go and Python stop at one they cannot read."""
+"""Positions of uid, gid, mtime, devmajor and devminor; Go and Python fail at values they cannot read."""
 _BASE_256 = (0x80, 0xFF)
 """First bytes of a binary number, positive and negative."""
 _DIRECTORY_MODE = 0o040000
-"""Bits of the mode that make Go take any member for a directory."""
+"""Bits of the mode that make Go treat any member as a directory."""
 _REFUSED_KEYS = ("size", "SCHILY.realsize", "linkpath")
 _SPARSE = "GNU.sparse."
-"""Keys of extended headers that are refused: a size above the header's 8 GiB is never read, a link has no content for
-libarchive, whatever its type, and a sparse file has holes and a name of its own."""
+"""Keys of extended headers that are rejected. ``size`` is only needed above 8 GiB; a member with ``linkpath`` has no
+content for libarchive, whatever its type; a sparse file has holes and a separate name."""
 _REFUSED = {
     b"1": "is a hard link",
     b"2": "is a symbolic link",
@@ -52,7 +52,7 @@ _REFUSED = {
 
 @dataclass(frozen=True, slots=True)
 class TarEntry:
-    """A member as its header describes it; the name is not checked yet."""
+    """A member as its header describes it; the name is not validated yet."""
 
     name: str
     directory: bool
@@ -64,7 +64,7 @@ class TarStream:
 
     Args:
         pieces: The decompressed stream.
-        archive: How messages call it.
+        archive: Its name in messages.
     """
 
     def __init__(self, pieces: Iterator[bytes], archive: str) -> None:
@@ -73,15 +73,15 @@ class TarStream:
         self._buffer = bytearray()
 
     def entries(self) -> Iterator[TarEntry]:
-        """Yield every member; the caller takes a file's content with :meth:`content` before it goes on.
+        """Yield all members; the caller reads the content of a file with :meth:`content` before the next member.
 
         Raises:
-            UnsafeArchive: The stream is damaged, ends early, or holds anything but files and directories.
+            UnsafeArchive: The stream is damaged, truncated, or contains anything but files and directories.
         """
         name, before = "", b""
         while header := self._read(BLOCK):
             if len(header) < BLOCK:
-                raise UnsafeArchive(self._archive, "", "is cut off")
+                raise UnsafeArchive(self._archive, "", "is truncated")
             if not any(header):
                 self._expect_padding()
                 break
@@ -91,17 +91,19 @@ class TarStream:
                 name, before = "", b""
                 continue
             if before not in (b"", _GLOBAL):
-                # Go takes the GNU name and forgets what stands before a global header, Python takes the first header.
-                raise UnsafeArchive(self._archive, name, "has two headers in front, which readers take differently")
+                # Go uses the GNU name and drops headers before a global header; Python uses the first header.
+                raise UnsafeArchive(
+                    self._archive, name, "has two extended headers, which readers interpret differently"
+                )
             name, before = self._extension(kind, size), kind
         if before:
-            raise UnsafeArchive(self._archive, name, "is announced but missing")
+            raise UnsafeArchive(self._archive, name, "is missing after its extended header")
 
     def content(self, entry: TarEntry, limit: int) -> bytes:
-        """Read the content of the entry yielded last.
+        """Read the content of the last entry.
 
         Raises:
-            UnsafeArchive: It is larger than ``limit`` bytes, or cut off.
+            UnsafeArchive: The content is larger than ``limit`` bytes, or truncated.
         """
         return self._content(entry.size, limit, entry.name)
 
@@ -110,9 +112,9 @@ class TarStream:
             raise UnsafeArchive(self._archive, "", "has a damaged header")
         size = _octal(header[124:136])
         if size is None:
-            raise UnsafeArchive(self._archive, _text(header[:100]), "states no usable size")
+            raise UnsafeArchive(self._archive, _text(header[:100]), "has no valid size")
         if _octal(header[100:108]) is None or not all(_is_number(header[start:end]) for start, end in _NUMBERS):
-            raise UnsafeArchive(self._archive, _text(header[:100]), "has an unreadable mode, owner, time or device")
+            raise UnsafeArchive(self._archive, _text(header[:100]), "has an invalid mode, owner, time or device")
         return header[156:157], size
 
     def _entry(self, header: bytes, announced: str, kind: bytes, size: int) -> TarEntry:
@@ -126,15 +128,15 @@ class TarStream:
             raise UnsafeArchive(self._archive, name, _REFUSED.get(kind, f"has the unknown type {kind!r}"))
         mode = _octal(header[100:108]) or 0
         if name.endswith("/") or (kind == b"\0" and raw.endswith("/")) or mode & ~0o7777 == _DIRECTORY_MODE:
-            raise UnsafeArchive(self._archive, name, "is a file to some readers and a directory to others")
+            raise UnsafeArchive(self._archive, name, "is a file for some readers and a directory for others")
         return TarEntry(name, directory=False, size=size)
 
     def _prefix(self, header: bytes) -> bytes:
         prefix = _until_nul(header[345:500])
-        # GNU tar writes "ustar  " and may put times there; star, known by its last bytes, has a shorter prefix.
+        # GNU tar writes "ustar  " and may store times there; star, recognized by its last bytes, has a shorter prefix.
         shorter = header[508:512] == b"tar\0" and len(prefix) > 131
         if prefix and (header[257:263] != b"ustar\0" or shorter):
-            raise UnsafeArchive(self._archive, _text(header[:100]), "has a prefix that only some readers put before it")
+            raise UnsafeArchive(self._archive, _text(header[:100]), "has a name prefix that only some readers use")
         return prefix + b"/" if prefix else b""
 
     def _extension(self, kind: bytes, size: int) -> str:
@@ -147,7 +149,7 @@ class TarStream:
         records: dict[str, bytes] = {}
         for key, value in self._records(content):
             if key in records or (key == "path" and not value):
-                raise UnsafeArchive(self._archive, "", f"has {key!r} twice or empty in an extended header")
+                raise UnsafeArchive(self._archive, "", f"has {key!r} twice or without a value in an extended header")
             records[key] = value
         forbidden = [key for key in records if key in _REFUSED_KEYS or key.startswith(_SPARSE)]
         if forbidden or (kind == _GLOBAL and "path" in records):
@@ -173,21 +175,21 @@ class TarStream:
 
     def _content(self, size: int, limit: int, member: str, *, zero_padded: bool = False) -> bytes:
         if size > limit:
-            raise UnsafeArchive(self._archive, member, f"has {size} bytes, more than the {limit} allowed")
+            raise UnsafeArchive(self._archive, member, f"has {size} bytes, more than the limit of {limit}")
         padded = -(-size // BLOCK) * BLOCK
         content = self._read(padded)
         if len(content) < padded:
-            raise UnsafeArchive(self._archive, member, "is cut off")
+            raise UnsafeArchive(self._archive, member, "is truncated")
         if zero_padded and any(content[size:]):
-            # Python reads records and names to the end of the block.
-            raise UnsafeArchive(self._archive, member, "goes on behind its stated size")
+            # Python reads records and names up to the end of the block.
+            raise UnsafeArchive(self._archive, member, "has data after its stated size")
         return content[:size]
 
     def _expect_padding(self) -> None:
-        # Draining checks the compressed stream's own checksum too.
+        # Reading to the end also verifies the checksum of the gzip stream.
         for piece in (bytes(self._buffer), *self._pieces):
             if any(piece):
-                raise UnsafeArchive(self._archive, "", "goes on behind its end")
+                raise UnsafeArchive(self._archive, "", "has data after its end")
 
     def _read(self, count: int) -> bytes:
         while len(self._buffer) < count and (piece := next(self._pieces, b"")):
@@ -198,7 +200,7 @@ class TarStream:
 
 
 def _octal(field: bytes) -> int | None:
-    # Python ends a number at the first NUL, Go strips NULs on both sides: one in front would be two numbers.
+    # Python ends a number at the first NUL, Go strips NULs on both sides: a leading NUL would give two numbers.
     digits = field.lstrip(b" ").rstrip(b" \0")
     if not digits:
         return 0

@@ -2,21 +2,109 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.cluster_options import Management, management_options
-from clusterstacks.cli.shared.compat_subjects import Subjects, subjects_argument
-from clusterstacks.cli.shared.output_option import form_option
-from clusterstacks.cli.shared.paths import DIRECTORY, FILE
-from clusterstacks.cli.shared.upstream_facts import facts_in_force, installed_facts
+from clusterstacks.cli.shared.cluster_options import (
+    ClusterName,
+    ManagementCluster,
+    installed_facts_directory,
+    management_options,
+    read_cluster_outlook,
+    upstream_facts,
+)
+from clusterstacks.cli.shared.options import DIRECTORY, FILE, form_option
+from clusterstacks.cli.shared.plan_output import print_warnings
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
+    from clusterstacks.clusters.context import Outlook
+    from clusterstacks.compat.constraints import Judges
+    from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.objects import ObjectKey
+    from clusterstacks.domain.versions import KubernetesVersion
+
+
+class SubjectParam(ClusterName):
+    """``DIR``, or ``NAMESPACE/CLUSTER`` where there is no such directory."""
+
+    name = "DIR|NAMESPACE/CLUSTER"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - click's signature
+        """Read a directory or the name of a Cluster."""
+        if isinstance(value, Path) or Path(value).is_dir():
+            return Path(value)
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is neither a directory nor a Cluster, like team-a/prod", param, ctx)
+
+
+@dataclass(frozen=True, slots=True)
+class CompatSubjects:
+    """What is asked about: directories, or one Cluster of a management cluster."""
+
+    directories: tuple[Path, ...]
+    outlook: Outlook | None = None
+
+    @classmethod
+    def read(
+        cls, named: Sequence[Path | ObjectKey], management: ManagementCluster, releases: Path | None
+    ) -> CompatSubjects:
+        """Read what the command line names; warnings about a Cluster are printed.
+
+        Raises:
+            ClusterStacksError: As :func:`~clusterstacks.cli.shared.cluster_options.read_cluster_outlook`.
+        """
+        directories = tuple(one for one in named if isinstance(one, Path))
+        clusters = [one for one in named if not isinstance(one, Path)]
+        if not clusters:
+            if releases is not None or management != ManagementCluster():
+                raise click.UsageError("--kubeconfig, --context and --releases go with NAMESPACE/CLUSTER")
+            return cls(directories)
+        if directories or len(clusters) > 1:
+            raise click.UsageError("name either directories or one NAMESPACE/CLUSTER")
+        outlook = asyncio.run(_read_live(management, clusters[0], releases))
+        print_warnings(list(outlook.notices))
+        return cls((), outlook)
+
+    def judges(self) -> Judges:
+        """Return what decides besides the releases."""
+        from clusterstacks.compat.constraints import Judges
+
+        return self.outlook.judges() if self.outlook is not None else Judges(upstream=upstream_facts())
+
+    def releases(self) -> list[tuple[str, Candidate]]:
+        """Return the releases, with what to call each: those in the directories, or those of the Cluster's stack."""
+        if self.outlook is None:
+            from clusterstacks.authoring.read_compat import read_statements
+
+            return [one for directory in self.directories for one in read_statements(directory)]
+        return [(str(one.name), one) for one in sorted(self.outlook.world.candidates, key=lambda one: one.name)]
+
+    def combinations(self) -> list[tuple[str, Candidate, KubernetesVersion]]:
+        """Return what is judged, with what to call it and its Kubernetes version."""
+        if self.outlook is None:
+            return [(label, one, one.kubernetes) for label, one in self.releases()]
+        cluster = self.outlook.cluster
+        label = f"Cluster {cluster.view.key} of class {cluster.release.class_name}"
+        return [(label, self.outlook.combination(), cluster.kubernetes)]
+
+
+async def _read_live(management: ManagementCluster, cluster: ObjectKey, releases: Path | None) -> Outlook:
+    async with management.connected() as client:
+        return await read_cluster_outlook(client, cluster, releases)
+
+
+subjects_argument = click.argument(
+    "subjects", metavar="DIR... or NAMESPACE/CLUSTER", nargs=-1, required=True, type=SubjectParam()
+)
 
 
 @click.group(short_help="Say which versions work together.")
@@ -35,13 +123,13 @@ def compat() -> None:
 @form_option()
 def show(component: str | None, form: str) -> None:
     """List the components facts are known about, or show what is known about one."""
-    from clusterstacks.cli.shared import upstream_tables
+    from clusterstacks.cli.shared.compat_output import print_list, print_sheet
 
-    known = facts_in_force().components
+    known = upstream_facts().components
     if component is None:
-        upstream_tables.print_list([known[name] for name in known], form)
+        print_list([known[name] for name in known], form)
     elif component in known:
-        upstream_tables.print_sheet(known[component], form)
+        print_sheet(known[component], form)
     else:
         raise click.UsageError(f"nothing is known about {component}: 'csctl compat show' lists the components")
 
@@ -54,7 +142,11 @@ def show(component: str | None, form: str) -> None:
 @management_options
 @form_option()
 def check(
-    subjects: tuple[Path | ObjectKey, ...], kubernetes: str, management: Management, releases: Path | None, form: str
+    subjects: tuple[Path | ObjectKey, ...],
+    kubernetes: str,
+    management: ManagementCluster,
+    releases: Path | None,
+    form: str,
 ) -> int:
     """Judge every component with a Kubernetes version, and name the facts that decide.
 
@@ -66,17 +158,17 @@ def check(
 
     Exits with 3 when something is incompatible, otherwise with 0: what is untested or unknown is not an error.
     """
-    from clusterstacks.cli.shared.compat_tables import Checked, print_checked
-    from clusterstacks.compat.combinations import contradictions, parts
+    from clusterstacks.cli.shared.compat_output import CheckedRelease, print_checked
+    from clusterstacks.compat.matrices import contradictions, parts
     from clusterstacks.domain.versions import KubernetesVersion
 
     asked = KubernetesVersion.parse(kubernetes) if kubernetes else None
-    found = Subjects.read(subjects, management, releases)
+    found = CompatSubjects.read(subjects, management, releases)
     judges, combinations = found.judges(), found.combinations()
     checked = []
     for label, candidate, own in combinations:
         version = asked or own
-        checked.append(Checked(label, version, parts(candidate, version, judges)))
+        checked.append(CheckedRelease(label, version, parts(candidate, version, judges)))
     print_checked(checked, contradictions([(label, candidate) for label, candidate, _ in combinations]), form)
     return output.NEGATIVE if any(one.broken for one in checked) else 0
 
@@ -85,18 +177,20 @@ def check(
 @subjects_argument
 @management_options
 @form_option()
-def matrix(subjects: tuple[Path | ObjectKey, ...], management: Management, releases: Path | None, form: str) -> None:
+def matrix(
+    subjects: tuple[Path | ObjectKey, ...], management: ManagementCluster, releases: Path | None, form: str
+) -> None:
     """Print which releases, and which versions of their components, work with which Kubernetes minor.
 
     DIR are directories of releases or stacks. For a Cluster, the releases of its stack in the management cluster are
     shown. The first rows are releases with their own addons. The rows below are the versions of every component, as
     addons can be taken from another release.
     """
-    from clusterstacks.cli.shared.compat_tables import print_matrix
+    from clusterstacks.cli.shared.compat_output import print_matrix
     from clusterstacks.compat.kubernetes import known_minors
     from clusterstacks.compat.matrices import matrix as tabulate
 
-    found = Subjects.read(subjects, management, releases)
+    found = CompatSubjects.read(subjects, management, releases)
     print_matrix(tabulate(found.releases(), known_minors(), found.judges()), form)
 
 
@@ -110,10 +204,9 @@ def update(file: Path) -> None:
     """
     from datetime import UTC, datetime
 
-    from clusterstacks.compat.install import install
-    from clusterstacks.compat.library import facts
+    from clusterstacks.compat.library import facts, install
 
-    found, built_in = install(file, installed_facts(), datetime.now(UTC).date()), facts().components
+    found, built_in = install(file, installed_facts_directory(), datetime.now(UTC).date()), facts().components
     output.say(f"{found.name}: facts of {found.read}, {found.origin}")
     if found.name in built_in and found.read < built_in[found.name].read:
         output.note(f"the built-in facts are newer, of {built_in[found.name].read}")
@@ -127,6 +220,6 @@ def infer(directory: Path, *, force: bool) -> None:
     from clusterstacks.authoring.infer_compat import infer_file
     from clusterstacks.compat.kubernetes import known_minors
 
-    place = infer_file(directory, facts_in_force(), known_minors(), force=force)
+    place = infer_file(directory, upstream_facts(), known_minors(), force=force)
     output.say(str(place))
     output.note(f"next: read its comments, then {output.program()} lint {directory}")

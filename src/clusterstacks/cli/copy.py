@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.output_option import JSON, form_option
-from clusterstacks.cli.shared.registry_options import CA_FILE, ServerTrust, opened_registry, trust_options
+from clusterstacks.cli.shared.options import JSON, form_option
+from clusterstacks.cli.shared.registry_options import CA_FILE, ServerTrust, open_registry, trust_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +99,7 @@ async def _copy(
 ) -> tuple[Copied, Sequence[str]]:
     from clusterstacks.sources import oci_copy
 
-    async with opened_registry(source, trusts[0]) as here, opened_registry(target, trusts[1]) as there:
+    async with open_registry(source, trusts[0]) as here, open_registry(target, trusts[1]) as there:
         copied = await oci_copy.copy(here, source.tag, there, target.tag)
         return copied, await _images(there, name) if name else ()
 
@@ -108,8 +108,7 @@ async def _images(registry: Registry, name: ReleaseName) -> Sequence[str]:
     """Render a release as for some cluster, and name the images of its objects."""
     from tempfile import TemporaryDirectory
 
-    from clusterstacks.authoring.images import images_of
-    from clusterstacks.authoring.render_release import render_release
+    from clusterstacks.authoring.render_release import images_of, render_release
     from clusterstacks.render.renderer import Renderer
     from clusterstacks.sources.download_release import pull
     from clusterstacks.sources.oci_repository import OCISource

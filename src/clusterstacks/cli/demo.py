@@ -12,7 +12,7 @@ from clusterstacks.cli.shared import output
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from clusterstacks.cli.shared.live_view import LivePicture
+    from clusterstacks.cli.shared.live_view import LiveView
     from clusterstacks.devcluster.demo.ranges_scenario import RangesStory
     from clusterstacks.devcluster.demo.scenario import Changes, DemoResult
     from clusterstacks.devcluster.state_directory import StateDirectory
@@ -35,7 +35,7 @@ def demo(*, keep: bool, ranges: bool) -> None:
     Everything is real: etcd, API servers, Cluster API's core manager, the operator. Only nodes are missing, so no pod
     runs.
     """
-    from clusterstacks.cli.shared.live_view import LivePicture
+    from clusterstacks.cli.shared.live_view import LiveView
     from clusterstacks.devcluster import supervisor, teardown
     from clusterstacks.devcluster.environment import EnvironmentSettings
     from clusterstacks.devcluster.state_directory import state_directory
@@ -45,7 +45,7 @@ def demo(*, keep: bool, ranges: bool) -> None:
     report("starting the local environment")
     supervisor.detach(EnvironmentSettings(state=state), report)
     try:
-        with LivePicture() as picture:
+        with LiveView() as picture:
             summarise = (_play_ranges if ranges else _play)(state, picture)
         summarise()
     finally:
@@ -57,7 +57,7 @@ def demo(*, keep: bool, ranges: bool) -> None:
         output.say("\nEverything is removed again; 'csctl demo --keep' leaves it running to look around.")
 
 
-def _play(state: StateDirectory, picture: LivePicture) -> Summary:
+def _play(state: StateDirectory, picture: LiveView) -> Summary:
     import asyncio
 
     from clusterstacks.devcluster.demo.await_state import Scene
@@ -67,7 +67,7 @@ def _play(state: StateDirectory, picture: LivePicture) -> Summary:
     return partial(_summarise, asyncio.run(Scenario(scene, state.releases).play()))
 
 
-def _play_ranges(state: StateDirectory, picture: LivePicture) -> Summary:
+def _play_ranges(state: StateDirectory, picture: LiveView) -> Summary:
     import asyncio
 
     from clusterstacks.devcluster.demo.await_state import Scene
@@ -79,22 +79,20 @@ def _play_ranges(state: StateDirectory, picture: LivePicture) -> Summary:
     return partial(_summarise_ranges, asyncio.run(scenario.play()))
 
 
-async def _planned(
-    state: StateDirectory, picture: LivePicture, client: Client, goal: ReleaseName
-) -> Sequence[Manifest]:
+async def _planned(state: StateDirectory, picture: LiveView, client: Client, goal: ReleaseName) -> Sequence[Manifest]:
     """Print the plan as ``csctl plan`` does, and give its steps."""
-    from clusterstacks.cli.shared.cluster_options import Management, outlook_of
-    from clusterstacks.cli.shared.plan_tables import answered_live, live_commands, print_steps, print_warnings
+    from clusterstacks.cli.shared.cluster_options import ManagementCluster, read_cluster_outlook
+    from clusterstacks.cli.shared.plan_output import live_commands, print_steps, print_warnings, search_live_plan
     from clusterstacks.devcluster.demo.ranges_scenario import CLUSTER
     from clusterstacks.domain.errors import DependencyError
 
-    found = answered_live(await outlook_of(client, CLUSTER, state.releases, goal), goal)
+    found = search_live_plan(await read_cluster_outlook(client, CLUSTER, state.releases, goal), goal)
     if found is None or not found[1]["steps"]:
         raise DependencyError("NoPlan", f"there had to be a plan to {goal}")
     document = found[1]
     with picture.aside():
         print_warnings(document["warnings"])
-        print_steps(document["steps"], live_commands(Management(), CLUSTER))
+        print_steps(document["steps"], live_commands(ManagementCluster(), CLUSTER))
     steps: Sequence[Manifest] = document["steps"]
     return steps
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.output_option import form_option
-from clusterstacks.cli.shared.paths import DIRECTORY, FILE
+from clusterstacks.cli.shared.options import DIRECTORY, FILE, form_option
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.minor_options import minor_options
-from clusterstacks.cli.shared.output_option import form_option
+from clusterstacks.cli.shared.options import form_option, minor_options
 from clusterstacks.domain.errors import told_of
 
 if TYPE_CHECKING:
-    from clusterstacks.building.stack_directories import StackDirectory
+    from clusterstacks.building.discover import StackDirectory
     from clusterstacks.domain.hashes import Hashes
 
 
@@ -41,10 +40,9 @@ def hash(directory: Path, form: str, kubernetes: str, *, all_minors: bool) -> No
 
 
 def _hashes(directory: Path, kubernetes: str, *, listed: bool) -> dict[str, Hashes]:
-    from clusterstacks.building.discover_stacks import find_stacks
+    from clusterstacks.building.discover import find_stacks, selected, stacks_of
     from clusterstacks.building.settings import open_minor
     from clusterstacks.building.source_tree import read_tree
-    from clusterstacks.building.stack_directories import selected, stacks_of
     from clusterstacks.domain.versions import KubernetesVersion
 
     found: list[StackDirectory] = []

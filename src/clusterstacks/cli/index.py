@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.output_option import JSON, form_option
+from clusterstacks.cli.shared.options import JSON, form_option
 
 
 @click.command(short_help="Write the index of a directory of releases.")

@@ -1,4 +1,4 @@
-"""``csctl init``: begin a stack."""
+"""``csctl init``: write a new stack."""
 
 from __future__ import annotations
 
@@ -8,38 +8,40 @@ from pathlib import Path
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.output_option import JSON, form_option
+from clusterstacks.cli.shared.options import JSON, form_option
 
 
-@click.command(short_help="Begin a stack.")
+@click.command(short_help="Write a new stack.")
 @click.argument("name", metavar="PROVIDER/STACK/1-35")
 @click.argument("directory", metavar="[DIR]", required=False, type=click.Path(file_okay=False, path_type=Path))
 @click.option(
-    "--kubernetes-version", metavar="v1.35.4", default="", help="The full version.  [default: the first patch]"
+    "--kubernetes-version", metavar="v1.35.4", default="", help="Full Kubernetes version.  [default: the first patch]"
 )
 @form_option()
 def init(name: str, directory: Path | None, kubernetes_version: str, form: str) -> None:
-    """Write a small stack.
+    """Write a small stack into DIR.
 
-    DIR is providers/PROVIDER/STACK/1-35 unless it is given; a .gitignore is then written here as well, where there is
-    none. No existing file is touched. A stack of provider local is complete and runs with 'csctl dev'. One of another
-    provider has templates whose fields are to be filled in: 'csctl lint' names them, and 'csctl create' refuses to
-    build until that is done.
+    The default of DIR is providers/PROVIDER/STACK/1-35. Without DIR, a .gitignore is also written in the current
+    directory if it has none. Existing files are never changed. A stack of provider local is complete and runs with
+    'csctl dev'. A stack of another provider has templates with empty fields: 'csctl lint' names them, and 'csctl
+    create' refuses to build the stack until you fill them in.
     """
     from datetime import UTC, datetime
 
-    from clusterstacks.authoring.scaffold import IGNORED, Beginning, write
+    from clusterstacks.authoring.scaffold import IGNORED, NewStack, write_new_files
 
-    beginning = Beginning.parse(name, kubernetes_version)
-    if doubt := beginning.doubt(datetime.now(UTC).date()):
-        output.warn(doubt)
-    place = directory or beginning.directory
-    written = write(beginning.files(), place)
+    stack = NewStack.parse(name, kubernetes_version)
+    if warning := stack.version_warning(datetime.now(UTC).date()):
+        output.warn(warning)
+    place = directory or stack.directory
+    written = write_new_files(stack.files(), place)
     if directory is None and not Path(".gitignore").exists():
-        written += write({".gitignore": IGNORED}, Path())
+        written += write_new_files({".gitignore": IGNORED}, Path())
     if form == JSON:
         output.print_json({"directory": str(place), "files": [str(path) for path in written]})
         return
     for path in written:
         output.say(str(path))
-    output.note(f"next: {output.program()} lint {shlex.quote(str(place))}; {place / 'README.md'} says how to go on")
+    output.note(
+        f"next: {output.program()} lint {shlex.quote(str(place))}; {place / 'README.md'} describes the next steps"
+    )

@@ -1,4 +1,4 @@
-"""``csctl lint``: what is wrong with a stack directory, before anybody builds it."""
+"""``csctl lint``: report problems of stack directories."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.chart_options import chart_dependencies, dependency_options
-from clusterstacks.cli.shared.minor_options import minor_options
-from clusterstacks.cli.shared.output_option import form_option
-from clusterstacks.cli.shared.paths import DIRECTORY, FILE
+from clusterstacks.cli.shared.options import (
+    DIRECTORY,
+    FILE,
+    chart_dependencies,
+    dependency_options,
+    form_option,
+    minor_options,
+)
 from clusterstacks.cli.shared.registry_options import ServerTrust
 
 if TYPE_CHECKING:
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.authoring.findings import LintFinding
-    from clusterstacks.authoring.linter import Report
+    from clusterstacks.authoring.linter import LintReport
     from clusterstacks.kube.client import Client
 
 COLOURS = {"error": "red", "warning": "yellow"}
@@ -28,7 +32,7 @@ COLOURS = {"error": "red", "warning": "yellow"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintOptions:
-    """The command line."""
+    """Options of the command line."""
 
     directories: tuple[Path, ...]
     kubernetes: str
@@ -39,21 +43,25 @@ class LintOptions:
     offline: bool
 
 
-@click.command(short_help="Say what is wrong with a stack.")
+@click.command(short_help="Report problems of a stack.")
 @click.argument("directories", metavar="DIR...", nargs=-1, type=DIRECTORY)
 @minor_options
 @form_option("text", "json", "sarif")
-@click.option("--cluster", type=FILE, help="YAML file with Cluster, control plane and infrastructure object.")
-@click.option("--against", type=FILE, metavar="KUBECONFIG", help="Ask this management cluster what it would refuse.")
+@click.option(
+    "--cluster", type=FILE, help="YAML file with Cluster, control plane and infrastructure object for values templates."
+)
+@click.option(
+    "--against", type=FILE, metavar="KUBECONFIG", help="Dry-run the objects of the class on this management cluster."
+)
 @click.option("--rules", is_flag=True, help="Print the rules instead.")
 @dependency_options
-def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - click passes what the options above say
-    """Say what is wrong with stacks: file, line, cause and way out; nothing is built or written.
+def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - click passes the options above
+    """Report problems of stacks with file, line, cause and remedy. Nothing is built or written.
 
-    DIR is a stack directory, or one with stacks below it. As csctl create does, it takes the release that csctl.yaml
-    names, or with --kubernetes or --all-minors those of versions.yaml and stack.yaml. Values templates are tried with
-    the objects of --cluster, else with a sample ('csctl template --sample' prints it). Exits with 0 when there are no
-    errors (warnings are allowed), with 2 when there are.
+    DIR is a stack directory or a directory with stacks below it. Like 'csctl create', lint checks the release of
+    csctl.yaml, or with --kubernetes or --all-minors the releases of versions.yaml and stack.yaml. Values templates are
+    rendered with the objects of --cluster, otherwise with example objects ('csctl template --sample' prints them).
+    Exits with 0 if there are no errors (warnings are allowed), otherwise with 2.
     """
     import asyncio
 
@@ -61,20 +69,19 @@ def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - 
         return _print_rules(form)
     options = LintOptions(**arguments)
     if not options.directories:
-        raise click.UsageError("name a stack directory, e.g. csctl lint .")
+        raise click.UsageError("DIR is missing (expected for example csctl lint .)")
     reports = asyncio.run(_reports(options))
     _print(reports, form)
     return 0 if all(report.clean for report in reports) else output.MUST_CHANGE
 
 
-async def _reports(options: LintOptions) -> list[Report]:
+async def _reports(options: LintOptions) -> list[LintReport]:
     import asyncio
     from contextlib import AsyncExitStack
 
-    from clusterstacks.authoring.example_objects import read_roots
+    from clusterstacks.authoring.example_objects import read_example_objects
     from clusterstacks.authoring.linter import Linter
-    from clusterstacks.authoring.render_check import Means
-    from clusterstacks.building.discover_stacks import find_stacks
+    from clusterstacks.building.discover import find_stacks
     from clusterstacks.building.source_tree import read_tree
     from clusterstacks.domain.versions import KubernetesMinor
     from clusterstacks.render.renderer import Renderer
@@ -82,13 +89,13 @@ async def _reports(options: LintOptions) -> list[Report]:
     minor = KubernetesMinor.parse(options.kubernetes.replace("-", ".")) if options.kubernetes else None
     async with AsyncExitStack() as resources:
         file = options.cluster
-        roots = read_roots(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
+        examples = read_example_objects(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
         renderer = Renderer()
         resources.push_async_callback(renderer.close)
         web = await resources.enter_async_context(ServerTrust().web())
         charts = chart_dependencies(web, options.dependencies, offline=options.offline)
         client = None if options.against is None else await resources.enter_async_context(_connected(options.against))
-        linter = Linter(Means(renderer, roots, charts), minor, client, options.all_minors)
+        linter = Linter(renderer, examples, charts, minor, client, options.all_minors)
         stacks = [stack for top in options.directories for stack in find_stacks(top)]
         return [await linter.lint(read_tree(stack), str(stack)) for stack in stacks]
 
@@ -104,18 +111,18 @@ async def _connected(kubeconfig: Path) -> AsyncIterator[Client]:
 
 
 def _print_rules(form: str) -> int:
-    from clusterstacks.authoring.rule_registry import RULES
+    from clusterstacks.authoring.linter import RULES
 
     if form == "text":
         rows = [(rule.id, rule.severity, rule.summary) for rule in RULES]
-        output.print_table(("RULE", "SEVERITY", "WHAT IT ASKS"), rows)
+        output.print_table(("RULE", "SEVERITY", "REQUIREMENT"), rows)
     else:
         output.print_json([{"id": one.id, "severity": one.severity, "summary": one.summary} for one in RULES])
     return 0
 
 
-def _print(reports: Sequence[Report], form: str) -> None:
-    from clusterstacks.authoring.reports import as_json, as_sarif
+def _print(reports: Sequence[LintReport], form: str) -> None:
+    from clusterstacks.authoring.linter import as_json, as_sarif
 
     if form == "json":
         output.print_json(as_json(reports))
@@ -128,24 +135,24 @@ def _print(reports: Sequence[Report], form: str) -> None:
         _print_summary(reports)
 
 
-def _print_finding(report: Report, finding: LintFinding) -> None:
-    from clusterstacks.authoring.reports import place
+def _print_finding(report: LintReport, finding: LintFinding) -> None:
+    from clusterstacks.authoring.linter import finding_path
 
-    fault = finding.fault
+    problem = finding.problem
     kind = click.style(f"{finding.severity.value}[{finding.rule}]", fg=COLOURS[finding.severity], bold=True)
-    where, message = output.printable(place(report, finding)), output.printable(fault.message)
-    click.echo(f"{where}:{fault.line}: {kind} {message}")
-    output.say(f"    {fault.way_out}")
+    where, message = output.printable(finding_path(report, finding)), output.printable(problem.message)
+    click.echo(f"{where}:{problem.line}: {kind} {message}")
+    output.say(f"    {problem.remedy}")
 
 
-def _print_summary(reports: Sequence[Report]) -> None:
+def _print_summary(reports: Sequence[LintReport]) -> None:
     from clusterstacks.authoring.findings import LintSeverity
 
     errors, warnings = (
         sum(report.count(one) for report in reports) for one in (LintSeverity.ERROR, LintSeverity.WARNING)
     )
-    looked = f"{len(reports)} stacks" if len(reports) > 1 else reports[0].directory
-    output.say(f"{looked}: {_counted(errors, 'error')}, {_counted(warnings, 'warning')}")
+    stacks = f"{len(reports)} stacks" if len(reports) > 1 else reports[0].directory
+    output.say(f"{stacks}: {_counted(errors, 'error')}, {_counted(warnings, 'warning')}")
 
 
 def _counted(count: int, what: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.output_option import form_option
+from clusterstacks.cli.shared.options import form_option
 from clusterstacks.cli.shared.registry_options import ServerTrust, repository_or_environment, trust_options
 
 if TYPE_CHECKING:

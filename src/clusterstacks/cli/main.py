@@ -7,8 +7,9 @@ from importlib import import_module
 
 import click
 
-from clusterstacks.cli.shared import global_options, output
-from clusterstacks.cli.shared.help_examples import EXAMPLES
+from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.help_texts import EXAMPLES
+from clusterstacks.cli.shared.options import accept_global_options, global_options
 
 VERBS = {
     "compat": ("clusterstacks.cli.compat", "Say which versions work together."),
@@ -18,18 +19,18 @@ VERBS = {
     "create": ("clusterstacks.cli.create", "Build releases of stacks, and publish them."),
     "demo": ("clusterstacks.cli.demo", "Run the main job on this machine."),
     "dev": ("clusterstacks.cli.dev", "Run Cluster API and the operator on this machine."),
-    "diff": ("clusterstacks.cli.diff", "Show what two stacks or releases differ in."),
+    "diff": ("clusterstacks.cli.diff", "Show the differences of two stacks or releases."),
     "hash": ("clusterstacks.cli.hash", "Print the hashes of a stack directory."),
     "help": ("clusterstacks.cli.help", "Print the help of csctl or of a verb."),
     "index": ("clusterstacks.cli.index", "Write the index of a directory of releases."),
-    "init": ("clusterstacks.cli.init", "Begin a stack."),
-    "lint": ("clusterstacks.cli.lint", "Say what is wrong with a stack."),
+    "init": ("clusterstacks.cli.init", "Write a new stack."),
+    "lint": ("clusterstacks.cli.lint", "Report problems of a stack."),
     "list": ("clusterstacks.cli.listing", "List the releases there are."),
     "plan": ("clusterstacks.cli.plan", "Plan an upgrade step by step."),
     "pull": ("clusterstacks.cli.pull", "Fetch a release."),
     "push": ("clusterstacks.cli.push", "Publish a release in a registry."),
     "sign": ("clusterstacks.cli.sign", "Sign a release."),
-    "template": ("clusterstacks.cli.template", "Print what a stack or release renders to."),
+    "template": ("clusterstacks.cli.template", "Print the rendered objects of a stack or release."),
     "verify": ("clusterstacks.cli.verify", "Verify who signed a release."),
     "version": ("clusterstacks.cli.version", "Print the version of csctl."),
     "why": ("clusterstacks.cli.why", "Say why an upgrade is refused, and what to do first."),
@@ -54,14 +55,14 @@ class Verbs(click.Group):
             command.epilog = "\n".join(
                 ("\b", "Examples:", *(f"  csctl {cmd_name} {one}" for one in EXAMPLES[cmd_name]))
             )
-        return global_options.accepting(command)
+        return accept_global_options(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb; for one that does not exist, say which was meant."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            from clusterstacks.cli.shared.verb_suggestions import suggestion
+            from clusterstacks.cli.shared.help_texts import suggestion
 
             raise click.UsageError(f"there is no verb {args[0]!r}: {suggestion(args[0], VERBS)}")
         return super().resolve_command(ctx, args)
@@ -72,7 +73,7 @@ class Verbs(click.Group):
             formatter.write_dl([(verb, VERBS[verb][1]) for verb in sorted(VERBS)])
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]}, params=global_options.options())
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]}, params=global_options())
 @click.version_option(package_name="cluster-stacks", prog_name="csctl")
 def csctl() -> None:
     """Build, try and deliver cluster stacks for Cluster API."""

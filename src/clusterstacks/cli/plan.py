@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.cluster_options import ClusterName, Management, management_options, outlook_of
-from clusterstacks.cli.shared.output_option import form_option
-from clusterstacks.cli.shared.paths import FILE
-from clusterstacks.cli.shared.plan_tables import (
+from clusterstacks.cli.shared.cluster_options import (
+    ClusterName,
+    ManagementCluster,
+    management_options,
+    read_cluster_outlook,
+)
+from clusterstacks.cli.shared.options import FILE, form_option
+from clusterstacks.cli.shared.plan_output import (
     NO_WAY,
     UNDECIDED,
-    answered,
-    answered_live,
     live_commands,
     print_document,
     print_refusal,
     print_steps,
     print_warnings,
+    search_live_plan,
+    search_plan,
     step_commands,
     timeout_option,
 )
@@ -48,7 +52,7 @@ def plan(  # noqa: PLR0913 - one for each option
     cluster: ObjectKey | None,
     state: Path | None,
     target: str,
-    management: Management,
+    management: ManagementCluster,
     releases: Path | None,
     form: str,
     timeout: float,
@@ -72,30 +76,30 @@ def plan(  # noqa: PLR0913 - one for each option
     goal = parse_target(target)
     if cluster is not None and state is None:
         outlook = asyncio.run(_read_live(management, cluster, releases, goal))
-        found = answered_live(outlook, goal, timeout)
+        found = search_live_plan(outlook, goal, timeout)
         return UNDECIDED if found is None else _print(found[1], form, live_commands(management, cluster))
     if cluster is not None or state is None:
         raise click.UsageError("name either NAMESPACE/CLUSTER or a file with --from")
-    if releases is None or management != Management():
+    if releases is None or management != ManagementCluster():
         raise click.UsageError("--from goes with --releases, and asks no cluster")
     document = _offline(state, releases, goal, timeout)
     return UNDECIDED if document is None else _print(document, form, _offline_commands)
 
 
-async def _read_live(management: Management, cluster: ObjectKey, releases: Path | None, goal: Target) -> Outlook:
+async def _read_live(management: ManagementCluster, cluster: ObjectKey, releases: Path | None, goal: Target) -> Outlook:
     async with management.connected() as client:
-        return await outlook_of(client, cluster, releases, goal)
+        return await read_cluster_outlook(client, cluster, releases, goal)
 
 
 def _offline(file: Path, releases: Path, goal: Target, timeout: float) -> dict[str, Any] | None:
-    from clusterstacks.cli.shared.upstream_facts import facts_in_force
+    from clusterstacks.cli.shared.cluster_options import upstream_facts
     from clusterstacks.compat.world import World
     from clusterstacks.planner.plan_document import plan_document
     from clusterstacks.releases.compat_statements import read_candidates
 
     state = _read_state(file)
-    world = World(read_candidates(releases), upstream=facts_in_force())
-    answer = answered(world, state, goal, timeout)
+    world = World(read_candidates(releases), upstream=upstream_facts())
+    answer = search_plan(world, state, goal, timeout)
     return None if answer is None else plan_document(world, state, goal, answer)
 
 

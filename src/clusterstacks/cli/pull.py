@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.output_option import JSON, form_and_directory, form_or_directory_options
+from clusterstacks.cli.shared.options import JSON, form_and_directory, form_or_directory_options
 from clusterstacks.cli.shared.registry_options import ProgressPrinter, ServerTrust, trust_options
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.output_option import JSON, form_option
+from clusterstacks.cli.shared.options import JSON, form_option
 from clusterstacks.cli.shared.registry_options import (
     ServerTrust,
-    opened_registry,
+    open_registry,
     repository_or_environment,
     trust_options,
 )
-from clusterstacks.cli.shared.release_ref import release_of
+from clusterstacks.cli.shared.release_ref import release_name_of
 
 if TYPE_CHECKING:
     from clusterstacks.oci.reference import Reference
@@ -83,8 +83,8 @@ async def _push(directory: Path, reference: Reference, trust: ServerTrust) -> tu
 
     from clusterstacks.sources.oci_publish import check_tag, publish_with_signatures
 
-    name = release_of(directory)
+    name = release_name_of(directory)
     _refuse_leftovers(directory)
     check_tag(reference, name)
-    async with opened_registry(reference, trust) as registry:
+    async with open_registry(reference, trust) as registry:
         return await publish_with_signatures(directory, registry, os.environ)

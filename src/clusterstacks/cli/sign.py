@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.output_option import JSON, form_option
-from clusterstacks.cli.shared.registry_options import ServerTrust, opened_registry, trust_options
-from clusterstacks.cli.shared.release_ref import KEY_FILE, fetched, located, on_disk
+from clusterstacks.cli.shared.options import JSON, form_option
+from clusterstacks.cli.shared.registry_options import ServerTrust, open_registry, trust_options
+from clusterstacks.cli.shared.release_ref import (
+    KEY_FILE,
+    fetch_release_files,
+    parse_release_ref,
+    read_release_directory,
+)
 
 if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
@@ -86,7 +91,7 @@ def _password() -> bytes:
 def _sign(release: str, key: PrivateKey, trust: ServerTrust, form: str) -> None:
     import asyncio
 
-    location, name = located(release)
+    location, name = parse_release_ref(release)
     address = location.address
     if not address.kind.is_remote:
         signing = _sign_directory(Path(address.place), name, key)
@@ -106,7 +111,7 @@ def _sign(release: str, key: PrivateKey, trust: ServerTrust, form: str) -> None:
 async def _sign_directory(directory: Path, name: ReleaseName, key: PrivateKey) -> tuple[str, bool]:
     from clusterstacks.sources.signature_store import sign_beside, signature_file
 
-    contents = (await on_disk(directory, name)).contents
+    contents = (await read_release_directory(directory, name)).contents
     _require_usable(contents)
     return str(signature_file(contents)), await sign_beside(contents, key)
 
@@ -116,14 +121,14 @@ async def _sign_in_registry(
 ) -> tuple[str, bool]:
     from clusterstacks.oci.descriptor import digest_of
     from clusterstacks.oci.reference import Reference
-    from clusterstacks.releases.signature_files import Evidence
-    from clusterstacks.signing.unsigned import release_envelope
+    from clusterstacks.releases.release_source import Evidence
+    from clusterstacks.signing.statement import release_envelope
     from clusterstacks.signing.verifier import verify
     from clusterstacks.sources.oci_repository import OCISource
     from clusterstacks.sources.oci_signatures import attach
 
     reference = Reference.parse(address.place)
-    async with opened_registry(reference, trust) as registry, fetched(OCISource(registry), name) as held:
+    async with open_registry(reference, trust) as registry, fetch_release_files(OCISource(registry), name) as held:
         files, evidence = held.contents.files, held.evidence
         _require_usable(held.contents)
         digest = digest_of(evidence.manifest)

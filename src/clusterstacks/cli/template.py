@@ -1,4 +1,4 @@
-"""``csctl template``: what the operator would make of a stack or release."""
+"""``csctl template``: print the objects of a stack or release as the operator renders them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.chart_options import chart_dependencies, dependency_options
-from clusterstacks.cli.shared.output_option import JSON, form_option
-from clusterstacks.cli.shared.paths import DIRECTORY, FILE
+from clusterstacks.cli.shared.options import DIRECTORY, FILE, JSON, chart_dependencies, dependency_options, form_option
 from clusterstacks.cli.shared.registry_options import ServerTrust
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from clusterstacks.authoring.example_objects import Roots
+    from clusterstacks.authoring.example_objects import ExampleObjects
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
 
 
 def _charts(options: TemplateOptions) -> tuple[str, ...] | None:
-    """Return the directories of the charts that are rendered; None for all."""
+    """Return the directories of the charts to render; None for all."""
     if options.class_only or options.sample:
         return ("cluster-class",)
     if not options.addons:
@@ -34,7 +32,7 @@ def _charts(options: TemplateOptions) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateOptions:
-    """The command line."""
+    """Options of the command line."""
 
     directory: Path
     cluster: Path | None
@@ -51,7 +49,7 @@ class TemplateOptions:
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """Manifests; ``written`` is their text where that has comments."""
+    """Manifests; ``written`` is their YAML text if it has comments."""
 
     objects: tuple[Manifest, ...]
     written: str = ""
@@ -92,7 +90,7 @@ class Images:
     images: tuple[str, ...]
 
     def text(self) -> str:
-        """Return one on each line."""
+        """Return one image per line."""
         return "".join(f"{image}\n" for image in self.images)
 
     def document(self) -> object:
@@ -100,35 +98,37 @@ class Images:
         return self.images
 
 
-@click.command(short_help="Print what a stack or release renders to.")
+@click.command(short_help="Print the rendered objects of a stack or release.")
 @click.argument("directory", metavar="DIR|RELEASE", type=DIRECTORY)
-@click.option("--cluster", type=FILE, help="YAML file with Cluster, control plane and infrastructure object.")
-@click.option("--addon", "addons", metavar="NAME", multiple=True, help="Only this addon; repeatable.")
-@click.option("--class", "class_only", is_flag=True, help="Only the class.")
-@click.option("--values", is_flag=True, help="The values of the addons instead of the objects.")
-@click.option("--images", is_flag=True, help="The container images the objects name, one a line.")
-@click.option("--sample", is_flag=True, help="What values templates see without --cluster, as a file for it.")
+@click.option(
+    "--cluster", type=FILE, help="YAML file with Cluster, control plane and infrastructure object for values templates."
+)
+@click.option("--addon", "addons", metavar="NAME", multiple=True, help="Print only this addon; repeatable.")
+@click.option("--class", "class_only", is_flag=True, help="Print only the class.")
+@click.option("--values", is_flag=True, help="Print the values of the addons instead of objects.")
+@click.option("--images", is_flag=True, help="Print the container images of the objects, one per line.")
+@click.option("--sample", is_flag=True, help="Print the example objects as a file for --cluster.")
 @click.option(
     "--kubernetes",
     metavar="1-35",
     default="",
-    help="For this minor of versions.yaml or stack.yaml.  [default: for the version of csctl.yaml]",
+    help="Use this minor of versions.yaml or stack.yaml.  [default: the version of csctl.yaml]",
 )
 @dependency_options
 @form_option("yaml", JSON)
-def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes what the options above say
-    """Print the objects of class and addons as the operator renders them.
+def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes the options above
+    """Print the objects of the class and the addons as the operator renders them.
 
-    Values templates (overwrite.yaml) are rendered with the objects of --cluster, else with a sample made for the class.
-    Secrets are printed as the charts have them.
+    Values templates (overwrite.yaml) are rendered with the objects of --cluster, otherwise with example objects made
+    for the class. Values of Secrets are printed.
     """
     import asyncio
 
     options = TemplateOptions(**arguments)
     if options.class_only + options.values + options.images + options.sample > 1:
-        raise click.UsageError("--class, --values, --images and --sample exclude each other")
+        raise click.UsageError("--class, --values, --images and --sample cannot be combined")
     if options.addons and (options.class_only or options.sample):
-        raise click.UsageError("--addon belongs to the objects and values of addons")
+        raise click.UsageError("--addon cannot be combined with --class or --sample")
     result = asyncio.run(_result(options))
     if options.form == JSON:
         output.print_json(result.document())
@@ -141,39 +141,39 @@ async def _result(options: TemplateOptions) -> Objects | Values | Images:
     from contextlib import AsyncExitStack
     from functools import partial
 
-    from clusterstacks.authoring.example_objects import read_roots
-    from clusterstacks.authoring.open_directory import opened
-    from clusterstacks.building.kubernetes_patch import newest_patch
+    from clusterstacks.authoring.example_objects import read_example_objects
+    from clusterstacks.authoring.open_directory import open_as_release
+    from clusterstacks.building.discover import newest_patch
     from clusterstacks.render.renderer import Renderer
 
     async with AsyncExitStack() as resources:
         file = options.cluster
-        roots = read_roots(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
+        examples = read_example_objects(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
         web = await resources.enter_async_context(ServerTrust().web())
         newest = partial(newest_patch, web)
         dependencies = chart_dependencies(web, options.dependencies, offline=options.offline)
-        source = opened(
+        source = open_as_release(
             options.directory, newest, kubernetes=options.kubernetes, dependencies=dependencies, charts=_charts(options)
         )
         release = await resources.enter_async_context(source)
         renderer = Renderer()
         resources.push_async_callback(renderer.close)
-        return await _rendered(options, release, renderer, roots)
+        return await _rendered(options, release, renderer, examples)
 
 
 async def _rendered(
-    options: TemplateOptions, release: Release, renderer: Renderer, roots: Roots | None
+    options: TemplateOptions, release: Release, renderer: Renderer, examples: ExampleObjects | None
 ) -> Objects | Values | Images:
     from clusterstacks.api import yaml
-    from clusterstacks.authoring.example_objects import sample_roots
+    from clusterstacks.authoring.example_objects import make_example_objects
     from clusterstacks.authoring.render_release import render_class, render_release
 
     if options.sample:
-        made = sample_roots(release.name, release.metadata.kubernetes, await render_class(release, renderer))
+        made = make_example_objects(release.name, release.metadata.kubernetes, await render_class(release, renderer))
         return Objects(tuple(yaml.load_all(made.text())), made.text())
     if options.class_only:
         return Objects(await render_class(release, renderer))
-    rendered = await render_release(release, renderer, roots=roots, only=options.addons)
+    rendered = await render_release(release, renderer, examples=examples, only=options.addons)
     if options.values:
         return Values({name: addon.values for name, addon in rendered.addons.items()})
     if options.images:

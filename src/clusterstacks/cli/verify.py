@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.output_option import JSON, TEXT, form_option
+from clusterstacks.cli.shared.options import JSON, TEXT, form_option
 from clusterstacks.cli.shared.registry_options import ServerTrust, trust_options
-from clusterstacks.cli.shared.release_ref import KEY_FILE, found, located
+from clusterstacks.cli.shared.release_ref import KEY_FILE, open_release_files, parse_release_ref
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,17 +34,17 @@ def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, 
 
     from clusterstacks.domain.errors import SpecError
     from clusterstacks.signing.errors import SignatureRequired
-    from clusterstacks.signing.verifier import require
+    from clusterstacks.signing.verifier import enforce
 
     trusted = [key for path in keys for key in _public_keys(path)]
     contents, manifest, verification = asyncio.run(_verified(release, trusted, ServerTrust(ca, plain_http=plain_http)))
     if form == JSON:
         _print_json(contents, manifest, verification)
     try:
-        require(contents.release, verification)
+        enforce(contents.release, verification)
     except SignatureRequired as error:
-        way_out = "ask its publisher to sign it with a key you trust, and do not use it until then"
-        problem = f"{contents.release} is not signed by any of the keys given: {way_out}"
+        remedy = "ask its publisher to sign it with a key you trust, and do not use it until then"
+        problem = f"{contents.release} is not signed by any of the keys given: {remedy}"
         output.show_error(SpecError(error.code, "\n".join((problem, *verification.problems))))
         return output.NEGATIVE
     if form == TEXT:
@@ -57,7 +57,7 @@ def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, 
 async def _verified(release: str, keys: list[PublicKey], trust: ServerTrust) -> tuple[Contents, str, Verification]:
     from clusterstacks.signing import verifier
 
-    async with found(*located(release), trust) as held:
+    async with open_release_files(*parse_release_ref(release), trust) as held:
         files = held.contents.files
         verification = verifier.verify(held.contents.release, files, held.evidence, keys)
         return held.contents, held.evidence.manifest_digest, verification

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.output_option import JSON, form_option
+from clusterstacks.cli.shared.options import JSON, form_option
 
 DISTRIBUTION = "cluster-stacks"
 UNKNOWN = "unknown"

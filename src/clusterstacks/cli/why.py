@@ -9,18 +9,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.cluster_options import ClusterName, Management, management_options, outlook_of
-from clusterstacks.cli.shared.output_option import form_option
-from clusterstacks.cli.shared.plan_tables import (
+from clusterstacks.cli.shared.cluster_options import (
+    ClusterName,
+    ManagementCluster,
+    management_options,
+    read_cluster_outlook,
+)
+from clusterstacks.cli.shared.options import form_option
+from clusterstacks.cli.shared.plan_output import (
     NO_WAY,
     UNDECIDED,
-    answered_live,
     live_commands,
     patch_command,
     print_document,
     print_refusal,
     print_steps,
     print_warnings,
+    search_live_plan,
     timeout_option,
 )
 
@@ -33,8 +38,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.planner.model_builder import Target
-    from clusterstacks.webhooks.known_releases import ClassOffer
-    from clusterstacks.webhooks.rules.cluster_versions import Decision
+    from clusterstacks.webhooks.cluster_rules import ClassOffer, Decision
 
 SHOWN_STEPS = 3
 """Steps told of a plan; ``csctl plan`` tells all."""
@@ -47,7 +51,7 @@ SHOWN_STEPS = 3
 @form_option("text", "json", "yaml")
 @timeout_option
 def why(
-    cluster: ObjectKey, target: str, management: Management, releases: Path | None, form: str, timeout: float
+    cluster: ObjectKey, target: str, management: ManagementCluster, releases: Path | None, form: str, timeout: float
 ) -> int:
     """Say whether a Cluster may be moved to a release or a Kubernetes version by one write now.
 
@@ -62,7 +66,7 @@ def why(
     outlook, patch, decision = asyncio.run(_asked(management, cluster, releases, goal))
     way: dict[str, Any] = {"steps": [], "refused": None, "warnings": outlook.hints(goal)}
     if not decision.answer.allowed:
-        found = answered_live(outlook, goal, timeout)
+        found = search_live_plan(outlook, goal, timeout)
         if found is None:
             return UNDECIDED
         way = found[1]
@@ -75,13 +79,13 @@ def why(
 
 
 @dataclass(frozen=True, slots=True)
-class _LiveOffers:
-    """What admission wants to know, from the outlook."""
+class _LiveReleases:
+    """The releases that admission would know, from the outlook."""
 
     outlook: Outlook
 
     async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> ClassOffer | None:  # noqa: ARG002 - all of the stack is known
-        from clusterstacks.webhooks.known_releases import ClassOffer
+        from clusterstacks.webhooks.cluster_rules import ClassOffer
 
         known = {one.name: one for one in self.outlook.world.candidates}
         if release not in known:
@@ -98,27 +102,26 @@ class _LiveOffers:
 
 
 async def _asked(
-    management: Management, cluster: ObjectKey, releases: Path | None, goal: Target
+    management: ManagementCluster, cluster: ObjectKey, releases: Path | None, goal: Target
 ) -> tuple[Outlook, Manifest, Decision]:
     """Ask what the webhooks would say to the one write that goes all the way; returns its patch, too."""
     from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
-    from clusterstacks.clusters.target import moved_to
-    from clusterstacks.domain.patches import merge_diff
-    from clusterstacks.webhooks.cluster_validator import Knowledge, weigh
-    from clusterstacks.webhooks.reviews import Operation, Review
+    from clusterstacks.clusters.context import moved_to
+    from clusterstacks.domain.objects import merge_diff
+    from clusterstacks.webhooks.cluster_validator import ClusterValidator
+    from clusterstacks.webhooks.reviews import AdmissionRequest, Operation
 
     async with management.connected() as client:
-        outlook = await outlook_of(client, cluster, releases, goal)
+        outlook = await read_cluster_outlook(client, cluster, releases, goal)
     rules, old = outlook.world.rules, outlook.cluster.view.raw
     new = moved_to(outlook, goal)
-    review = Review("", Operation.UPDATE, CLUSTER_API_GROUP, CLUSTER_KIND, new, old, dry_run=True)
-    known = Knowledge(
-        offers=_LiveOffers(outlook),
-        counting=lambda release, labels: rules,  # noqa: ARG005 - the outlook has those that count for this cluster
+    request = AdmissionRequest("", Operation.UPDATE, CLUSTER_API_GROUP, CLUSTER_KIND, new, old, dry_run=True)
+    validator = ClusterValidator(
+        releases=_LiveReleases(outlook),
+        rules=lambda release, labels: rules,  # noqa: ARG005 - the outlook has those that count for this cluster
         upstream=outlook.world.upstream,
     )
-    decision, _ = await weigh(review, known)
-    return outlook, merge_diff(old, new), decision
+    return outlook, merge_diff(old, new), await validator.decide(request)
 
 
 def _document(decision: Decision, patch: Manifest, way: dict[str, Any]) -> dict[str, Any]:
@@ -134,7 +137,7 @@ def _document(decision: Decision, patch: Manifest, way: dict[str, Any]) -> dict[
     }
 
 
-def _print_text(document: dict[str, Any], management: Management, cluster: ObjectKey, goal: Target) -> None:
+def _print_text(document: dict[str, Any], management: ManagementCluster, cluster: ObjectKey, goal: Target) -> None:
     print_warnings(document["warnings"])
     if document["allowed"]:
         if not document["patch"]:

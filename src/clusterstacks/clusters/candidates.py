@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.names import ReleaseName, release_named
-from clusterstacks.releases.compat_statements import ask_candidate
+from clusterstacks.releases.compat_statements import fetch_candidate
 from clusterstacks.releases.errors import ReleaseNotFound
+from clusterstacks.runtime.concurrency import gather
 from clusterstacks.sources.stack_source import named_terms
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from clusterstacks.api.clusterstack import ClusterStack
     from clusterstacks.compat.world import Candidate
     from clusterstacks.releases.release_source import ReleaseSource
-    from clusterstacks.sources.open_source import SourceOpener
-    from clusterstacks.sources.spec import SourceTerms
+    from clusterstacks.sources.source_opener import SourceOpener
+    from clusterstacks.sources.spec import SourceSettings
 
 DEADLINE: Final = 120.0
 """Seconds one source may take for everything. Arbitrary: somebody waits."""
@@ -70,9 +71,9 @@ async def published(
     return found
 
 
-def _terms(stacks: Iterable[ClusterStack], notices: list[str], unknown: list[str]) -> dict[SourceTerms, str]:
+def _terms(stacks: Iterable[ClusterStack], notices: list[str], unknown: list[str]) -> dict[SourceSettings, str]:
     """Return each source once, with the ClusterStacks that name it; ``unknown`` gets those only the operator knows."""
-    found: dict[SourceTerms, str] = {}
+    found: dict[SourceSettings, str] = {}
     for stack in stacks:
         place = f"spec.source of ClusterStack {stack.key}"
         try:
@@ -90,7 +91,7 @@ def _terms(stacks: Iterable[ClusterStack], notices: list[str], unknown: list[str
 
 
 @asynccontextmanager
-async def _opened(opener: SourceOpener, terms: SourceTerms) -> AsyncIterator[ReleaseSource]:
+async def _opened(opener: SourceOpener, terms: SourceSettings) -> AsyncIterator[ReleaseSource]:
     source, web = await opener.open(terms.address, await opener.access(terms))
     try:
         yield source
@@ -101,7 +102,7 @@ async def _opened(opener: SourceOpener, terms: SourceTerms) -> AsyncIterator[Rel
 
 async def _read(
     source: ReleaseSource,
-    terms: SourceTerms,
+    terms: SourceSettings,
     release: ReleaseName,
     found: dict[ReleaseName, Candidate],
     notices: list[str],
@@ -112,21 +113,14 @@ async def _read(
         ClusterStacksError: The source gives no list, or no more.
     """
     names = sorted(_of_stack(await source.list(), release) - found.keys(), reverse=True)
-    turns = asyncio.Semaphore(terms.address.kind.reads_at_once)
 
     async def read(name: ReleaseName) -> None:
-        async with turns:
-            try:
-                found[name] = await ask_candidate(source, name)
-            except (SpecError, ReleaseNotFound) as error:
-                notices.append(f"a release is left out: {error.message}")
+        try:
+            found[name] = await fetch_candidate(source, name)
+        except (SpecError, ReleaseNotFound) as error:
+            notices.append(f"a release is left out: {error.message}")
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for name in names:
-                group.create_task(read(name))
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
+    await gather(read, names, at_once=terms.address.kind.reads_at_once)
 
 
 def _of_stack(names: Iterable[str], release: ReleaseName) -> set[ReleaseName]:

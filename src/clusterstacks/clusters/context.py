@@ -5,30 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.addon_annotations import read_wishes
+from clusterstacks.api.addon_annotations import ADDON_ANNOTATION, RELEASE_ANNOTATION, read_wishes
 from clusterstacks.clusters.candidates import published
 from clusterstacks.clusters.live_cluster import LiveCluster, read_cluster
-from clusterstacks.clusters.offered_stacks import Offered, read_offered, read_rules
-from clusterstacks.clusters.state import state_of
+from clusterstacks.clusters.offered_stacks import Offered, read_offered
+from clusterstacks.clusters.provider_rules import read_rules
 from clusterstacks.compat.constraints import Judges
-from clusterstacks.compat.rules.upgrades import other_stack
+from clusterstacks.compat.rules.skew import other_stack
 from clusterstacks.compat.world import ClusterState, World
-from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.compatibility import leading
+from clusterstacks.domain.documents import mapping
+from clusterstacks.domain.errors import SpecError, told_of
 from clusterstacks.domain.names import ReleaseName
+from clusterstacks.domain.semver import SemVer
 from clusterstacks.planner.patches import taken_from
 from clusterstacks.planner.steps import StepKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from clusterstacks.clusters.live_cluster import LiveCluster
     from clusterstacks.compat.statements import UpstreamFacts
     from clusterstacks.compat.world import Candidate
-    from clusterstacks.domain.objects import ObjectKey
+    from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.kube.client import Client
     from clusterstacks.planner.model_builder import Target
     from clusterstacks.planner.steps import Step
-    from clusterstacks.sources.open_source import SourceOpener
+    from clusterstacks.sources.source_opener import SourceOpener
 
 
 class TargetUnknown(SpecError):
@@ -160,3 +164,116 @@ async def read_outlook(client: Client, key: ObjectKey, around: Surroundings) -> 
     state = state_of(cluster, found, notices)
     world = World(tuple(found.values()), rules, around.upstream)
     return Outlook(cluster, offered, world, state, tuple(dict.fromkeys(notices)))
+
+
+class ReleasesUnknown(SpecError):
+    """A Cluster uses a release about which nothing can be found out."""
+
+    def __init__(self, cluster: ObjectKey, release: ReleaseName, use: str, notices: Sequence[str]) -> None:
+        message = f"Cluster {cluster}: release {release}, {use}, is not among those that could be read"
+        super().__init__(
+            "ReleasesUnknown", "\n".join([f"{message}: publish it, or give it with --releases DIR", *notices])
+        )
+
+
+def state_of(cluster: LiveCluster, candidates: Mapping[ReleaseName, Candidate], notices: list[str]) -> ClusterState:
+    """Return where a plan begins.
+
+    An addon that is asked for and not delivered yet counts as it is asked for; one that is being removed, not at all.
+
+    Args:
+        cluster: The cluster.
+        candidates: What is known of releases.
+        notices: Gets what is under way.
+
+    Raises:
+        ReleasesUnknown: Too little is known.
+        AddonReleaseRefused: An annotation names no release, or one that has no such addon.
+    """
+    own = candidates.get(cluster.release)
+    if own is None:
+        raise ReleasesUnknown(cluster.view.key, cluster.release, "whose class it has", notices)
+    addons = None if own.is_bundle else _addons(cluster, candidates, notices)
+    return ClusterState(
+        kubernetes=cluster.kubernetes,
+        workers=cluster.oldest,
+        release=cluster.release,
+        addons=addons,
+        labels=cluster.view.labels,
+        variables=cluster.variables,
+        annotations=cluster.view.annotations,
+    )
+
+
+def _addons(cluster: LiveCluster, candidates: Mapping[ReleaseName, Candidate], notices: list[str]) -> dict[str, str]:
+    key = cluster.view.key
+    with told_of(f"Cluster {key}"):
+        wishes = read_wishes(cluster.view.annotations, cluster.release)
+        for release in wishes.releases():
+            if release not in candidates:
+                raise ReleasesUnknown(key, release, "which an annotation names", notices)
+        sources = wishes.sources({name: candidates[name].addons for name in wishes.releases()})
+    addons: dict[str, str] = {}
+    for addon, release in sources.items():
+        asked = _version(candidates, release, addon)
+        addons[addon] = _delivered_version(cluster, candidates, addon) or asked
+        if addons[addon] != asked:
+            notices.append(f"cluster addon {addon} has {addons[addon]} and is on its way to {asked}")
+    leaving = sorted(cluster.delivered.keys() - addons.keys())
+    notices.extend(f"cluster addon {addon} is on its way out" for addon in leaving)
+    return addons
+
+
+def _delivered_version(cluster: LiveCluster, candidates: Mapping[ReleaseName, Candidate], addon: str) -> str:
+    delivered = cluster.delivered.get(addon)
+    if delivered is None:
+        return ""
+    try:
+        SemVer.parse(delivered.version)
+    except SpecError:
+        return _version(candidates, delivered.release, addon)
+    return delivered.version.removeprefix("v")
+
+
+def _version(candidates: Mapping[ReleaseName, Candidate], release: ReleaseName | None, addon: str) -> str:
+    """Return the version a release states of an addon; empty where it is not known."""
+    candidate = candidates.get(release) if release is not None else None
+    stated = candidate.compatibility if candidate is not None else None
+    components = stated.of_addon(addon) if stated is not None else ()
+    return leading(addon, components).text if components else ""
+
+
+def moved_to(outlook: Outlook, target: Target) -> Manifest:
+    """Return a Cluster as somebody would write it to have a target at once; what the server has is not changed.
+
+    A version is written alone. A release brings its class, its own addons, and its Kubernetes version where that is
+    the higher one.
+
+    Raises:
+        TargetUnknown: Nothing is known of the release.
+    """
+    cluster = outlook.cluster.view.raw
+    topology = dict(mapping(cluster, "spec", "topology"))
+    metadata = dict(mapping(cluster, "metadata"))
+    if isinstance(target, ReleaseName):
+        _take_release(outlook, target, topology)
+        if annotations := mapping(metadata, "annotations"):
+            metadata["annotations"] = {key: value for key, value in annotations.items() if not _about_addons(key)}
+    else:
+        topology["version"] = target.text
+    return {**cluster, "metadata": metadata, "spec": {**mapping(cluster, "spec"), "topology": topology}}
+
+
+def _take_release(outlook: Outlook, release: ReleaseName, topology: Manifest) -> None:
+    candidate = outlook.candidate(release)
+    if "class" in topology:  # v1beta1
+        topology["class"] = release.class_name
+    else:
+        topology["classRef"] = {**mapping(topology, "classRef"), "name": release.class_name}
+    wanted = candidate.kubernetes
+    if candidate.is_bundle or wanted > outlook.state.kubernetes:
+        topology["version"] = wanted.text
+
+
+def _about_addons(annotation: str) -> bool:
+    return annotation == RELEASE_ANNOTATION or annotation.startswith(ADDON_ANNOTATION)

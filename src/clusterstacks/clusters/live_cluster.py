@@ -7,21 +7,20 @@ topology. What lags behind is waited for.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.clusterapi import cluster_view, is_paused, topology_variables
-from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
-from clusterstacks.api.untyped import mappings, text
-from clusterstacks.clusters.nodes import control_plane_versions, worker_versions
-from clusterstacks.clusters.permissions import or_else
+from clusterstacks.api.clusterapi import cluster_view, is_paused, reported_versions, topology_variables
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, CLUSTER_NAME_LABEL, GROUP, Kind
+from clusterstacks.clusters.permissions import listed, or_else
+from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, release_named
 from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
 from clusterstacks.kube.errors import Forbidden
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.domain.objects import Manifest, ObjectKey
@@ -150,3 +149,71 @@ def _delivered(addon: Manifest) -> dict[str, Delivered]:
     """Read ``status.addons``; after a move of the management cluster ``spec.addons``, which has no versions."""
     entries = mappings(addon, "status", "addons") or mappings(addon, "spec", "addons")
     return {text(one, "name"): Delivered(release_named(text(one, "release")), text(one, "version")) for one in entries}
+
+
+CONTROL_PLANE_LABEL: Final = "cluster.x-k8s.io/control-plane"
+"""On the Machines of a control plane. Source: CLUSTER-API section 1."""
+
+
+async def control_plane_versions(client: Client, view: ClusterView, notices: list[str]) -> list[KubernetesVersion]:
+    """Return every version the control plane has; none where it reports none.
+
+    Raises:
+        ClusterStacksError: The API server does not answer.
+    """
+    reported = view.control_plane_versions
+    if not reported and view.control_plane_ref is not None:
+        consequence = "the control plane is taken to have the version that is asked for"
+        reported = await or_else(_asked_of_control_plane(client, view), (), consequence, notices)
+    return _parsed(reported)
+
+
+async def _asked_of_control_plane(client: Client, view: ClusterView) -> tuple[str, ...]:
+    reference = view.control_plane_ref
+    if reference is None:
+        return ()
+    resource = await client.resource(reference.group, reference.kind, reference.version)
+    return reported_versions(await client.find(resource, reference.name, reference.namespace) or {})
+
+
+def reported_workers(view: ClusterView) -> list[KubernetesVersion]:
+    """Return the versions of the workers that the Cluster itself reports; none before Cluster API 1.14."""
+    return _parsed(text(one, "version") for one in mappings(view.raw, "status", "workers", "versions"))
+
+
+async def worker_versions(client: Client, view: ClusterView, notices: list[str]) -> list[KubernetesVersion]:
+    """Return every version the workers have; none where there are none.
+
+    Raises:
+        ClusterStacksError: The API server does not answer.
+    """
+    if told := reported_workers(view):
+        return told
+    labels = f"{CLUSTER_NAME_LABEL}={view.name}"
+    consequence = "the workers are taken to have the version that is asked for"
+    machines = await or_else(
+        listed(client, CLUSTER_API_GROUP, "Machine", view.namespace, labels=f"{labels},!{CONTROL_PLANE_LABEL}"),
+        [],
+        consequence,
+        notices,
+    )
+    pools = await or_else(
+        listed(client, CLUSTER_API_GROUP, "MachinePool", view.namespace, labels=labels), [], consequence, notices
+    )
+    return _parsed(
+        [
+            *(text(one, "status", "nodeInfo", "kubeletVersion") or text(one, "spec", "version") for one in machines),
+            *(text(one, "spec", "template", "spec", "version") for one in pools),
+        ]
+    )
+
+
+def _parsed(versions: Iterable[str]) -> list[KubernetesVersion]:
+    """Read versions; one that is none, as of a Machine without a node, says nothing."""
+    found = []
+    for one in versions:
+        try:
+            found.append(KubernetesVersion.parse(one))
+        except InvalidVersion:
+            continue
+    return found

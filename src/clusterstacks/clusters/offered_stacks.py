@@ -6,22 +6,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.api.compatibility_policy import CompatibilityPolicy
-from clusterstacks.api.compatibilityrule import CompatibilityRule
-from clusterstacks.api.names import GROUP, Kind
-from clusterstacks.api.untyped import at, mappings, text
+from clusterstacks.api.names import GROUP, CompatibilityPolicy, Kind
 from clusterstacks.clusters.permissions import listed, or_else
 from clusterstacks.compat.release_facts import read_facts
+from clusterstacks.domain.documents import at, mappings, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.sources.owners import is_stack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from clusterstacks.compat.world import Candidate
-    from clusterstacks.domain.compatibility import Rule
     from clusterstacks.domain.versions import KubernetesMinor
     from clusterstacks.kube.client import Client
 
@@ -114,33 +110,3 @@ async def read_offered(client: Client, namespace: str, release: ReleaseName, not
             owners = [text(one, "name") for one in mappings(manifest, "metadata", "ownerReferences") if is_stack(one)]
             ready[name] = next(iter(owners), "")
     return Offered(namespace, tuple(sorted(stacks, key=lambda one: one.metadata.name)), ready, facts)
-
-
-async def read_rules(
-    client: Client, release: ReleaseName, labels: Mapping[str, str], now: datetime, notices: list[str]
-) -> tuple[Rule, ...]:
-    """Read the provider's rules that count for a Cluster.
-
-    Args:
-        client: The management cluster.
-        release: Of the Cluster's class.
-        labels: Of the Cluster.
-        now: The time, by which rules expire.
-        notices: Gets what could not be read.
-
-    Raises:
-        DependencyError: The API server does not answer.
-    """
-    found = await or_else(
-        listed(client, GROUP, Kind.COMPATIBILITY_RULE), [], "rules of the provider are not looked at", notices
-    )
-    rules = []
-    for manifest in sorted(found, key=lambda one: text(one, "metadata", "name")):
-        try:
-            one = CompatibilityRule.parse(manifest)
-            one.check()
-            if one.concerns(release, labels, now):
-                rules.append(one.rule())
-        except SpecError as error:
-            notices.append(f"a rule does not count: {error.message}")
-    return tuple(rules)

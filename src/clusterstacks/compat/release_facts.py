@@ -14,9 +14,9 @@ import orjson
 from clusterstacks.api import bounded_json
 from clusterstacks.api.clusterstackrelease import MAX_FACTS_BYTES
 from clusterstacks.api.names import DIGEST_ANNOTATION
-from clusterstacks.api.untyped import mapping, text
 from clusterstacks.compat.world import Candidate
 from clusterstacks.domain.compatibility import Compatibility, parse_compatibility, write_compatibility
+from clusterstacks.domain.documents import mapping, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.metadata import Metadata, parse_metadata
 from clusterstacks.domain.names import release_named

@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
-import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.kube.pki import Authority, KeyPair, signing_keys
+from clusterstacks.runtime.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 def write_private(path: Path, content: bytes) -> None:
     """Write a file with mode 0600; readers see the old or the new content, never a part."""
     private_directory(path.parent)
-    handle, staged = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(staged).replace(path)
-    except BaseException:
-        Path(staged).unlink(missing_ok=True)
-        raise
+    replace_file(path, content, mode=0o600, durable=False)
 
 
 def private_directory(path: Path) -> Path:

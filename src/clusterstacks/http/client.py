@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Self
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.errors import ServerUnavailable
-from clusterstacks.http.proxies import is_loopback, proxy_for
-from clusterstacks.http.redirects import may_follow, read_url, resolve
-from clusterstacks.http.request import Body, HTTPRequest, checked_headers
-from clusterstacks.http.response import (
+from clusterstacks.http.messages import (
     TOO_MANY,
+    Body,
     HTTPDocument,
+    HTTPRequest,
     HTTPResponse,
     RequestBroken,
-    asked_pause,
-    failure,
-    place,
-    refusal,
+    checked_headers,
+    retry_after,
+    retryable_error,
+    shown_url,
+    status_error,
 )
+from clusterstacks.http.urls import is_loopback, may_follow, proxy_for, read_url, resolve
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
     from yarl import URL
 
+    from clusterstacks.http.messages import Response
     from clusterstacks.http.pool import Connections
-    from clusterstacks.http.response import Response
 
 IDLE_TIMEOUT = timedelta(seconds=60)
 """How long a server may send and take nothing. Arbitrary, as long as proxies allow."""
@@ -66,7 +67,7 @@ class RetryPolicy:
     longest: timedelta = timedelta(seconds=20)
 
 
-class Web:
+class HTTPClient:
     """One set of connections.
 
     Args:
@@ -132,7 +133,7 @@ class Web:
         """
         async with self._within_deadline(url), self.open("GET", url, headers=headers) as answer:
             if answer.status != 200 and answer.status not in also:
-                raise refusal(answer)
+                raise status_error(answer)
             return HTTPDocument(answer.status, answer.headers, await answer.read(limit))
 
     @asynccontextmanager
@@ -142,7 +143,7 @@ class Web:
             async with asyncio.timeout(DOCUMENT_DEADLINE.total_seconds()):
                 yield
         except TimeoutError:
-            raise ServerUnavailable(place(url), "it did not answer in time") from None
+            raise ServerUnavailable(shown_url(url), "it did not answer in time") from None
 
     @asynccontextmanager
     async def open(
@@ -181,7 +182,7 @@ class Web:
                 response = await self._follow(request)
             except RequestBroken as error:
                 if last or not _may_repeat(request, error):
-                    raise ServerUnavailable(place(request.url), str(error)) from None
+                    raise ServerUnavailable(shown_url(request.url), str(error)) from None
                 cause = str(error)
             else:
                 if not self._passes(request, response):
@@ -191,9 +192,9 @@ class Web:
                         response.release()
                     return
                 response.release()
-                asked = asked_pause(response.headers)
+                asked = retry_after(response.headers)
                 if last or asked > self._patience.longest:
-                    raise failure(response, asked)
+                    raise retryable_error(response, asked)
                 pause, cause = max(pause, asked), f"it answers with status {response.status}"
             if self._report is not None:
                 self._report(f"{request.url.origin()}: {cause}; trying again")
@@ -209,7 +210,7 @@ class Web:
         for _ in range(MAX_REDIRECTS + 1):
             response = await self._send(request, url, headers)
             if self._trace is not None:
-                self._trace(f"{request.method} {place(url)}: {response.status}")
+                self._trace(f"{request.method} {shown_url(url)}: {response.status}")
             if not request.is_safe or response.status not in _REDIRECTS or "Location" not in response.headers:
                 return response
             response.release()
@@ -219,7 +220,7 @@ class Web:
             if target.origin() != url.origin():
                 headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
             url = target
-        raise ServerUnavailable(place(request.url), f"it redirects more than {MAX_REDIRECTS} times")
+        raise ServerUnavailable(shown_url(request.url), f"it redirects more than {MAX_REDIRECTS} times")
 
     async def _send(self, request: HTTPRequest, url: URL, headers: Mapping[str, str]) -> Response:
         proxy = proxy_for(url, self._environ)
@@ -264,16 +265,16 @@ class Web:
         if url.scheme == "http" and not (self._plain_http or is_loopback(url)):
             way_out = "use https, or allow plain HTTP for it"
             raise SpecError(
-                "PlainHttpRefused", f"{place(url)} is plain HTTP, which anyone on the way can change: {way_out}"
+                "PlainHttpRefused", f"{shown_url(url)} is plain HTTP, which anyone on the way can change: {way_out}"
             )
 
     def _redirected(self, url: URL, location: str) -> URL:
         """Return where a redirect leads; a server must not lead into the network it does not belong to."""
         target = resolve(url, location)
         if target is None:
-            raise ServerUnavailable(place(url), "it redirects to something that is no URL")
+            raise ServerUnavailable(shown_url(url), "it redirects to something that is no URL")
         if not may_follow(url, target):
-            raise ServerUnavailable(place(url), f"it redirects to {place(target)}, which is not followed")
+            raise ServerUnavailable(shown_url(url), f"it redirects to {shown_url(target)}, which is not followed")
         self._check_scheme(target)
         return target
 

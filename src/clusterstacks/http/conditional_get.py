@@ -11,7 +11,7 @@ from clusterstacks.http.errors import AnswerRefused
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from clusterstacks.http.response import HTTPDocument
+    from clusterstacks.http.messages import HTTPDocument
 
     Read = Callable[[str, Mapping[str, str]], Awaitable[HTTPDocument]]
 
@@ -25,7 +25,7 @@ class _Kept(Generic[T]):
     value: T
 
 
-class Revalidated(Generic[T]):
+class ConditionalCache(Generic[T]):
     """Remembers what documents said, and asks the server whether they still say it (RFC 9110 section 13).
 
     Args:

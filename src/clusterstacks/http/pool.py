@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from clusterstacks.http.response import RequestBroken
+from clusterstacks.http.messages import RequestBroken
 from clusterstacks.kube.responses import AbortingResponse
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from yarl import URL
 
-    from clusterstacks.http.response import Response
+    from clusterstacks.http.messages import Response
 
 _CAUSES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
     ((ssl.SSLError, aiohttp.ClientSSLError), "it does not speak TLS: is it a plain HTTP server?"),

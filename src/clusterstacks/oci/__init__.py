@@ -3,16 +3,11 @@
 ::
 
     reference           host/repository:tag@digest
-    docker_config       credentials as docker, podman and Kubernetes keep them
-    credential_helpers  programs that keep credentials
-    credentials         the credentials for a registry
-    challenge           ``WWW-Authenticate``
-    authorization       Basic, or tokens per repository and action
-    session             requests to one repository
+    credentials         credentials of a registry: variables, configuration files, credential helpers, Secrets
+    authorization       ``WWW-Authenticate``: Basic, or tokens per repository and action
+    session             requests to one repository, and lists in pages
     descriptor          descriptors of blobs and manifests
-    manifests           manifests, read and verified
-    pagination          lists in pages
-    tags                manifests by tag and digest
+    manifests           manifests: read, written, verified, pulled and pushed
     transfers           progress and retries of large transfers
     blob_download       blobs to disk, resumed and verified
     blob_upload         blobs to a registry, resumed

@@ -6,6 +6,7 @@ Source: distribution/distribution ``docs/spec/auth/token.md`` and ``oauth.md``.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,17 +15,15 @@ from yarl import URL
 
 from clusterstacks.api.bounded_json import Undecodable, decode
 from clusterstacks.http.errors import AnswerRefused
-from clusterstacks.http.redirects import follow
-from clusterstacks.http.response import refusal
-from clusterstacks.oci.challenge import parse_challenges
-from clusterstacks.oci.docker_config import ANONYMOUS
+from clusterstacks.http.messages import status_error
+from clusterstacks.http.urls import follow
+from clusterstacks.oci.credentials import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from clusterstacks.http.client import Web
-    from clusterstacks.oci.challenge import Challenge
-    from clusterstacks.oci.docker_config import RegistryCredentials
+    from clusterstacks.http.client import HTTPClient
+    from clusterstacks.oci.credentials import RegistryCredentials
 
 MAX_ANSWER_BYTES = 256 * 1024
 """Largest answer of a token server read (arbitrary; a token has a few KB)."""
@@ -55,7 +54,11 @@ class Authorization:
     """
 
     def __init__(
-        self, web: Web, registry: URL, credentials: RegistryCredentials, now: Callable[[], float] = time.monotonic
+        self,
+        web: HTTPClient,
+        registry: URL,
+        credentials: RegistryCredentials,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._web = web
         self._registry = registry
@@ -145,7 +148,7 @@ class Authorization:
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         async with self._web.open("POST", str(realm), headers=headers, body=body) as answer:
             if answer.status != 200:
-                raise refusal(answer)
+                raise status_error(answer)
             return self._parse(await answer.read(MAX_ANSWER_BYTES))
 
     def _parse(self, body: bytes) -> dict[str, Any]:
@@ -156,3 +159,41 @@ class Authorization:
         if not isinstance(document, dict):
             raise AnswerRefused(f"the token server of {self._registry.host}", "answers no JSON object")
         return document
+
+
+MAX_CHARACTERS = 8192
+"""How much of a header is read (arbitrary; servers refuse longer ones, too)."""
+
+# Blanks are matched once (``*+``): trying fewer of them would take time that grows with their square.
+_SCHEME = re.compile(r"\s*+,?\s*+([A-Za-z0-9!#$%&'*+.^_`|~-]+)(?:\s+(?![\s=])|\s*$)")
+_PARAMETER = re.compile(r"\s*+,?\s*+([A-Za-z0-9_-]+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s,\"]+))")
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """One way to say who is there.
+
+    Args:
+        scheme: In lower case: ``basic``, ``bearer``.
+        parameters: With names in lower case: realm, service, scope, ...
+    """
+
+    scheme: str
+    parameters: Mapping[str, str]
+
+
+def parse_challenges(headers: Iterable[str]) -> tuple[Challenge, ...]:
+    """Read the values of all such headers; what makes no sense ends the reading of its header."""
+    return tuple(challenge for header in headers for challenge in _parse(header[:MAX_CHARACTERS]))
+
+
+def _parse(header: str) -> list[Challenge]:
+    found, position = [], 0
+    while scheme := _SCHEME.match(header, position):
+        position, parameters = scheme.end(), {}
+        while parameter := _PARAMETER.match(header, position):
+            name, quoted, plain = parameter.groups()
+            parameters[name.lower()] = re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else plain
+            position = parameter.end()
+        found.append(Challenge(scheme[1].lower(), parameters))
+    return found

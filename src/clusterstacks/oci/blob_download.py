@@ -9,9 +9,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from clusterstacks.http.errors import AnswerRefused, ServerUnavailable, StoreUnavailable
-from clusterstacks.http.response import PIECE_BYTES
+from clusterstacks.http.messages import PIECE_BYTES
 from clusterstacks.oci.errors import ContentCorrupt
-from clusterstacks.oci.session import refused
+from clusterstacks.oci.session import registry_error
 from clusterstacks.oci.transfers import RetryState
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-    from clusterstacks.http.response import HTTPResponse
+    from clusterstacks.http.messages import HTTPResponse
     from clusterstacks.oci.descriptor import Descriptor
     from clusterstacks.oci.session import Session
     from clusterstacks.oci.transfers import TransferProgress
@@ -81,7 +81,7 @@ async def _fill(session: Session, partial: _Partial, progress: TransferProgress)
 
 async def _judge(answer: HTTPResponse, partial: _Partial) -> None:
     if answer.status != _NO_SUCH_PART or not partial.size:
-        raise await refused(answer)
+        raise await registry_error(answer)
     partial.restart()
     raise ServerUnavailable(answer.place, "it does not continue where it stopped")
 

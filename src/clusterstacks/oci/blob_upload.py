@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from yarl import URL
 
 from clusterstacks.http.errors import AnswerRefused, ServerUnavailable
-from clusterstacks.oci.session import PUSH, refused
+from clusterstacks.oci.session import PUSH, registry_error
 from clusterstacks.oci.transfers import RetryState, read_pieces
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from clusterstacks.http.response import HTTPResponse
+    from clusterstacks.http.messages import HTTPResponse
     from clusterstacks.oci.descriptor import Descriptor
     from clusterstacks.oci.session import Session
     from clusterstacks.oci.transfers import TransferProgress
@@ -104,7 +104,7 @@ class _Sending:
             if answer.status >= _FAILING:
                 raise ServerUnavailable(answer.place, f"it answers with status {answer.status}")
             if answer.status != _ACCEPTED:
-                raise await refused(answer)
+                raise await registry_error(answer)
             return cls(upload, persistence, answer)
 
     async def whole(self) -> None:
@@ -180,7 +180,7 @@ async def _check(answer: HTTPResponse) -> None:
     if answer.status >= _FAILING:
         raise ServerUnavailable(answer.place, f"it answers with status {answer.status}")
     if answer.status not in (_CREATED, _ACCEPTED, _NO_CONTENT):
-        raise await refused(answer)
+        raise await registry_error(answer)
 
 
 def _with_digest(location: URL, digest: str) -> URL:

@@ -15,9 +15,8 @@ from clusterstacks.domain.documents import Node
 from clusterstacks.http.errors import AnswerRefused, NotThere
 from clusterstacks.oci.descriptor import digest_tag, parse_descriptor
 from clusterstacks.oci.errors import ManifestInvalid
-from clusterstacks.oci.manifests import OCI_INDEX, write_index
-from clusterstacks.oci.pagination import parse_page, read_pages
-from clusterstacks.oci.tags import get_manifest, put_manifest
+from clusterstacks.oci.manifests import OCI_INDEX, get_manifest, put_manifest, write_index
+from clusterstacks.oci.session import parse_page, read_pages
 
 if TYPE_CHECKING:
     from clusterstacks.oci.descriptor import Descriptor

@@ -10,18 +10,24 @@ from yarl import URL
 from clusterstacks.http.errors import AnswerRefused, CredentialsRefused
 from clusterstacks.oci.blob_download import download
 from clusterstacks.oci.blob_upload import Upload, digest_file, next_location
+from clusterstacks.oci.credentials import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.descriptor import Descriptor, digest_of
-from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.errors import ContentCorrupt
-from clusterstacks.oci.manifests import MAX_MANIFEST_BYTES, Manifest, read_manifest
-from clusterstacks.oci.pagination import parse_page, read_pages
+from clusterstacks.oci.manifests import (
+    MAX_MANIFEST_BYTES,
+    SUBJECT_HEADER,
+    Manifest,
+    find_digest,
+    get_manifest,
+    put_manifest,
+    read_manifest,
+)
 from clusterstacks.oci.referrers import Referrers, add_to_index, list_referrers, read_index
-from clusterstacks.oci.session import PUSH, RegistryAccess, Session, refused
-from clusterstacks.oci.tags import SUBJECT_HEADER, find_digest, get_manifest, put_manifest
+from clusterstacks.oci.session import PUSH, RegistryAccess, Session, parse_page, read_pages, registry_error
 from clusterstacks.oci.transfers import TransferProgress, silent
 
 if TYPE_CHECKING:
-    from clusterstacks.http.client import Web
+    from clusterstacks.http.client import HTTPClient
     from clusterstacks.oci.reference import Reference
 
 PAGE = 1000
@@ -47,7 +53,7 @@ class Registry:
 
     def __init__(
         self,
-        web: Web,
+        web: HTTPClient,
         reference: Reference,
         credentials: RegistryCredentials = ANONYMOUS,
         *,
@@ -99,7 +105,7 @@ class Registry:
         """Whether the repository holds a blob."""
         async with self._session.open("HEAD", f"blobs/{digest}", access=PUSH) as answer:
             if answer.status not in (200, 404):
-                raise await refused(answer)
+                raise await registry_error(answer)
             return answer.status == 200
 
     async def blob(self, blob: Descriptor, into: Path) -> None:
@@ -155,7 +161,7 @@ class Registry:
                 "POST", path, access=RegistryAccess(PUSH.actions, origin), body=b""
             ) as answer:
                 if answer.status >= 500:
-                    raise await refused(answer)
+                    raise await registry_error(answer)
                 left = next_location(self._session, answer) if answer.status == 202 else None
                 mounted = answer.status == 201
         except CredentialsRefused:

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from yarl import URL
 
+from clusterstacks.api.bounded_json import Undecodable, decode
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError
 from clusterstacks.http.errors import AnswerRefused, CredentialsRefused
-from clusterstacks.http.proxies import is_loopback
-from clusterstacks.http.redirects import follow
-from clusterstacks.http.response import HTTPDocument, place, refusal
+from clusterstacks.http.messages import HTTPDocument, shown_url, status_error
+from clusterstacks.http.urls import follow, is_loopback
 from clusterstacks.oci.authorization import Authorization
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
-    from clusterstacks.http.client import Web
-    from clusterstacks.http.request import Body
-    from clusterstacks.http.response import HTTPResponse
-    from clusterstacks.oci.docker_config import RegistryCredentials
+    from clusterstacks.http.client import HTTPClient
+    from clusterstacks.http.messages import Body, HTTPResponse
+    from clusterstacks.oci.credentials import RegistryCredentials
     from clusterstacks.oci.reference import Reference
 
 
@@ -58,7 +58,7 @@ class Session:
     """
 
     def __init__(
-        self, web: Web, reference: Reference, credentials: RegistryCredentials, *, plain_http: bool = False
+        self, web: HTTPClient, reference: Reference, credentials: RegistryCredentials, *, plain_http: bool = False
     ) -> None:
         self.reference = reference
         self._web = web
@@ -122,7 +122,7 @@ class Session:
                     yield answer
                     return
                 challenges = answer.headers.getall("WWW-Authenticate", [])
-                error = refusal(answer)
+                error = status_error(answer)
             if not await authorization.answer(challenges, scope, known):
                 raise error
 
@@ -143,7 +143,7 @@ class Session:
         """
         async with self.open("GET", target, headers=headers) as answer:
             if answer.status != 200:
-                raise await refused(answer)
+                raise await registry_error(answer)
             return HTTPDocument(answer.status, answer.headers, await answer.read(limit))
 
     async def url(self, path: str) -> URL:
@@ -162,7 +162,7 @@ class Session:
         """
         target = follow(URL(base), location)
         if target is None:
-            raise AnswerRefused(place(base), "sends its client to a place that is no safe URL")
+            raise AnswerRefused(shown_url(base), "sends its client to a place that is no safe URL")
         return target
 
     def _scope(self, access: RegistryAccess) -> str:
@@ -199,9 +199,9 @@ def _origin(url: URL) -> tuple[str, str | None, int | None]:
     return url.scheme, url.host, url.port  # with the port of the scheme where the URL names none
 
 
-async def refused(answer: HTTPResponse) -> ClusterStacksError:
+async def registry_error(answer: HTTPResponse) -> ClusterStacksError:
     """Return the error for an answer that is none, with the registry's own code and words where it gives some."""
-    error = refusal(answer)
+    error = status_error(answer)
     if not isinstance(error, AnswerRefused):
         return error
     reason = ""
@@ -209,3 +209,56 @@ async def refused(answer: HTTPResponse) -> ClusterStacksError:
         first = orjson.loads(await answer.read(_MAX_ERROR_BYTES))["errors"][0]
         reason = f" ({shown(first['code'])}: {shown(first.get('message'))})"
     return AnswerRefused(answer.place, f"answers with status {answer.status}{reason}")
+
+
+MAX_PAGES = 1000
+"""Most pages of a list read (arbitrary; registries give 100 to 1000 tags a page)."""
+
+_NEXT = re.compile(r'<([^<>]{1,4096})>\s*;[^<]*?\brel\s*=\s*"?next\b', re.IGNORECASE)
+
+
+async def read_pages(
+    session: Session, first: str, *, limit: int, headers: Mapping[str, str]
+) -> AsyncGenerator[HTTPDocument, None]:
+    """Read a list page by page.
+
+    Args:
+        session: The repository.
+        first: Path of the first page.
+        limit: Most bytes of a page.
+        headers: Sent along.
+
+    Raises:
+        NotThere: There is no such list.
+        AnswerRefused: It has no end.
+        CredentialsRefused: The registry does not accept who asks.
+        ServerUnavailable: It cannot be reached.
+    """
+    target: str | URL = first
+    seen: set[str] = set()
+    while True:
+        document = await session.read(target, limit=limit, headers=headers)
+        yield document
+        following = _NEXT.search(document.headers.get("Link", ""))
+        if following is None:
+            return
+        base = str(target) if isinstance(target, URL) else str(await session.url(target))
+        target = session.location(base, following[1])
+        if str(target) in seen or len(seen) >= MAX_PAGES:
+            raise AnswerRefused(session.reference.place, "gives a list that has no end")
+        seen.add(str(target))
+
+
+def parse_page(document: HTTPDocument, session: Session) -> dict[str, Any]:
+    """Read the JSON object a page is.
+
+    Raises:
+        AnswerRefused: It is none.
+    """
+    try:
+        page = decode(document.body)
+    except Undecodable:
+        page = None
+    if not isinstance(page, dict):
+        raise AnswerRefused(session.reference.place, "gives a list that is no JSON object")
+    return page

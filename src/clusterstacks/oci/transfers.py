@@ -6,19 +6,16 @@ import asyncio
 import contextlib
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from clusterstacks.http.errors import RateLimited
-from clusterstacks.http.response import PIECE_BYTES
+from clusterstacks.http.messages import PIECE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from clusterstacks.http.errors import ServerUnavailable
-
-S = TypeVar("S")
-T = TypeVar("T")
 
 ATTEMPTS = 5
 """How often in a row a transfer may break off without having got on (arbitrary)."""
@@ -26,7 +23,7 @@ ATTEMPTS = 5
 PAUSE = timedelta(milliseconds=250)
 """Before the second of them; doubled each time (arbitrary)."""
 
-AT_ONCE = 4
+BLOBS_AT_ONCE = 4
 """Blobs moved at a time (arbitrary): small ones wait for answers most of the time, and registries count requests."""
 
 
@@ -62,26 +59,6 @@ class RetryState:
         if self.failures >= ATTEMPTS or isinstance(error, RateLimited):
             raise error
         await asyncio.sleep((PAUSE * 2 ** (self.failures - 1)).total_seconds())
-
-
-async def side_by_side(call: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:
-    """Await the call for all items, a few at a time; the first error ends the rest and is raised.
-
-    Returns:
-        The results, in the order of the items.
-    """
-    turns = asyncio.Semaphore(AT_ONCE)
-
-    async def take_turn(item: S) -> T:
-        async with turns:
-            return await call(item)
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(take_turn(item)) for item in items]
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [task.result() for task in tasks]
 
 
 async def read_pieces(path: Path, start: int, length: int) -> AsyncIterator[bytes]:

@@ -11,9 +11,9 @@ from uuid import uuid4
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.transport import RequestTimeouts
-from clusterstacks.operator.go_flags import boolean
-from clusterstacks.runtime.leader_election import Elector
-from clusterstacks.runtime.leases import Terms
+from clusterstacks.operator.go_operator import boolean
+from clusterstacks.runtime.leader_election import LeaderElector
+from clusterstacks.runtime.leases import LeaseDurations
 
 if TYPE_CHECKING:
     import argparse
@@ -38,25 +38,25 @@ class ElectionSettings:
 
     namespace: str
     identity: str = ""
-    terms: Terms = field(default_factory=Terms)
+    durations: LeaseDurations = field(default_factory=LeaseDurations)
 
 
 def build_elector(
     settings: ElectionSettings, connection: Connection, pool: Pool, user_agent: str, report: Callable[[bool], None]
-) -> Elector:
+) -> LeaderElector:
     """Build the elector, with a client of its own: a renewal must not wait behind the requests of controllers."""
     # One attempt at a time: the elector itself tries again. Half of the deadline each, as client-go's users have it.
     client = Client(
         connection,
         pool,
         budget=ELECTION_BUDGET,
-        deadline=timedelta(seconds=settings.terms.renew_deadline / 2),
+        deadline=timedelta(seconds=settings.durations.renew_deadline / 2),
         user_agent=f"{user_agent}/leader-election",
-        patience=RequestTimeouts(attempts=1),
+        timeouts=RequestTimeouts(attempts=1),
     )
     lease = ObjectKey(settings.namespace, LEASE_NAME)
     identity = settings.identity or f"{socket.gethostname()}_{uuid4()}"
-    return Elector(client, lease, identity, terms=settings.terms, report=report)
+    return LeaderElector(client, lease, identity, durations=settings.durations, report=report)
 
 
 def add_election_options(parser: argparse.ArgumentParser) -> None:

@@ -19,8 +19,7 @@ from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.kubeconfig import named_connection
 from clusterstacks.kube.transport import Pool
 from clusterstacks.operator.app import Operator
-from clusterstacks.operator.go_flags import writable_directory
-from clusterstacks.operator.go_installation import own_pod, webhook_service
+from clusterstacks.operator.go_operator import own_pod, webhook_service, writable_directory
 from clusterstacks.operator.rbac import TAKE_OVER_RIGHTS, RightScope
 from clusterstacks.operator.settings import CACHE_DIR, OperatorSettings, parse_settings
 from clusterstacks.runtime.leader_election import LeaseLostError

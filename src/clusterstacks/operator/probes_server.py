@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from aiohttp import web
 
 if TYPE_CHECKING:
-    from clusterstacks.runtime.health_checks import ProbeAnswer, Probes
+    from clusterstacks.runtime.health import ProbeAnswer, Probes
     from clusterstacks.runtime.metrics import Metrics
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.Response]]

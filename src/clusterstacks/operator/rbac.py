@@ -14,12 +14,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, GROUP
-from clusterstacks.api.untyped import mapping, mappings
 from clusterstacks.apply.class_object_rules import IMAGE_KIND, TEMPLATE_GROUPS
+from clusterstacks.domain.documents import mapping, mappings
 from clusterstacks.domain.errors import DependencyError
-from clusterstacks.operator.go_installation import EXTENSIONS, WEBHOOKS
+from clusterstacks.operator.go_operator import EXTENSIONS, WEBHOOKS
 from clusterstacks.operator.lease_settings import LEASE_NAME
-from clusterstacks.webhooks.certificate_rotation import OWNER, SECRET_NAME
+from clusterstacks.webhooks.certificates import OWNER, SECRET_NAME
 from clusterstacks.webhooks.configuration import NAME as CONFIGURATION_NAME
 from clusterstacks.webhooks.configuration import WebhookScope
 

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.api.compatibility_policy import CompatibilityPolicy
-from clusterstacks.api.names import DIGEST_ANNOTATION, GROUP, Kind
-from clusterstacks.api.untyped import mapping, mappings, text
+from clusterstacks.api.names import DIGEST_ANNOTATION, GROUP, CompatibilityPolicy, Kind
 from clusterstacks.compat.release_facts import facts_text, read_facts
 from clusterstacks.compat.world import Candidate
 from clusterstacks.controllers.clusterstack.reconciler import subscription_of
+from clusterstacks.domain.documents import mapping, mappings, text
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.runtime.cache import key_of
 from clusterstacks.sources.owners import leading_stack
-from clusterstacks.sources.pinned_digests import Pins
-from clusterstacks.webhooks.known_releases import ClassOffer
+from clusterstacks.sources.pinned_digests import PinnedDigests
+from clusterstacks.webhooks.cluster_rules import ClassOffer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
     from clusterstacks.controllers.clusteraddon.class_access import ClassAccess as NamespaceOffers
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.release import Release
-    from clusterstacks.runtime.cache import Store
-    from clusterstacks.sources.fetcher import Supply
-    from clusterstacks.sources.periodic_listing import Listings
+    from clusterstacks.runtime.cache import ObjectCache
+    from clusterstacks.sources.fetcher import ReleaseFetcher
+    from clusterstacks.sources.periodic_listing import SourceListings
     from clusterstacks.sources.remote_statements import RemoteStatements
 
 MOST_STATED: Final = 1024
@@ -42,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseOffers:
+class ReleaseCatalog:
     """Answers admission from the status of ClusterStackReleases, then from the disk; last, a source is asked.
 
     Args:
@@ -56,11 +55,11 @@ class ReleaseOffers:
     """
 
     client: Client
-    releases: Store
-    addons: Store
+    releases: ObjectCache
+    addons: ObjectCache
     offers: NamespaceOffers
-    supply: Supply
-    listings: Listings
+    supply: ReleaseFetcher
+    listings: SourceListings
     statements: RemoteStatements
     _known: dict[tuple[ReleaseName, str], Candidate] = field(default_factory=dict)
     _stated: dict[ObjectKey, tuple[str, Candidate | None]] = field(default_factory=dict)
@@ -139,7 +138,7 @@ class ReleaseOffers:
         if stated is not None:
             return stated
         try:
-            pins = Pins.of(manifest)
+            pins = PinnedDigests.of(manifest)
             if not pins.digest:
                 return None
             key = (name, pins.digest)

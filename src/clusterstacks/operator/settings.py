@@ -12,12 +12,13 @@ from urllib.parse import urlsplit
 
 from clusterstacks.api.provider_refs import DEFAULT_KINDS, KindPattern
 from clusterstacks.api.source import DirectoryPlace, SourceSpec
+from clusterstacks.controllers.registered import REGISTRATIONS
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.kube.kubeconfig import SERVICE_ACCOUNT, pod_namespace
-from clusterstacks.operator.go_flags import RELEASE_DIR as GO_RELEASE_DIR
-from clusterstacks.operator.go_flags import add_go_flags, notices, started_as_manager, two_dashes
+from clusterstacks.operator.go_operator import RELEASE_DIR as GO_RELEASE_DIR
+from clusterstacks.operator.go_operator import add_go_flags, notices, started_as_manager, two_dashes
 from clusterstacks.operator.lease_settings import ElectionSettings, add_election_options, election_settings
 from clusterstacks.operator.source_flags import add_source_options, read_text, source_of
 from clusterstacks.sources.stack_source import NOTHING_ALLOWED
@@ -110,11 +111,7 @@ def _settings(found: argparse.Namespace, environ: Mapping[str, str], service_acc
         class_kinds=frozenset(kind for kind in found.class_kinds.split(",") if kind),
         provider_kinds=_provider_kinds(found.provider_kinds or ()),
         election=election_settings(found, own),
-        workers={
-            "clusterstack": found.clusterstack_concurrency,
-            "clusterstackrelease": found.clusterstackrelease_concurrency,
-            "clusteraddon": found.clusteraddon_concurrency,
-        },
+        workers={one.name: getattr(found, f"{one.name}_concurrency") for one in REGISTRATIONS if one.concurrency},
         log_level=LEVELS.get(found.log_level, found.log_level),
         take_over=found.take_over,
         notices=notices(found),
@@ -239,11 +236,16 @@ def _add_webhooks(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_concurrency(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    # A reconcile mostly waits for others: many at a time keep one slow cluster from delaying the rest (D54).
-    add("--clusterstack-concurrency", type=_positive, default=8, metavar="N", help="ClusterStacks handled at a time")
-    add("--clusterstackrelease-concurrency", type=_positive, default=8, metavar="N", help="releases handled at a time")
-    add("--clusteraddon-concurrency", type=_positive, default=64, metavar="N", help="clusters handled at a time")
+    # A reconcile mostly waits for others: many at a time keep one slow cluster from delaying the rest.
+    for one in REGISTRATIONS:
+        if one.concurrency:
+            parser.add_argument(
+                f"--{one.name}-concurrency",
+                type=_positive,
+                default=one.concurrency,
+                metavar="N",
+                help=one.concurrency_help,
+            )
 
 
 def _provider_kinds(values: Sequence[str]) -> frozenset[KindPattern]:

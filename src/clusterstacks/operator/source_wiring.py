@@ -5,17 +5,15 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from clusterstacks.releases.store import ReleaseStore
-from clusterstacks.runtime.background_tasks import Errands
-from clusterstacks.sources.chart_dependencies import RepositoryCharts
-from clusterstacks.sources.fetcher import Supply
-from clusterstacks.sources.open_source import SourceOpener
-from clusterstacks.sources.periodic_listing import Listings
+from clusterstacks.runtime.background_tasks import BackgroundTasks
+from clusterstacks.sources.fetcher import ReleaseFetcher, RepositoryCharts
+from clusterstacks.sources.periodic_listing import SourceListings
 from clusterstacks.sources.remote_statements import RemoteStatements
-from clusterstacks.sources.source_cache import Sources
-from clusterstacks.sources.source_secrets import SecretReader
-from clusterstacks.sources.stack_source import SourceChoice, default_terms, trust_of
+from clusterstacks.sources.source_cache import SourceCache
+from clusterstacks.sources.source_opener import SecretReader, SourceOpener
+from clusterstacks.sources.stack_source import SourcePolicy, default_terms, trust_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -23,12 +21,12 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.kube.client import Client
     from clusterstacks.operator.settings import OperatorSettings
-    from clusterstacks.runtime.background_tasks import Allowance
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.background_tasks import RateLimiter
+    from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.clock import Clock
 
 
-class Supplies:
+class SourceServices:
     """The sources of all ClusterStacks.
 
     Args:
@@ -46,12 +44,12 @@ class Supplies:
         environ: Mapping[str, str],
         *,
         client: Client,
-        stacks: Store,
+        stacks: ObjectCache,
         clock: Clock,
         changed: Callable[[Collection[ObjectKey]], None],
     ) -> None:
         verification = settings.source.verification
-        self.choice = SourceChoice(
+        self.choice = SourcePolicy(
             default=default_terms(settings.source),
             trust=trust_of(verification, "") if verification else None,
             allowed=settings.allowed_sources,
@@ -64,27 +62,27 @@ class Supplies:
             environ=environ,
             plain_http_credentials=settings.plain_http_credentials,
         )
-        self._sources = Sources(opener, clock)
-        self.listings = Listings(self._sources, clock, changed)
-        self._web = Web(environ=environ)
+        self._sources = SourceCache(opener, clock)
+        self.listings = SourceListings(self._sources, clock, changed)
+        self._web = HTTPClient(environ=environ)
         allowed = settings.chart_repositories
         self._charts = RepositoryCharts(self._web, None, allowed=allowed) if allowed.patterns else None
         self.statements = RemoteStatements(self._sources, self.listings, self.choice, clock)
         self._client = client
         self._stacks = stacks
         self.store = ReleaseStore(settings.cache_dir)
-        self._errands: list[Errands] = []
+        self._tasks: list[BackgroundTasks] = []
 
-    def supply(self, wake: Callable[[ObjectKey], None], allowance: Allowance | None = None) -> Supply:
+    def supply(self, wake: Callable[[ObjectKey], None], limiter: RateLimiter | None = None) -> ReleaseFetcher:
         """Make what brings releases to one kind of objects; ``wake`` has one of them looked at.
 
         Args:
             wake: Called with an object whose release has come.
-            allowance: How often a source may be asked; None for any number.
+            limiter: How often a source may be asked; None for any number.
         """
-        errands = Errands(wake, allowance=allowance)
-        self._errands.append(errands)
-        return Supply(
+        tasks = BackgroundTasks(wake, limiter=limiter)
+        self._tasks.append(tasks)
+        return ReleaseFetcher(
             client=self._client,
             stacks=self._stacks,
             choice=self.choice,
@@ -92,7 +90,7 @@ class Supplies:
             secrets=self._secrets,
             store=self.store,
             charts=self._charts,
-            errands=errands,
+            tasks=tasks,
         )
 
     async def close(self) -> None:
@@ -101,7 +99,7 @@ class Supplies:
             stack.push_async_callback(self._web.close)
             stack.push_async_callback(self._sources.close)
             stack.push_async_callback(self.store.close)
-            for errands in self._errands:
-                stack.push_async_callback(errands.close)
+            for tasks in self._tasks:
+                stack.push_async_callback(tasks.close)
             stack.push_async_callback(self.statements.close)
             stack.push_async_callback(self.listings.close)

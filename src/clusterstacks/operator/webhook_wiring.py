@@ -9,32 +9,33 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.compat.library import facts
 from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.tls import server_context
-from clusterstacks.operator.release_catalog import ReleaseOffers
-from clusterstacks.runtime.background_tasks import Allowance
+from clusterstacks.operator.release_catalog import ReleaseCatalog
+from clusterstacks.runtime.background_tasks import RateLimiter
 from clusterstacks.runtime.clock import SystemClock
-from clusterstacks.webhooks.certificate_rotation import SECRET_NAME, CertificateKeeper
-from clusterstacks.webhooks.cluster_handler import ClusterJudge
+from clusterstacks.webhooks.certificates import SECRET_NAME, CertificateRotator
+from clusterstacks.webhooks.cluster_validator import ClusterValidator
 from clusterstacks.webhooks.configuration import Endpoint, WebhookScope
 from clusterstacks.webhooks.dispatch import Validator
 from clusterstacks.webhooks.server import WebhookServer
-from clusterstacks.webhooks.stack_validators import OwnKinds
-from clusterstacks.webhooks.suggester import Adviser
+from clusterstacks.webhooks.stack_validators import StackValidators
+from clusterstacks.webhooks.suggestions import Suggester
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from clusterstacks.clusters.provider_rules import ProviderRules
     from clusterstacks.kube.client import Client
     from clusterstacks.operator.settings import OperatorSettings
-    from clusterstacks.operator.source_wiring import Supplies
+    from clusterstacks.operator.source_wiring import SourceServices
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.informer import Informer
     from clusterstacks.runtime.metrics import Metrics
-    from clusterstacks.webhooks.provider_rules import ProviderRules
 
 FETCHES, FETCH_INTERVAL = 16, timedelta(seconds=10)
 """How often questions of the API server may make the operator ask a source for a release that it does not have: at
@@ -55,7 +56,7 @@ class Webhooks:
         settings: The command line, which says where the API server finds them.
         home: Namespace of the Secret with their certificate and key.
         client: The management cluster.
-        informers: Of ClusterStacks, ClusterStackReleases, ClusterAddons and Clusters, by the lower-case kind.
+        informers: Of ClusterStacks, ClusterStackReleases, ClusterAddons and Clusters, by kind.
         supplies: Where releases come from.
         events: Where it is told that an annotation let something through.
         rules: The provider's.
@@ -69,34 +70,36 @@ class Webhooks:
         home: str,
         client: Client,
         informers: Mapping[str, Informer],
-        supplies: Supplies,
+        supplies: SourceServices,
         events: EventRecorder,
         rules: ProviderRules,
         metrics: Metrics,
     ) -> None:
         endpoint = Endpoint(settings.webhook_service, settings.webhook_url)
-        upstream, releases = facts(), informers["clusterstackrelease"].store
-        self._adviser = Adviser()
-        clusters = ClusterJudge(
-            offers=ReleaseOffers(
+        upstream, releases = facts(), informers[Kind.CLUSTER_STACK_RELEASE].cache
+        self._suggester = Suggester()
+        clusters = ClusterValidator(
+            releases=ReleaseCatalog(
                 client=client,
                 releases=releases,
-                addons=informers["clusteraddon"].store,
-                offers=ClassAccess(client, informers["clusterstack"].store),
-                supply=supplies.supply(_wake_nobody, Allowance(FETCHES, FETCH_INTERVAL)),
+                addons=informers[Kind.CLUSTER_ADDON].cache,
+                offers=ClassAccess(client, informers[Kind.CLUSTER_STACK].cache),
+                supply=supplies.supply(_wake_nobody, RateLimiter(FETCHES, FETCH_INTERVAL)),
                 listings=supplies.listings,
                 statements=supplies.statements,
             ),
-            rules=rules,
+            rules=rules.counting,
             upstream=upstream,
-            adviser=self._adviser,
+            suggester=self._suggester,
         )
-        live = informers["cluster"].store
-        own = OwnKinds(client, live, releases, informers["clusterstack"].store, settings.provider_kinds)
-        self._judge = Validator(own, clusters, events, live, decided=metrics.count_decision)
+        live = informers[CLUSTER_KIND].cache
+        own = StackValidators(client, live, releases, informers[Kind.CLUSTER_STACK].cache, settings.provider_kinds)
+        self._validator = Validator(own, clusters, events, live, decided=metrics.count_decision)
         context = server_context()
-        self.server = WebhookServer(_host(settings.webhook_url), settings.webhook_port, context, self._judge)
-        self._keeper = CertificateKeeper(
+        self.server = WebhookServer(
+            _host(settings.webhook_url), settings.webhook_port, context, self._validator.validate
+        )
+        self._keeper = CertificateRotator(
             client=client,
             secret=ObjectKey(home, SECRET_NAME),
             endpoint=endpoint,
@@ -125,8 +128,8 @@ class Webhooks:
 
     async def close(self) -> None:
         """Give up what is being computed, and end what is being told."""
-        self._adviser.close()
-        await self._judge.close()
+        self._suggester.close()
+        await self._validator.close()
 
     async def _serve(self) -> None:
         await self._keeper.served.wait()

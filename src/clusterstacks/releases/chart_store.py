@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from clusterstacks.charts.lockfile import Resolved
+    from clusterstacks.charts.lockfile import ResolvedChart
     from clusterstacks.charts.requirements import ChartRequirement
 
 log = logging.getLogger(__name__)
@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 _DIRECTORY = re.compile(r"sha256-[0-9a-f]{64}\.[0-9a-f]{64}")
 
 
-def find_kept(
-    release: Path, lacking: Mapping[str, Iterable[ChartRequirement]], pinned: Collection[Resolved]
+def find_charts(
+    release: Path, lacking: Mapping[str, Iterable[ChartRequirement]], pinned: Collection[ResolvedChart]
 ) -> VendoredCharts | None:
     """Return charts that were kept for a release, whole and unchanged; None when there are none that will do.
 
@@ -51,7 +51,7 @@ def find_kept(
     return None
 
 
-def keep(release: Path, resolved: Collection[Resolved], archives: Iterable[bytes]) -> VendoredCharts:
+def store_charts(release: Path, resolved: Collection[ResolvedChart], archives: Iterable[bytes]) -> VendoredCharts:
     """Keep resolved charts for a release.
 
     Args:
@@ -75,7 +75,7 @@ def keep(release: Path, resolved: Collection[Resolved], archives: Iterable[bytes
     return VendoredCharts(target, tuple(sorted(resolved)))
 
 
-def drop_kept(root: Path, releases: Collection[str]) -> None:
+def remove_charts(root: Path, releases: Collection[str]) -> None:
     """Remove the charts kept for all releases but those whose digests are given.
 
     Raises:

@@ -42,7 +42,7 @@ def read_candidate(name: ReleaseName, directory: Path) -> Candidate:
     return _candidate(name, {file: _content(name, directory, file) for file in files})
 
 
-async def ask_candidate(source: ReleaseSource, name: ReleaseName) -> Candidate:
+async def fetch_candidate(source: ReleaseSource, name: ReleaseName) -> Candidate:
     """Read one release where it is published, without fetching the rest of it.
 
     Raises:

@@ -55,7 +55,7 @@ class Contents:
         return content
 
 
-def survey(release: ReleaseName, root: Path) -> Contents:
+def read_contents(release: ReleaseName, root: Path) -> Contents:
     """Read and digest every file of a directory.
 
     Raises:

@@ -26,7 +26,7 @@ from clusterstacks.domain.compatibility import parse_compatibility
 from clusterstacks.domain.hashes import Hashes, parse_hashes
 from clusterstacks.domain.metadata import Metadata, parse_metadata
 from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
 from clusterstacks.releases.release import (
     ADDON_CONFIG,
@@ -66,7 +66,7 @@ def open_directory(directory: Path, name: ReleaseName | None = None) -> Release:
         OSError: It cannot be read.
     """
     whole = directory.absolute()
-    return open_release(survey(name or parse_release(whole.name), whole), ChartCache())
+    return open_release(read_contents(name or parse_release(whole.name), whole), ChartCache())
 
 
 def open_release(contents: Contents, charts: ChartCache, vendored: VendoredCharts = NOTHING_VENDORED) -> Release:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clusterstacks.charts.chart import AddonChart, ChartCache, pack_chart, read_addons, read_chart
-from clusterstacks.charts.lockfile import NOTHING_VENDORED, Resolved, VendoredCharts
+from clusterstacks.charts.lockfile import NOTHING_VENDORED, ResolvedChart, VendoredCharts
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Release:
         return self.config is not None
 
     @property
-    def dependencies(self) -> tuple[Resolved, ...]:
+    def dependencies(self) -> tuple[ResolvedChart, ...]:
         """The charts that were resolved and added when the release was fetched; pin them with it."""
         return self.vendored.resolved
 

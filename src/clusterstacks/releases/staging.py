@@ -13,6 +13,8 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clusterstacks.runtime.files import sync_directory
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -106,19 +108,6 @@ def discard(directory: Path) -> None:
     leftover = _fresh_path(directory.parent)
     directory.rename(leftover)
     shutil.rmtree(leftover, ignore_errors=True)
-
-
-def sync_directory(path: Path) -> None:
-    """Bring the names in a directory to disk.
-
-    Raises:
-        OSError: The disk refuses.
-    """
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _fresh_path(root: Path) -> Path:

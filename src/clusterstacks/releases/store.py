@@ -26,8 +26,8 @@ from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.allowlist import host_of
 from clusterstacks.http.errors import SourceUnavailable, StoreUnavailable
-from clusterstacks.releases.chart_store import drop_kept, find_kept, keep
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.chart_store import find_charts, remove_charts, store_charts
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.errors import DigestMismatch, ReleaseBroken, ReleaseDamaged
 from clusterstacks.releases.open import open_release
 from clusterstacks.releases.release import CLASS_CHART
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Sequence
     from pathlib import Path
 
-    from clusterstacks.charts.lockfile import Resolved
+    from clusterstacks.charts.lockfile import ResolvedChart
     from clusterstacks.charts.vendor import ChartDependencies
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.contents import Contents
     from clusterstacks.releases.release import Release
     from clusterstacks.releases.release_source import ReleaseSource
 
-    _Key: TypeAlias = tuple[ReleaseName, str, tuple[Resolved, ...]]
+    _Key: TypeAlias = tuple[ReleaseName, str, tuple[ResolvedChart, ...]]
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class ReleaseStore:
         *,
         digest: str = "",
         dependencies: ChartDependencies | None = None,
-        pinned: Sequence[Resolved] = (),
+        pinned: Sequence[ResolvedChart] = (),
         approve: Callable[[Release], Awaitable[None]] | None = None,
         whole: bool = True,
     ) -> Release:
@@ -128,7 +128,7 @@ class ReleaseStore:
                 raise
             return replace(release, incomplete=error)
 
-    async def open(self, name: ReleaseName, digest: str, pinned: Sequence[Resolved] = ()) -> Release | None:
+    async def open(self, name: ReleaseName, digest: str, pinned: Sequence[ResolvedChart] = ()) -> Release | None:
         """Return a release that is on disk; None when it is not there, whole and unchanged. Asks no source.
 
         Cheap: all files are read and verified at the first call only.
@@ -190,7 +190,7 @@ class ReleaseStore:
             await asyncio.to_thread(staging.remove)
 
     async def _complete(
-        self, release: Release, dependencies: ChartDependencies | None, pins: tuple[Resolved, ...]
+        self, release: Release, dependencies: ChartDependencies | None, pins: tuple[ResolvedChart, ...]
     ) -> Release:
         held = await self.open(release.name, release.digest, pins)
         if held is not None:
@@ -203,10 +203,10 @@ class ReleaseStore:
                 dependencies.vendor_all(charts, pins), release.name, "not all charts its charts depend on"
             )
         except ChartRepositoryRefused as error:
-            raise ChartDependenciesMissing(release.name, release.lacking, error.way_out) from None
+            raise ChartDependenciesMissing(release.name, release.lacking, error.remedy) from None
         resolved = [one for vendored in found.values() for one in vendored.resolved]
         archives = [found[one.chart].files[one.path] for one in resolved]
-        await self._on_disk(keep, self._place(release.digest), resolved, archives)
+        await self._on_disk(store_charts, self._place(release.digest), resolved, archives)
         held = await self.open(release.name, release.digest, pins)
         if held is None:
             raise ReleaseDamaged(release.name, "charts that others depend on")
@@ -238,7 +238,7 @@ class ReleaseStore:
         return Staging.create(self._root)
 
     def _admit(self, name: ReleaseName, staging: Staging) -> Release:
-        contents = survey(name, staging.path)
+        contents = read_contents(name, staging.path)
         release = open_release(contents, self._charts)
         self._fresh.add(contents.digest)
         held = self._load(name, contents.digest)
@@ -257,7 +257,7 @@ class ReleaseStore:
         if not directory.exists():
             return None
         try:
-            contents = survey(name, directory)
+            contents = read_contents(name, directory)
         except (ReleaseBroken, OSError):
             contents = None
         if contents is None or contents.digest != digest:
@@ -266,11 +266,11 @@ class ReleaseStore:
             return None
         return self._kept(open_release(contents, self._charts), contents)
 
-    def _load_whole(self, name: ReleaseName, digest: str, pins: tuple[Resolved, ...]) -> Release | None:
+    def _load_whole(self, name: ReleaseName, digest: str, pins: tuple[ResolvedChart, ...]) -> Release | None:
         """Open what is on disk with the charts that were added to it."""
         release = self._load(name, digest)
         if release is not None and release.lacking:
-            vendored = find_kept(self._place(digest), release.lacking, pins)
+            vendored = find_charts(self._place(digest), release.lacking, pins)
             if vendored is None:
                 return None
             release = self._kept(open_release(release.contents, self._charts, vendored), release.contents)
@@ -293,7 +293,7 @@ class ReleaseStore:
         removed = sorted(digest for digest in stored if digest not in wanted)
         for digest in removed:
             discard(stored[digest])
-        drop_kept(self._root, wanted)
+        remove_charts(self._root, wanted)
         return removed
 
     def _place(self, digest: str) -> Path:

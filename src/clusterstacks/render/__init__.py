@@ -1,7 +1,18 @@
-"""Helm charts, Go templates and CEL, evaluated in worker processes that can be killed.
+"""Renders Helm charts and Go templates and evaluates CEL, in worker processes that can be killed.
 
-``renderer`` is what the rest of the program calls; ``queue`` decides who gets a worker next; ``failures`` remembers
-what hung; ``processes`` and ``frames`` are the way to the workers. The law:
-``helm``, ``cel`` and what imports them (``charts``, ``gotemplate``) are loaded by ``worker`` only, in its functions,
-never by the operator or the command line. A worker has no credentials, no network and no files to write.
+::
+
+    renderer          the interface for the rest of the program
+    render_queue      the order in which requests get a worker
+    failure_cache     inputs whose render was slow or failed
+    worker_processes  processes: start, requests, deadline, end
+    protocol          messages between the program and a worker
+    worker            the main program of a worker
+    helm, helm_output Helm's engine, and the objects it renders
+    gotemplate        single Go templates; ``missing`` and ``template_syntax`` find missing values
+    values_document   values of an addon
+    cel               CEL expressions
+
+``helm``, ``cel`` and ``gotemplate`` are imported only inside the functions of ``worker``, never by the operator or
+csctl. A worker has no credentials, no network and no files to write.
 """

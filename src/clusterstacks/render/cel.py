@@ -1,4 +1,4 @@
-"""CEL expressions on live objects. Runs in worker processes only: an expression may block the process for seconds."""
+"""Evaluates CEL expressions on live objects. Only for worker processes: an expression may block for seconds."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 SHOWN_KEYS: Final = 10
-"""Keys of a mapping that a message lists (arbitrary)."""
+"""Maximum number of keys of a mapping in a message (arbitrary)."""
 
 COMPARED_CHARACTERS: Final = 64
-"""Longest key that is compared with a misspelt one (arbitrary; the names of fields are shorter)."""
+"""Maximum length of a key that is compared with a misspelled key (arbitrary; field names are shorter)."""
 
 COMPARED_KEYS: Final = 1000
-"""Keys that are compared with a misspelt one. Arbitrary: takes some milliseconds."""
+"""Maximum number of keys that are compared with a misspelled key (arbitrary: takes some milliseconds)."""
 
 _WAIT: Final = "wait until the objects change"
 _CORRECT: Final = "correct the condition"
@@ -36,14 +36,14 @@ _PART: Final = re.compile(r"""\["([^"]*)"\]|\['([^']*)'\]|(\w+)""")
 
 
 def holds(expression: str, variables: dict[str, Any]) -> bool:
-    """Tell whether the expression is true; a result that is no bool counts as false (FORMATS 13).
+    """Report whether the expression is true; a result that is not a bool counts as false.
 
     Raises:
-        CelFailed: the expression does not compile.
-        CelUndecided: it fails on these objects.
-        MemoryError: it needs more than this process may take.
+        CelFailed: The expression does not compile.
+        CelUndecided: The expression fails on these objects.
+        MemoryError: The expression needs more memory than this process may use.
     """
-    # The library reports failures as RuntimeError, and one kind of value as SystemError (DEPENDENCIES 3).
+    # The library reports failures as RuntimeError, and one kind of value as SystemError.
     try:
         environment = cel.NewEnv(variables=dict.fromkeys(variables, cel.Type.DYN))
         compiled = environment.compile(expression)
@@ -62,7 +62,7 @@ def holds(expression: str, variables: dict[str, Any]) -> bool:
 
 
 def _uncompiled(words: str, expression: str, variables: Collection[str]) -> str:
-    """Say what the compiler says, and after the last semicolon what to do."""
+    """Return the message of the compiler, and the advice after the last semicolon."""
     return f"{words}; {_advice(words, expression, variables)}"
 
 
@@ -73,19 +73,19 @@ def _advice(words: str, expression: str, variables: Collection[str]) -> str:
     if undeclared is None or undeclared[1] in variables or f"{undeclared[1]}(" in expression:
         return _CORRECT
     near = get_close_matches(undeclared[1], variables, 1)
-    known = f"the keys of its objects are {_listed(variables)}" if variables else "it has no objects"
-    return f"write {near[0]}{undeclared[2]}, as {known}" if near else f"{known}: {_CORRECT}"
+    known = f"the keys of its objects are {_listed(variables)}" if variables else "the condition has no objects"
+    return f"write {near[0]}{undeclared[2]}, because {known}" if near else f"{known}: {_CORRECT}"
 
 
 def _undecided(words: str, expression: str, variables: dict[str, Any]) -> str:
-    """Say why the expression fails on these objects; a key that it computes is a value, and not repeated."""
+    """Explain why the expression fails on these objects; a computed key is a value and is not shown."""
     missing = _KEY_MISSING.fullmatch(words)
     if missing is None:
         return f"{_PLAIN.get(words, words)}: {_WAIT}, or {_CORRECT}"
     key = missing[1]
     for path, mapping in _lacking(key, expression, variables):
         near = get_close_matches(key, _comparable(mapping), 1) if len(key) <= COMPARED_CHARACTERS else []
-        has = f"only {_listed(mapping)}" if mapping else "it is empty"
+        has = f"only {_listed(mapping)}" if mapping else "because it is empty"
         advice = f"write {shown(near[0])}, or {_WAIT}" if near else f"{_WAIT}, or {_CORRECT}"
         return f"{path} has no key {shown(key)}, {has}: {advice}"
     is_literal = re.search(rf"(?<!\w){re.escape(key)}(?!\w)", expression)
@@ -94,7 +94,7 @@ def _undecided(words: str, expression: str, variables: dict[str, Any]) -> str:
 
 
 def _lacking(key: str, expression: str, variables: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the mappings, with their paths, in which the expression looks for a key that they do not have."""
+    """Yield the mappings, with their paths, in which the expression reads a key that does not exist."""
     for matched in _PATH.finditer(expression):
         node: Any = variables
         for part in _PART.finditer(matched[0]):
@@ -119,11 +119,11 @@ def _listed(keys: Collection[str]) -> str:
 
 
 _NO_CONTAINER = " (in container '')"
-"""What CEL's compiler says of names where no container is set."""
+"""Suffix of names in messages of the CEL compiler if no container is set."""
 
 
 def _words(error: object) -> str:
-    """Take ``1:4: Syntax error: …`` out of the library's codes and its drawing of the place."""
+    """Extract ``1:4: Syntax error: …`` from the codes and the drawing of the library."""
     text = shortened(str(error))
     for noise in ("INVALID_ARGUMENT: ", "NOT_FOUND: ", "UNKNOWN: ", "ERROR: ", "<input>:"):
         text = text.removeprefix(noise)

@@ -1,18 +1,18 @@
-"""What a render may end with.
+"""Errors of renders.
 
 ::
 
     SpecError
-    ├── RenderFailed    the chart, its values or a template is wrong: Helm's words, with template and line
-    └── CelFailed       the expression cannot be compiled, or it or its objects are too large
+    ├── RenderFailed    the chart, its values or a template is not valid: the message of Helm, with template and line
+    └── CelFailed       the expression does not compile, or it or its objects are too large
     DependencyError
-    ├── CelUndecided    the expression asks for something the objects do not say (yet)
+    ├── CelUndecided    the expression reads something that the objects do not have (yet)
     ├── RenderTimeout   the deadline passed and the worker was killed
     ├── WorkersBusy     every worker was busy for too long
-    └── WorkerDied      the worker ended by itself, e.g. out of memory
+    └── WorkerDied      the worker ended unexpectedly, e.g. out of memory
         └── NotStarted  no worker can be started, whatever the input is
 
-Every message begins with the label the caller gave, e.g. ``addon cni of openstack-scs-1-35-v2``.
+Every message begins with the label of the caller, e.g. ``addon cni of openstack-scs-1-35-v2``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from __future__ import annotations
 from clusterstacks.domain.errors import DependencyError, SpecError
 
 LONGEST_MESSAGE = 1500
-"""Characters of Helm's words kept (arbitrary: conditions are read by people)."""
+"""Maximum number of characters of a message of Helm (arbitrary: people read conditions)."""
 
 
 class RenderFailed(SpecError):
-    """The chart, its values or a template must be mended."""
+    """The chart, its values or a template is not valid."""
 
     CODE = "TemplateFailed"
 
@@ -33,7 +33,7 @@ class RenderFailed(SpecError):
 
 
 class CelFailed(SpecError):
-    """The CEL expression must be mended."""
+    """The CEL expression is not valid."""
 
     CODE = "CelFailed"
 
@@ -42,7 +42,7 @@ class CelFailed(SpecError):
 
 
 class CelUndecided(DependencyError):
-    """The expression failed on the objects as they are now, e.g. a status that nobody has written yet."""
+    """The expression failed on the current objects, e.g. on a status that is not written yet."""
 
     CODE = "CelUndecided"
 
@@ -69,7 +69,7 @@ class WorkersBusy(DependencyError):
 
 
 class WorkerDied(DependencyError):
-    """The worker process ended in the middle of a request."""
+    """The worker process ended during a request."""
 
     CODE = "RenderWorkerDied"
 
@@ -78,17 +78,17 @@ class WorkerDied(DependencyError):
 
 
 class NotStarted(WorkerDied):
-    """No worker process can be started, or rendering has been shut down; this says nothing about the input."""
+    """No worker process can be started, or rendering was shut down; independent of the input."""
 
 
 def kind_of(value: object) -> str:
-    """Call a value by its kind: what it says may be secret."""
+    """Return the kind of a value for messages, because the value itself may be secret."""
     kinds = {type(None): "nothing", bool: "a boolean", int: "a number", float: "a number", str: "text", list: "a list"}
     return kinds.get(type(value), "a mapping")
 
 
 def shortened(text: str, longest: int = LONGEST_MESSAGE) -> str:
-    """Put a message on one line and cut out its middle when long: its head says where, its tail says why."""
+    """Put a message on one line and cut its middle if it is long: the start has the place, the end the reason."""
     line = " ".join(text.split())
     if len(line) <= longest:
         return line

@@ -1,8 +1,8 @@
-"""A single Go template with sprig, rendered by Helm's engine. Runs in worker processes only.
+"""Renders a single Go template with sprig by the engine of Helm. Only for worker processes.
 
-A file of a chart is itself a named template, so a chart of two files does it: the user's text, and a line that calls
-it with the data as its dot. Nothing of Helm (``.Release``, ``.Files``) is in reach, and error positions are those of
-the user's text.
+Each file of a chart is a named template, so a chart of two files is enough: the template, and a line that calls it with
+the data as its dot. Objects of Helm (``.Release``, ``.Files``) are not available, and error positions are those of the
+template.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ def render(text: str, data: Manifest, file: str) -> str:
     """Render ``text`` with ``data`` as its dot.
 
     Raises:
-        RenderFailed: Helm's words on a wrong expression, or a missing value that would be printed; names ``file``, line
-            and expression.
+        RenderFailed: The message of Helm about an invalid expression, or a missing value that would be printed; names
+            ``file``, line and expression.
     """
     rendered = _run(text, data, file)
     try:
         checked, checks = with_checks(text)
     except RefusedFunctionError as error:
-        raise RenderFailed(f"{file}:{error.line}: tpl is not available here; write the template itself") from None
+        raise RenderFailed(f"{file}:{error.line}: tpl is not available here: write the template directly") from None
     except UnreadableActionError as error:
-        raise RenderFailed(f"{file}:{error.line}: cannot look for missing values here; write it simpler") from None
+        raise RenderFailed(f"{file}:{error.line}: missing values cannot be found in this action: simplify it") from None
     if checks:
         try:
             _run(checked, data, file)
@@ -77,10 +77,10 @@ def _packed(text: str, main: str) -> bytes:
 
 
 def _integers(data: Manifest) -> Iterator[str]:
-    """Yield actions that put every integer back as one.
+    """Yield actions that restore every integer.
 
-    Values cross to Helm as floats, which print as ``1e+06`` and cannot be compared with ``eq .port 6443``; in the Go
-    operator's templates they are integers.
+    Helm receives values as floats, which print as ``1e+06`` and cannot be compared with ``eq .port 6443``. In the
+    templates of the Go operator they are integers.
     """
     yield from (
         f"{{{{ $_ := set {place} {json.dumps(key, ensure_ascii=False)} {literal} }}}}"

@@ -1,8 +1,8 @@
-"""From what Helm's engine renders to the objects ``helm template`` would print, in its order.
+"""Converts the output of Helm's engine into the objects of ``helm template``, in its order.
 
-The engine answers one text per template file and checks nothing; this module does what the command line adds: it
-leaves out notes and partials, reads the YAML, sets hooks behind the rest and sorts by kind. Unlike the command line it
-leaves out the hooks of deletion, rollback and test.
+The engine returns one text per template file without checks. This module adds the steps of the command line: it leaves
+out notes and partials, parses the YAML, puts hooks last and sorts by kind. Unlike the command line, it leaves out the
+hooks of deletion, rollback and test.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.api import yaml
 from clusterstacks.charts.helm_hooks import HOOK_ANNOTATION, HookUse, use_of
 from clusterstacks.render.errors import RenderFailed, kind_of
-from clusterstacks.render.examination import HelmHook, RenderedDocument, Repetition
+from clusterstacks.render.protocol import HelmHook, RenderedDocument, Repetition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
 MAX_RENDERED: Final = 32 * 1024 * 1024
-"""Characters a chart may render to (arbitrary: a Cilium chart renders to 64 thousand, a CRD bundle to 2 million)."""
+"""Maximum output of a chart in characters (arbitrary: Cilium renders to 64 thousand, a CRD bundle to 2 million)."""
 
 MAX_OBJECTS: Final = 5000
-"""Objects a chart may render to (arbitrary: 25 times the largest addon measured)."""
+"""Maximum number of objects of a chart (arbitrary: 25 times the largest addon measured)."""
 
 INSTALL_ORDER: Final = (
     "PriorityClass",
@@ -66,30 +66,31 @@ INSTALL_ORDER: Final = (
     "MutatingWebhookConfiguration",
     "ValidatingWebhookConfiguration",
 )
-"""Helm 4's order of installation; other kinds follow, by name."""
+"""The installation order of Helm 4; other kinds follow by name."""
 
 _RANK: Final = {kind: rank for rank, kind in enumerate(INSTALL_ORDER)}
 
 
 def manifests(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ()) -> list[Manifest]:
-    """Read what a chart rendered, in the order of ``helm template``; takes and raises what ``documents`` does."""
+    """Return the objects of a render in the order of ``helm template``; see :func:`documents`."""
     return [document.manifest for document in documents(rendered, crds)]
 
 
 def documents(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ()) -> list[RenderedDocument]:
-    """Read what a chart rendered, in the order of ``helm template``, with the file of each object.
+    """Return the objects of a render with their files, in the order of ``helm template``.
 
     Hooks that a delivery does not apply are left out.
 
     Args:
         rendered: Text by template path.
-        crds: Path and text of the files of ``crds/`` directories, in Helm's order; they come first.
+        crds: Path and text of the files of ``crds/`` directories, in the order of Helm; they come first.
 
     Raises:
-        RenderFailed: output that is no YAML, no object, or has no apiVersion, kind or name; it names file and line.
+        RenderFailed: The output is not valid YAML, not an object, or has no apiVersion, kind or name; names file and
+            line.
     """
     if sum(map(len, rendered.values())) > MAX_RENDERED:
-        raise RenderFailed(f"renders to more than {MAX_RENDERED} characters")
+        raise RenderFailed(f"renders to more than the limit of {MAX_RENDERED} characters")
     first = [document for path, text in crds for document in _documents(path, path, text)]
     main, applied = [], []
     for path in sorted(filter(_is_output, rendered)):
@@ -102,12 +103,12 @@ def documents(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ())
     ordered = [*first, *sorted(main, key=_order), *sorted(applied, key=_order)]
     found = [single for document in ordered for single in _flattened(document)]
     if len(found) > MAX_OBJECTS:
-        raise RenderFailed(f"renders to {len(found)} objects; {MAX_OBJECTS} are allowed")
+        raise RenderFailed(f"renders to {len(found)} objects, more than the limit of {MAX_OBJECTS}")
     return found
 
 
 def repetitions(rendered: Mapping[str, str]) -> list[Repetition]:
-    """Find the files whose output repeats a key; call it on what ``documents`` took."""
+    """Return the files whose output repeats a key; expects input that :func:`documents` accepted."""
     found = []
     for path in sorted(filter(_is_output, rendered)):
         try:
@@ -118,7 +119,7 @@ def repetitions(rendered: Mapping[str, str]) -> list[Repetition]:
 
 
 def hooks(rendered: Mapping[str, str]) -> list[HelmHook]:
-    """List the objects that are Helm hooks, also those left out; call it on what ``documents`` took."""
+    """Return the objects that are Helm hooks, also those left out; expects input that :func:`documents` accepted."""
     found = []
     for path in sorted(filter(_is_output, rendered)):
         for document in _documents(path, path, rendered[path]):
@@ -144,12 +145,12 @@ def _documents(path: str, label: str, text: str) -> Iterator[RenderedDocument]:
             continue
         source = f"{label}, document {number}"
         if not isinstance(document, dict):
-            raise RenderFailed(f"{source}: is {kind_of(document)} where an object is expected")
+            raise RenderFailed(f"{source}: is {kind_of(document)} instead of an object")
         yield RenderedDocument(document, path, source)
 
 
 def _hook(manifest: Manifest) -> object:
-    """Return the value of the hook annotation, None for an object that is not a hook."""
+    """Return the value of the hook annotation; None for an object that is not a hook."""
     metadata = manifest.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     return annotations.get(HOOK_ANNOTATION) if isinstance(annotations, dict) else None
@@ -171,7 +172,7 @@ def _order(document: RenderedDocument) -> tuple[int, str]:
 
 
 def _flattened(document: RenderedDocument) -> Iterator[RenderedDocument]:
-    """Replace a list by its items, as ``kubectl apply`` does; items of a typed list may leave out their kind."""
+    """Replace a list by its items, as ``kubectl apply`` does; items of a typed list may omit their kind."""
     manifest, path, source = document
     kind, items = manifest.get("kind"), manifest.get("items")
     if not (isinstance(kind, str) and kind.endswith("List") and isinstance(items, list)):
@@ -182,7 +183,7 @@ def _flattened(document: RenderedDocument) -> Iterator[RenderedDocument]:
     for number, item in enumerate(items, start=1):
         place = f"{source}, item {number}"
         if not isinstance(item, dict):
-            raise RenderFailed(f"{place}: is {kind_of(item)} where an object is expected")
+            raise RenderFailed(f"{place}: is {kind_of(item)} instead of an object")
         yield from _flattened(RenderedDocument({**implied, **item}, path, place))
 
 
@@ -191,7 +192,7 @@ def _check(manifest: Manifest, source: str) -> None:
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not name and isinstance(metadata, dict) and metadata.get("generateName"):
         raise RenderFailed(
-            f"{source}: metadata.generateName is not supported, because each delivery would create another object: "
+            f"{source}: metadata.generateName is not supported, because each delivery would create a new object: "
             "write metadata.name"
         )
     for field, value in (

@@ -1,13 +1,12 @@
-"""Finds the places of a Go template where a missing value would end up in the output.
+"""Adds checks for missing values to a Go template.
 
-Go prints ``<no value>`` for a missing map key and Helm turns that into nothing; Helm's strict mode fails in
-conditions too. So the template is rendered a second time with a check in front of every action that prints or passes
-a value on: ``{{ .a | quote }}`` gets ``{{ if kindIs "invalid" (.a) }}{{ fail "…" }}{{ end }}`` before it. The checks
-stand in the same branch, see the same dot and variables, and add no line.
+Go prints ``<no value>`` for a missing map key, and Helm replaces that by nothing; the strict mode of Helm also fails in
+conditions. So the template is rendered a second time with a check before every action that prints or passes a value:
+``{{ if kindIs "invalid" (.a) }}{{ fail "…" }}{{ end }}`` before ``{{ .a | quote }}``. A check is in the same branch as
+its action, has the same dot and variables, and adds no line.
 
-A value is looked at where something is done with it. What a function that asks about absence receives (``default``,
-``if``, ``hasKey``, …) may be missing; what goes into a list, a dict or another template may be too, until it is
-printed there.
+A value is checked where it is used. The arguments of functions that handle absence (``default``, ``if``, ``hasKey``, …)
+may be missing; so may the elements of a list, a dict or the data of another template until they are printed there.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ ASKING: Final = frozenset(
     | {"deepEqual", "eq", "fail", "ge", "gt", "has", "hasKey", "le", "lt", "ne"}
     | {"kindIs", "kindOf", "typeIs", "typeIsLike", "typeOf"}
 )
-"""Functions whose purpose is to tell or to bridge absence: their arguments are not looked at, their result is."""
+"""Functions that detect or replace missing values: their results are checked, their arguments are not."""
 
 STORING: Final = frozenset(
     {"append", "concat", "deepCopy", "dict", "list", "merge", "mergeOverwrite", "prepend", "set", "tuple"}
 )
-"""Functions that keep what they get: a missing argument matters where their result is used."""
+"""Functions that store their arguments: a missing argument matters where their result is used."""
 
 PASSING: Final = "include"
-"""Hands its argument to another template, whose own actions are looked at."""
+"""Passes its argument to another template, whose actions are checked."""
 
 REFUSED: Final = "tpl"
-"""It renders text made at run time, in which missing values cannot be found."""
+"""Renders text that is made at run time, in which missing values cannot be found."""
 
 MARK: Final = "missing-value-"
 _CONDITIONS: Final = frozenset({"if", "else", "with", "range"})
@@ -44,12 +43,12 @@ _CONDITIONS: Final = frozenset({"if", "else", "with", "range"})
 
 @dataclass(frozen=True, slots=True)
 class ValueCheck:
-    """One look at a value.
+    """The check of one value.
 
     Args:
-        line: Line of the action, from 1.
-        action: The action's text.
-        value: The expression that has no value when the check fails.
+        line: The line of the action, from 1.
+        action: The text of the action.
+        value: The expression that has no value if the check fails.
     """
 
     line: int
@@ -66,11 +65,11 @@ class RefusedFunctionError(Exception):
 
 
 def with_checks(text: str) -> tuple[str, list[ValueCheck]]:
-    """Return the template with its checks put in, and the checks; check ``n`` fails with ``MARK`` and ``n``.
+    """Return the template with its checks, and the checks; check ``n`` fails with ``MARK`` and ``n``.
 
     Raises:
-        RefusedFunctionError: it calls ``tpl``.
-        UnreadableActionError: an action does not follow the grammar.
+        RefusedFunctionError: The template calls ``tpl``.
+        UnreadableActionError: An action does not follow the grammar.
     """
     checks: list[ValueCheck] = []
     parts: list[str] = []
@@ -86,7 +85,7 @@ def with_checks(text: str) -> tuple[str, list[ValueCheck]]:
 
 
 class _Examination:
-    """What one action does with its values; yields (condition that is true when one is missing, its expression)."""
+    """The values that one action uses, as pairs (condition that is true if the value is missing, expression)."""
 
     def __init__(self, text: str, action: TemplateAction) -> None:
         self._text = text
@@ -122,7 +121,7 @@ class _Examination:
             piped = result
 
     def _absent(self, command: TemplateCommand, result: str, piped: str) -> str:
-        # sprig's get answers an empty string for a missing key.
+        # The function get of sprig returns an empty string for a missing key.
         arguments = [self._text[operand.start : operand.end] for operand in command.operands[1:]]
         if command.function == "get":
             return f"not (hasKey {' '.join([*arguments, *([f'({piped})'] if piped else [])])})"
@@ -151,8 +150,8 @@ def _uses_arguments(function: str, *, used: bool) -> bool:
 
 
 def described(check: ValueCheck, file: str) -> str:
-    """Say what is missing where, and the way out."""
+    """Return the message about a missing value: place, expression and remedy."""
     action = " ".join(check.action.split())
     value = " ".join(check.value.split())
-    way_out = f'put it behind {{{{ if }}}}, or write {{{{ {value} | default "..." }}}}'
-    return f"{file}:{check.line}: {action}: {value} has no value; {way_out}"
+    remedy = f'guard it with {{{{ if }}}}, or write {{{{ {value} | default "..." }}}}'
+    return f"{file}:{check.line}: {action}: {value} has no value; {remedy}"

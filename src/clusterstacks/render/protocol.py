@@ -1,24 +1,68 @@
-"""Messages between the operator and a render worker: a JSON object and raw bytes, each with its length in front.
+"""Messages between the program and a render worker, and the values they carry.
 
-Charts travel as the raw bytes: base64 in JSON would cost a third more and two copies.
+A frame is a JSON object and raw bytes, each preceded by its length. Charts travel as raw bytes, because base64 in JSON
+would cost a third more space and two copies. This module imports no YAML, so both processes stay small.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
+
+
+class RenderedDocument(NamedTuple):
+    """One object and its origin: its file in the notation of Helm, and its position for messages."""
+
+    manifest: Manifest
+    path: str
+    source: str
+
+
+class Repetition(NamedTuple):
+    """A duplicate key in a rendered mapping; Helm and kubectl silently use the last one."""
+
+    path: str
+    problem: str
+
+
+class HelmHook(NamedTuple):
+    """An object with the annotation ``helm.sh/hook``: its file, kind, name, the annotation, and a ``HookUse`` value."""
+
+    path: str
+    kind: str
+    name: str
+    hooks: str
+    use: str
+
+
+class Examined(NamedTuple):
+    """The output of a chart with the file of each object, for its author.
+
+    Args:
+        documents: The objects, in the order of ``helm template``.
+        repetitions: Duplicate keys in a mapping, at most one of each file.
+        hooks: All Helm hooks, including those that deliveries do not apply.
+    """
+
+    documents: tuple[RenderedDocument, ...] = ()
+    repetitions: tuple[Repetition, ...] = ()
+    hooks: tuple[HelmHook, ...] = ()
+
+
 MAX_PART: Final = 64 * 1024 * 1024
-"""Longest part of a frame, in bytes (arbitrary: releases are bounded far below)."""
+"""Maximum size of a part of a frame in bytes (arbitrary: releases have much lower limits)."""
 
 _HEADER: Final = struct.Struct(">II")
 HEADER_BYTES: Final = _HEADER.size
 
 
 class BrokenFrameError(Exception):
-    """The other side sent what is no frame; the channel is lost."""
+    """The other process sent an invalid frame; the channel cannot be used any longer."""
 
 
 class Frame(NamedTuple):
@@ -29,58 +73,58 @@ class Frame(NamedTuple):
 
 
 def encode(message: dict[str, Any], blob: bytes = b"") -> bytes:
-    """Write a frame.
+    """Encode a frame.
 
     Raises:
-        BrokenFrameError: a part is larger than ``MAX_PART``, or the message has no JSON form.
+        BrokenFrameError: A part is larger than ``MAX_PART``, or the message cannot be encoded as JSON.
     """
     try:
         text = orjson.dumps(message)
     except TypeError as error:
-        raise BrokenFrameError(f"a message has no JSON form: {error}") from None
+        raise BrokenFrameError(f"a message cannot be encoded as JSON: {error}") from None
     if max(len(text), len(blob)) > MAX_PART:
         raise BrokenFrameError(f"a message is larger than {MAX_PART} bytes")
     return b"".join((_HEADER.pack(len(text), len(blob)), text, blob))
 
 
 def lengths(header: bytes) -> tuple[int, int]:
-    """Read the lengths of message and blob off a header.
+    """Decode a header into the lengths of message and blob.
 
     Raises:
-        BrokenFrameError: the header is cut short or a length is out of bounds.
+        BrokenFrameError: The header is truncated, or a length is too large.
     """
     if len(header) != HEADER_BYTES:
-        raise BrokenFrameError("a header is cut short")
+        raise BrokenFrameError("a header is truncated")
     text, blob = _HEADER.unpack(header)
     if max(text, blob) > MAX_PART:
-        raise BrokenFrameError(f"a message of {max(text, blob)} bytes is announced; {MAX_PART} are allowed")
+        raise BrokenFrameError(f"a message has {max(text, blob)} bytes, more than the limit of {MAX_PART}")
     return text, blob
 
 
 def decode(text: bytes, blob: bytes) -> Frame:
-    """Read the parts of a frame.
+    """Decode the parts of a frame.
 
     Raises:
-        BrokenFrameError: the text is no JSON object.
+        BrokenFrameError: The text is not a JSON object.
     """
     try:
         message = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise BrokenFrameError(f"a message is no JSON: {error}") from None
+        raise BrokenFrameError(f"a message is not valid JSON: {error}") from None
     if not isinstance(message, dict):
-        raise BrokenFrameError("a message is no JSON object")
+        raise BrokenFrameError("a message is not a JSON object")
     return Frame(message, blob)
 
 
 class FrameBuffer:
-    """Collects bytes as they arrive until a frame is complete."""
+    """Collects received bytes until a frame is complete."""
 
     def __init__(self) -> None:
         self._received = bytearray()
         self._parts: tuple[int, int] | None = None
 
     def feed(self, received: bytes) -> Frame | None:
-        """Add bytes; return the frame they complete, if any. Raises BrokenFrameError."""
+        """Add bytes, and return the frame if it is complete. Raises BrokenFrameError."""
         self._received += received
         if self._parts is None and len(self._received) >= HEADER_BYTES:
             self._parts = lengths(bytes(self._received[:HEADER_BYTES]))

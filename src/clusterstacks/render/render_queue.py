@@ -1,8 +1,8 @@
-"""The order in which renders get a worker: fair to every object that needs one, quick renders before slow ones.
+"""Decides which request gets a worker next: fair between objects, quick renders before slow ones.
 
-A render is first tried for a short time and, when that is not enough, a second time with the full deadline. These
-two kinds wait in lanes of their own. Slow renders never take the last worker, so charts that hang delay the others by
-their short first try only. In each lane namespaces take turns, and in a namespace its objects do.
+A render is first tried for a short time and, if that is not enough, a second time with the full deadline. First and
+second tries wait in separate lanes. Slow renders never use the last worker, so a chart that hangs delays others only by
+its short first try. In each lane namespaces take turns, and so do the objects of a namespace.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ T = TypeVar("T", bound=Hashable)
 
 
 MAX_SERVED: Final = 10_000
-"""Namespaces and objects of which a lane knows when they were served (arbitrary: a megabyte)."""
+"""Maximum number of namespaces and objects whose last turn a lane remembers (arbitrary: a megabyte)."""
 
 
 class Lane(Generic[T]):
-    """Requests of one kind. Next is the namespace that was served least recently, and in it such an object."""
+    """Requests of one kind. The namespace served least recently is next, and in it the object served least recently."""
 
     def __init__(self) -> None:
         self._waiting: dict[ObjectKey, dict[T, None]] = {}
@@ -38,22 +38,22 @@ class Lane(Generic[T]):
         self._turns = itertools.count(1)
 
     def __bool__(self) -> bool:
-        """Whether a request waits."""
+        """Report whether a request waits."""
         return bool(self._waiting)
 
     def add(self, request: T, owner: ObjectKey) -> None:
-        """Put a request behind those of its owner."""
+        """Append a request to those of its owner."""
         self._waiting.setdefault(owner, {})[request] = None
 
     def discard(self, request: T, owner: ObjectKey) -> None:
-        """Take a request out, wherever it is; one that is not there is ignored."""
+        """Remove a request from any position; an unknown request is ignored."""
         requests = self._waiting.get(owner, {})
         requests.pop(request, None)
         if not requests:
             self._waiting.pop(owner, None)
 
     def take(self) -> T:
-        """Take the next request out; one must be waiting."""
+        """Remove and return the next request; the lane must not be empty."""
         owner = min(self._waiting, key=lambda one: (self._served.get(one.namespace, 0), self._served.get(one, 0)))
         request = next(iter(self._waiting[owner]))
         self.discard(request, owner)
@@ -70,7 +70,7 @@ class FairQueue(Generic[T]):
     """Decides which request gets a worker next.
 
     Args:
-        workers: Requests that may run at once.
+        workers: Maximum number of concurrent requests.
     """
 
     def __init__(self, workers: int) -> None:
@@ -81,20 +81,20 @@ class FairQueue(Generic[T]):
         self._slow: Lane[T] = Lane()
 
     def join(self, request: T, owner: ObjectKey, *, slow: bool) -> None:
-        """Let a request wait.
+        """Add a waiting request.
 
         Args:
-            request: The request; equal to no other.
+            request: The request; must be unique.
             owner: The object that needs the render.
-            slow: Whether it needed longer than a first try already.
+            slow: The first try timed out.
         """
         self._owners[request] = owner, slow
         self._lane(slow).add(request, owner)
 
     def next(self) -> T | None:
-        """Start the next request; None when no worker is free for any that waits.
+        """Start the next request; None if no worker is free for any waiting request.
 
-        The lane with fewer running requests goes first, so neither starves, and the quick one when they are equal.
+        The lane with fewer running requests is first, so neither starves; the quick lane is first if they are equal.
         """
         if len(self._running) >= self._workers:
             return None
@@ -108,7 +108,7 @@ class FairQueue(Generic[T]):
         return request
 
     def leave(self, request: T) -> None:
-        """Forget a request that is done, or that waits no longer."""
+        """Remove a request that is done, or that stopped waiting."""
         owner, slow = self._owners.pop(request)
         if self._running.pop(request, None) is None:
             self._lane(slow).discard(request, owner)
@@ -124,8 +124,8 @@ class WorkerQueue:
     """Lets requests wait for their turn.
 
     Args:
-        workers: Requests that may run at once.
-        longest_wait: The time in line after which a request gives up.
+        workers: Maximum number of concurrent requests.
+        longest_wait: Time after which a waiting request fails.
     """
 
     def __init__(self, workers: int, longest_wait: timedelta) -> None:
@@ -136,14 +136,14 @@ class WorkerQueue:
 
     @asynccontextmanager
     async def turn(self, owner: ObjectKey, *, slow: bool) -> AsyncIterator[None]:
-        """Wait for a turn and keep it until the block is left.
+        """Wait for a turn and keep it until the block ends.
 
         Args:
             owner: The object that needs the render.
-            slow: Whether a first try was not enough.
+            slow: The first try timed out.
 
         Raises:
-            WorkersBusy: The time in line is over.
+            WorkersBusy: The request waited too long.
         """
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.join(granted, owner, slow=slow)
@@ -157,11 +157,11 @@ class WorkerQueue:
             self._grant()
 
     def waiting(self) -> int:
-        """Count the requests in line; may be called from any thread."""
+        """Return the number of waiting requests; may be called from any thread."""
         return len(self._since)
 
     def oldest_wait(self) -> float:
-        """Return the seconds the oldest request in line has waited; may be called from any thread."""
+        """Return the waiting time of the oldest request in seconds; may be called from any thread."""
         return max((time.monotonic() - since for since in tuple(self._since.values())), default=0.0)
 
     async def _wait(self, granted: asyncio.Future[None]) -> None:
@@ -171,12 +171,12 @@ class WorkerQueue:
         except TimeoutError:
             raise WorkersBusy(
                 f"waited {self._longest_seconds:g} s for a render worker: all {self._workers} are busy with other "
-                "renders that take long; it is retried"
+                "long renders; it is retried"
             ) from None
         finally:
             del self._since[granted]
 
     def _grant(self) -> None:
         while (granted := self._queue.next()) is not None:
-            if not granted.done():  # a cancelled one leaves by itself
+            if not granted.done():  # a cancelled request removes itself
                 granted.set_result(None)

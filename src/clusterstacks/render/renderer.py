@@ -1,7 +1,7 @@
-"""What the rest of the program asks for: charts, templates, values and conditions, evaluated in worker processes.
+"""Renders charts and templates, reads values and evaluates conditions in worker processes.
 
-Nothing of Helm or CEL is ever loaded into this process: their memory, crashes and endless loops stay in workers that
-can be killed (DEPENDENCIES 3 and 5).
+Helm and CEL are never loaded into this process: their memory, crashes and endless loops stay in workers that can be
+killed.
 """
 
 from __future__ import annotations
@@ -27,43 +27,42 @@ from clusterstacks.render.errors import (
     WorkerDied,
     WorkersBusy,
 )
-from clusterstacks.render.examination import Examined, HelmHook, RenderedDocument, Repetition
 from clusterstacks.render.failure_cache import Failure, Failures
-from clusterstacks.render.protocol import BrokenFrameError
+from clusterstacks.render.protocol import BrokenFrameError, Examined, HelmHook, RenderedDocument, Repetition
 from clusterstacks.render.render_queue import WorkerQueue
-from clusterstacks.render.worker_processes import WorkerPool, WorkerProcess
+from clusterstacks.render.worker_processes import MEMORY_BYTES, WorkerPool, WorkerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from clusterstacks.domain.errors import ClusterStacksError
+    from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
+    from clusterstacks.domain.versions import KubernetesVersion
 
-MEMORY_BYTES: Final = 768 * 1024**2
-"""Writable memory of one worker (arbitrary: 144 MiB are taken once Helm is loaded, a Cilium render needs 40 more)."""
 
 DEADLINE: Final = timedelta(seconds=60)
-"""Longest render (arbitrary: the largest chart measured takes 0.2 s)."""
+"""Maximum time of a render (arbitrary: the largest chart measured takes 0.2 s)."""
 
 FIRST_TRY: Final = timedelta(seconds=2)
-"""How long a render may take before it is stopped and tried again as a slow one (arbitrary: ten times the largest chart
-measured; forty charts that hang are out of the way in 80 s, on one worker)."""
+"""Time after which a render is stopped and tried again as a slow one (arbitrary: ten times the largest chart measured;
+forty charts that hang delay one worker by 80 s)."""
 
 LONGEST_WAIT: Final = timedelta(minutes=2)
-"""Longest time in line of each try (arbitrary: with both tries it stays well below the 10 min of a reconcile)."""
+"""Maximum waiting time of each try (arbitrary: both tries take much less than the 10 min of a reconcile)."""
 
 LONGEST_RETRY: Final = timedelta(minutes=2)
-"""Longest wait proposed to a caller whose input failed (ARCHITECTURE section 4): the input may change before."""
+"""Maximum retry delay proposed to a caller whose input failed: the input may change earlier."""
 
 IDLE: Final = timedelta(seconds=30)
-"""How long a worker waits for more work (arbitrary: a start costs 0.2 s, a waiting worker 90 MB)."""
+"""Time that a worker without requests is kept (arbitrary: a start costs 0.2 s, an idle worker 90 MB)."""
 
 MAX_EXPRESSION: Final = 2 * 1024
 MAX_VARIABLE: Final = 256 * 1024
-"""Bytes of a CEL expression and of each object it sees: the library bounds iterations, not bytes (DEPENDENCIES 3)."""
+"""Maximum size of a CEL expression and of each of its objects in bytes: CEL limits iterations, but not bytes."""
 
 _ORPHAN_SECONDS: Final = 10
-"""How long after the deadline a worker without a parent ends itself (arbitrary: the parent kills at the deadline)."""
+"""Time after the deadline at which a worker without a parent ends (arbitrary: the parent kills at the deadline)."""
 
 _Failed: TypeAlias = RenderTimeout | WorkerDied | WorkersBusy
 
@@ -77,13 +76,13 @@ class ChartRequest:
     """One render of a chart.
 
     Args:
-        chart: A tgz that Helm loads, dependencies vendored.
-        label: How errors name it, e.g. ``addon cni of openstack-scs-1-35-v2``.
-        release_name: Helm's release name; it appears in object names.
-        namespace: Helm's release namespace.
-        values: YAML text, as ``helm template -f`` takes it.
+        chart: A tgz that Helm loads, with vendored dependencies.
+        label: Its name in errors, e.g. ``addon cni of openstack-scs-1-35-v2``.
+        release_name: The Helm release name; it is part of object names.
+        namespace: The Helm release namespace.
+        values: YAML text, as for ``helm template -f``.
         kube_version: ``.Capabilities.KubeVersion``, e.g. ``v1.35.4``.
-        include_crds: Whether the files of ``crds/`` come first.
+        include_crds: Return the files of ``crds/`` first.
     """
 
     chart: bytes
@@ -97,13 +96,11 @@ class ChartRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderLimits:
-    """What one request may take.
+    """Limits of one request.
 
-    Args:
-        memory_bytes: Writable memory, at least 384 MiB.
-        deadline: Wall-clock time, waiting in line not counted.
-        first_try: Wall-clock time after which it counts as slow: it is stopped and starts again, with the deadline.
-        longest_wait: Time in line of each of the two tries.
+    Args: memory_bytes: Writable memory, at least 384 MiB. deadline: Wall-clock time, without waiting. first_try:
+        Wall-clock time after which the request counts as slow: it is stopped and tried again with the deadline.
+        longest_wait: Waiting time of each of the two tries.
     """
 
     memory_bytes: int = MEMORY_BYTES
@@ -117,16 +114,16 @@ def _ignore(_: str) -> None:
 
 
 class Renderer:
-    """Renders in up to ``workers`` child processes, started when first needed.
+    """Renders in up to ``workers`` child processes, which are started on first use.
 
-    Requests wait in :mod:`.render_queue`. An input whose render hung or killed its worker is
-    answered with that failure, at once, until its back-off has passed; a changed input is tried at once.
+    Requests wait in :mod:`.render_queue`. An input whose render timed out or killed its worker immediately gets the
+    same error again until its back-off has passed; a changed input is tried at once.
 
     Args:
-        workers: Processes at once.
-        limits: What one request may take.
-        idle: How long a process without work stays.
-        on_failure: Called with ``timeout``, ``died`` or ``busy`` when a request fails for one of these causes.
+        workers: The number of processes.
+        limits: The limits of one request.
+        idle: Time after which an idle process is stopped.
+        on_failure: Called with ``timeout``, ``died`` or ``busy`` if a request fails for one of these reasons.
     """
 
     def __init__(
@@ -145,38 +142,38 @@ class Renderer:
         self._owner = ObjectKey("", "")
 
     def for_object(self, owner: ObjectKey) -> Renderer:
-        """Return this renderer as one object uses it: objects, and their namespaces, take turns at the workers."""
+        """Return this renderer for one object: objects, and their namespaces, take turns at the workers."""
         renderer = copy.copy(self)
-        renderer._owner = owner  # noqa: SLF001 - a copy that shares workers, line and failures
+        renderer._owner = owner  # noqa: SLF001 - a copy that shares workers, queue and failures
         return renderer
 
     def waiting(self) -> int:
-        """Count the requests in line; may be called from any thread."""
+        """Return the number of waiting requests; may be called from any thread."""
         return self._queue.waiting()
 
     def oldest_wait(self) -> float:
-        """Return the seconds the oldest request in line has waited; may be called from any thread."""
+        """Return the waiting time of the oldest request in seconds; may be called from any thread."""
         return self._queue.oldest_wait()
 
     def problem(self) -> str:
-        """Tell why no worker could be started for minutes; empty while they start."""
+        """Return why no worker could be started for minutes; empty while they start."""
         return self._pool.problem()
 
     async def close(self) -> None:
-        """End all workers; running requests fail with WorkerDied. Safe to repeat."""
+        """Stop all workers; running requests fail with WorkerDied. Safe to repeat."""
         await self._pool.close()
 
     async def chart(self, request: ChartRequest) -> list[Manifest]:
-        """Render a chart to the objects ``helm template`` prints, in its order.
+        """Render a chart to the objects of ``helm template``, in its order.
 
         Raises:
-            RenderFailed: Helm's words, or output that is no Kubernetes object; names template and line.
-            RenderTimeout, WorkerDied: the chart hangs or eats memory.
+            RenderFailed: The message of Helm, or an output that is not a Kubernetes object; names template and line.
+            RenderTimeout, WorkerDied: The chart takes too long or too much memory.
         """
         return cast("list[Manifest]", await self._ask_chart("chart", request))
 
     async def examine(self, request: ChartRequest) -> Examined:
-        """Render a chart and tell what only its author wants to know; raises as ``chart``."""
+        """Render a chart with details for its author; raises as ``chart``."""
         answer = cast("dict[str, list[list[Any]]]", await self._ask_chart("examine", request))
         return Examined(
             tuple(RenderedDocument(*document) for document in answer["documents"]),
@@ -188,8 +185,8 @@ class Renderer:
         """Render a Go template with sprig; ``data`` is its dot. See docs/reference/templates.md.
 
         Raises:
-            RenderFailed: a wrong expression, or a missing value that would be printed; names ``file`` and line.
-            RenderTimeout, WorkerDied: the template hangs or eats memory.
+            RenderFailed: An expression is not valid, or a missing value would be printed; names ``file`` and line.
+            RenderTimeout, WorkerDied: The template takes too long or too much memory.
         """
         message = {"text": text, "data": data, "file": file}
         return cast("str", await self._ask("template", message, label=label))
@@ -198,26 +195,26 @@ class Renderer:
         """Return the values document inside a rendered ``overwrite.yaml`` as YAML text.
 
         Raises:
-            RenderFailed: not YAML, or neither a mapping nor empty.
+            RenderFailed: The text is not valid YAML, or neither a mapping nor empty.
         """
         return cast("str", await self._ask("values", {"text": text}, label=label))
 
     async def overlay(self, text: str, over: Manifest, *, label: str) -> str:
-        """Lay values over a values document and return YAML text: slow for large ones, so a worker does it.
+        """Merge values into a values document and return YAML text; in a worker, because large documents are slow.
 
         Raises:
-            RenderFailed: the text is neither a mapping nor empty, or the values nest too deep.
-            RenderTimeout, WorkerDied: it takes too long or too much memory.
+            RenderFailed: The text is neither a mapping nor empty, or the values are nested too deeply.
+            RenderTimeout, WorkerDied: The merge takes too long or too much memory.
         """
         return cast("str", await self._ask("overlay", {"text": text, "over": over}, label=label))
 
     async def holds(self, expression: str, variables: Mapping[str, Manifest], *, label: str) -> bool:
-        """Evaluate a CEL expression; a result that is no bool counts as false.
+        """Evaluate a CEL expression; a result that is not a bool counts as false.
 
         Raises:
-            CelFailed: it does not compile, or it or an object is too large.
-            CelUndecided: it fails on these objects, e.g. on a status not written yet.
-            RenderTimeout, WorkerDied: it takes too long or too much memory.
+            CelFailed: The expression does not compile, or it or an object is too large.
+            CelUndecided: The expression fails on these objects, e.g. on a status that is not written yet.
+            RenderTimeout, WorkerDied: The evaluation takes too long or too much memory.
         """
         where = f"{label}, condition {_shown(expression)}"
         if len(expression.encode()) > MAX_EXPRESSION:
@@ -225,7 +222,9 @@ class Renderer:
         encoded = {name: orjson.dumps(variable) for name, variable in variables.items()}
         for name, variable in encoded.items():
             if len(variable) > MAX_VARIABLE:
-                raise CelFailed(f"{where}: object {name} has {len(variable)} bytes; {MAX_VARIABLE} are allowed")
+                raise CelFailed(
+                    f"{where}: object {name} has {len(variable)} bytes, more than the limit of {MAX_VARIABLE}"
+                )
         message = {
             "expression": expression,
             "variables": {name: orjson.Fragment(variable) for name, variable in encoded.items()},
@@ -276,7 +275,7 @@ class Renderer:
     async def _attempt(self, work: _Work, limit: timedelta, *, slow: bool) -> dict[str, Any]:
         self._check(work)
         async with self._queue.turn(self._owner, slow=slow):
-            self._check(work)  # the same input may have failed for another object meanwhile
+            self._check(work)  # the same input may have failed for another object in the meantime
             reply = await self._run(work, limit.total_seconds())
         if self._failures:
             self._failures.forget(work.digest)
@@ -304,7 +303,7 @@ class Renderer:
 
 @dataclass(frozen=True)
 class _Work:
-    """A request as it is sent, but for its time."""
+    """A request without its deadline."""
 
     operation: str
     message: dict[str, Any]
@@ -312,7 +311,7 @@ class _Work:
 
     @cached_property
     def digest(self) -> bytes:
-        """Tells this input from another; computed only when one has failed. Raises BrokenFrameError."""
+        """Identifies the input; computed only if an input has failed. Raises BrokenFrameError."""
         return hashlib.sha256(self.operation.encode() + protocol.encode(self.message)).digest()
 
     def request(self, alarm_seconds: int) -> dict[str, Any]:
@@ -332,7 +331,7 @@ def _labelled(error: _Failed, label: str) -> _Failed:
 
 
 async def _exchange(worker: WorkerProcess, request: dict[str, Any], chart: bytes) -> dict[str, Any]:
-    """Ask, sending the chart only when this worker has not got it."""
+    """Send a request, with the chart only if this worker does not have it."""
     if not chart:
         return await worker.ask(request)
     if request["digest"] in worker.charts:
@@ -352,3 +351,55 @@ def _failure(reply: dict[str, Any], label: str) -> ClusterStacksError | RuntimeE
 def _shown(expression: str) -> str:
     line = " ".join(expression.split())
     return repr(line if len(line) <= 200 else f"{line[:200]}…")
+
+
+ADDON_RELEASE = "cluster-addon"
+"""The Helm release name of every addon; it is part of object names, so it never changes."""
+
+ADDON_NAMESPACE = "kube-system"
+
+
+def class_request(chart: bytes, name: ReleaseName, kubernetes: KubernetesVersion, *, namespace: str) -> ChartRequest:
+    """Return the request for a class chart; ``namespace`` is the namespace of the ClusterStackRelease."""
+    return ChartRequest(
+        chart=chart,
+        label=f"cluster class of {name}",
+        release_name=name.series,
+        namespace=namespace,
+        kube_version=kubernetes.text,
+    )
+
+
+def addon_request(chart: bytes, *, label: str, values: str, kubernetes: KubernetesVersion) -> ChartRequest:
+    """Return the request for an addon chart; ``values`` is the result of ``addon_values``."""
+    return ChartRequest(
+        chart=chart,
+        label=label,
+        release_name=ADDON_RELEASE,
+        namespace=ADDON_NAMESPACE,
+        values=values,
+        kube_version=kubernetes.text,
+        include_crds=True,
+    )
+
+
+async def addon_values(
+    renderer: Renderer, template: str | None, data: Mapping[str, Manifest], *, label: str, file: str
+) -> str:
+    """Render the values of an addon from its template; empty without a template.
+
+    Args:
+        renderer: The renderer.
+        template: The text of overwrite.yaml or cluster-addon-values.yaml.
+        data: The objects of the template: Cluster, ControlPlane, InfraCluster.
+        label: The name of the addon in messages.
+        file: The name of the template in messages.
+
+    Raises:
+        RenderFailed: The template is not valid, or its output is not a mapping.
+        RenderTimeout, WorkerDied: The template takes too long or too much memory.
+    """
+    if template is None:
+        return ""
+    text = await renderer.template(template, dict(data), label=label, file=file)
+    return await renderer.values(text, label=f"{label}: {file}")

@@ -1,7 +1,7 @@
-"""The actions of a Go template as a tree with positions, as far as looking for missing values needs it.
+"""Parses the actions of a Go template into trees with positions, as far as the search for missing values needs it.
 
-Follows the grammar of Go's ``text/template/parse``. It is asked only about templates that Go has parsed already, so it
-is lenient; what it cannot read is an error all the same, never skipped.
+Follows the grammar of Go's ``text/template/parse``. It only gets templates that Go has parsed already, so it is
+lenient; but an action that it cannot parse is an error and never skipped.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class UnreadableActionError(Exception):
 
 
 class Token(NamedTuple):
-    """A word, value, literal or sign of an action and where it stands in the template."""
+    """A word, value, literal or sign of an action and its position in the template."""
 
     kind: str
     text: str
@@ -61,13 +61,13 @@ class Operand:
 
 @dataclass(slots=True)
 class TemplateCommand:
-    """Operands side by side: one value, or a function and its arguments."""
+    """Adjacent operands: one value, or a function and its arguments."""
 
     operands: list[Operand] = field(default_factory=list)
 
     @property
     def function(self) -> str:
-        """The function it calls; empty when it is a plain value."""
+        """The called function; empty for a plain value."""
         return self.operands[0].name if self.operands and self.operands[0].kind == "word" else ""
 
 
@@ -82,7 +82,7 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class TemplateAction:
-    """``{{ … }}``: its keyword if any, whether it assigns a variable, and its pipeline if it has one."""
+    """``{{ … }}``: its keyword, whether it assigns a variable, and its pipeline; keyword and pipeline are optional."""
 
     start: int
     end: int
@@ -93,10 +93,10 @@ class TemplateAction:
 
 
 def actions(text: str) -> Iterator[TemplateAction]:
-    """Yield the actions of a template in their order, comments left out.
+    """Yield the actions of a template in their order, without comments.
 
     Raises:
-        UnreadableActionError: at an action that does not follow the grammar.
+        UnreadableActionError: An action does not follow the grammar.
     """
     position, line, counted = 0, 1, 0
     while (start := text.find("{{", position)) >= 0:
@@ -193,7 +193,7 @@ class _ActionParser:
         fields = _FIELDS.match(self._text, end)
         if fields is None:
             return Operand("paren", token.start, end, inner=inner)
-        self._next += 1  # the fields stand there as a value of their own
+        self._next += 1  # the fields are a separate value token
         return Operand("paren", token.start, fields.end(), inner=inner, has_fields=True)
 
     def _peek(self, kind: str, text: str = "") -> bool:

@@ -1,4 +1,4 @@
-"""The values document inside a rendered ``overwrite.yaml`` (FORMATS 14), and values laid over it."""
+"""Reads and merges the values of an addon: the YAML document that goes to Helm."""
 
 from __future__ import annotations
 
@@ -6,20 +6,34 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
 from clusterstacks.render.errors import RenderFailed, kind_of
-from clusterstacks.render.merge_values import merge_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def values_document(text: str) -> str:
-    """Return the YAML text that goes to Helm: the string under the key ``values``, else the whole text.
+def merge_values(base: Mapping[str, object], over: Mapping[str, object]) -> dict[str, object]:
+    """Merge values as Helm does: mappings key by key; anything else replaces the previous value.
 
-    Empty text, or nothing but comments, gives an empty string (D34). The text itself is passed on, so numbers stay
-    as they were written.
+    A null replaces the previous value and stays: Helm then removes the default of the chart. The arguments are not
+    changed.
+    """
+    merged = dict(base)
+    for key, value in over.items():
+        before = merged.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            merged[key] = merge_values(before, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def values_document(text: str) -> str:
+    """Return the YAML text for Helm: the string under the key ``values``, otherwise the whole text.
+
+    Empty text, or only comments, gives an empty string. The text itself is returned, so numbers keep their notation.
 
     Raises:
-        RenderFailed: not YAML, or neither a mapping nor empty, on the outside or inside ``values``.
+        RenderFailed: The text, or the text under ``values``, is not valid YAML, or neither a mapping nor empty.
     """
     outer = _mapping(text, "the rendered values")
     if outer is None:
@@ -31,14 +45,23 @@ def values_document(text: str) -> str:
 
 
 def overlaid_document(text: str, over: Mapping[str, object]) -> str:
-    """Return a values document with other values laid over it, as YAML text.
+    """Return a values document merged with other values, as YAML text.
 
-    The text decides what an addon is rendered from: it must stay the same, byte for byte, from release to release.
+    The text is an input of the delivery: it must stay equal, byte for byte, in later releases.
 
     Raises:
-        RenderFailed: the text is not YAML, or neither a mapping nor empty.
+        RenderFailed: The text is not valid YAML, or neither a mapping nor empty.
     """
     return yaml.dump(merge_values(_mapping(text, "the rendered values") or {}, over))
+
+
+def helm_values(text: str) -> dict[str, object]:
+    """Return the values of a render; empty text gives no values.
+
+    Raises:
+        RenderFailed: The text is not valid YAML, or neither a mapping nor empty.
+    """
+    return _mapping(text, "values") or {}
 
 
 def _mapping(text: str, name: str) -> dict[str, object] | None:

@@ -1,7 +1,7 @@
-"""The child process: answers one request after the other until its input ends.
+"""Main program of a render worker: answers one request after the other until its input ends.
 
 Started as ``python -I -m clusterstacks.render.worker MEMORY_BYTES`` with frames on standard input and output. Helm and
-CEL are loaded when first asked for, so a worker that only reads values stays small.
+CEL are imported on first use, so a worker that only reads values stays small.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CHART_CACHE_BYTES: Final = 32 * 1024 * 1024
-"""Charts a worker keeps (arbitrary: those of some twenty releases)."""
+"""Size of the charts that a worker keeps (arbitrary: about twenty releases)."""
 
 
 RESERVED_BYTES: Final = 3 * 1024**3
-"""Address space on top of the memory limit: 1.8 GiB are mapped by an idle worker, measured with seven threads."""
+"""Address space in addition to the memory limit: an idle worker with seven threads maps 1.8 GiB (measured)."""
 
 
 class WorkerChartCache:
-    """The packed charts this worker was given, the least recently used dropped first."""
+    """The packed charts that this worker received; the least recently used are dropped first."""
 
     def __init__(self, limit: int = CHART_CACHE_BYTES) -> None:
         self._limit = limit
         self._charts: OrderedDict[str, bytes] = OrderedDict()
 
     def chart(self, digest: str, sent: bytes) -> bytes | None:
-        """Return the chart of a digest, keeping what was just sent; None when it must be sent."""
+        """Return the chart of a digest and keep it if it was sent; None if it must be sent."""
         chart = sent or self._charts.pop(digest, b"")
         if not chart:
             return None
@@ -50,7 +50,7 @@ class WorkerChartCache:
 
 
 class Worker:
-    """What this process can do; each operation takes the request and its blob and returns the reply."""
+    """The operations of a worker; each takes the request and its blob and returns the reply."""
 
     def __init__(self) -> None:
         self._charts = WorkerChartCache()
@@ -64,15 +64,15 @@ class Worker:
         }
 
     def answer(self, request: dict[str, Any], blob: bytes) -> dict[str, Any]:
-        """Perform one request; failures are part of the reply."""
+        """Perform one request; errors are part of the reply."""
         try:
             return self._operations[request["operation"]](request, blob)
         except ClusterStacksError as error:
             return {"error": type(error).__name__, "message": error.message}
         except MemoryError:
             return {"exhausted": True}
-        except Exception as error:  # noqa: BLE001 - a bug here is reported to the parent, which raises it
-            # Only places: the text of an error may hold values.
+        except Exception as error:  # noqa: BLE001 - a bug; the parent raises it
+            # Only positions: the text of an error may contain values.
             places = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
             return {"bug": f"{type(error).__name__} at {' > '.join(places[-4:])}"}
 
@@ -80,10 +80,25 @@ class Worker:
         chart = self._charts.chart(request["digest"], blob)
         if chart is None:
             return {"wanted": True}
-        from clusterstacks.render import chart_render
+        from clusterstacks.render import helm, helm_output
+        from clusterstacks.render.values_document import helm_values
 
-        perform = chart_render.examine if request["operation"] == "examine" else chart_render.render
-        return {"result": perform(chart, request)}
+        options = {
+            "name": request["release_name"],
+            "namespace": request["namespace"],
+            "kube_version": request["kube_version"],
+        }
+        templates, crds = helm.render(chart, helm_values(request["values"]), options)
+        included = crds if request["include_crds"] else ()
+        if request["operation"] == "chart":
+            return {"result": helm_output.manifests(templates, included)}
+        return {
+            "result": {
+                "documents": [list(one) for one in helm_output.documents(templates, included)],
+                "repetitions": [list(one) for one in helm_output.repetitions(templates)],
+                "hooks": [list(one) for one in helm_output.hooks(templates)],
+            }
+        }
 
     def _template(self, request: dict[str, Any], _: bytes) -> dict[str, Any]:
         from clusterstacks.render import gotemplate
@@ -107,16 +122,15 @@ class Worker:
 
 
 def main() -> None:
-    """Serve until the parent closes the input or sends what is no frame."""
+    """Serve requests until the parent closes the input or sends an invalid frame."""
     confine(memory_bytes=int(sys.argv[1]))
     source, sink = private_channel()
     worker = Worker()
-    # The parent tells a worker that cannot start from one that an input killed.
+    # The parent distinguishes a worker that cannot start from one that an input killed.
     sink.write(protocol.encode({"ready": True}))
     sink.flush()
     while (frame := read_frame(source)) is not None:
-        # The parent keeps the deadline; this one is for a worker whose parent is gone. The kernel keeps it, whatever
-        # native code is running.
+        # The parent enforces the deadline; the alarm is for a worker without a parent. It works during native code.
         signal.alarm(frame.message["alarm_seconds"])
         reply = worker.answer(frame.message, frame.blob)
         sink.write(encode_reply(reply))
@@ -127,21 +141,21 @@ def main() -> None:
 
 
 def confine(memory_bytes: int) -> None:
-    """Bound the memory, be the first to go where there is none left, write no core dumps, leave Ctrl-C to the parent.
+    """Limit the memory, be the first choice of the OOM killer, disable core dumps, and ignore Ctrl-C.
 
-    RLIMIT_DATA counts memory that can be written; of the address space Go and glibc reserve more than a gibibyte
-    before they use any, so RLIMIT_AS only stops what that limit does not see.
+    RLIMIT_DATA counts writable memory. Go and glibc reserve more than a gibibyte of address space in advance, so
+    RLIMIT_AS only stops allocations that RLIMIT_DATA does not count.
     """
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes + RESERVED_BYTES, memory_bytes + RESERVED_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with contextlib.suppress(OSError):  # in a container without /proc the kernel chooses by size
+    with contextlib.suppress(OSError):  # a container may have no /proc
         Path("/proc/self/oom_score_adj").write_text("1000")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def private_channel() -> tuple[BinaryIO, BinaryIO]:
-    """Take the frames' pipes for ourselves, so that nothing a library prints can get among the frames."""
+    """Move the pipes of the frames to other descriptors, so that output of libraries cannot corrupt them."""
     source = os.fdopen(os.dup(0), "rb")
     sink = os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -152,7 +166,7 @@ def private_channel() -> tuple[BinaryIO, BinaryIO]:
 
 
 def read_frame(source: BinaryIO) -> protocol.Frame | None:
-    """Read the next request; None when the parent is gone."""
+    """Read the next request; None if the parent is gone."""
     header = source.read(protocol.HEADER_BYTES)
     if not header:
         return None
@@ -161,7 +175,7 @@ def read_frame(source: BinaryIO) -> protocol.Frame | None:
 
 
 def encode_reply(reply: dict[str, Any]) -> bytes:
-    """Write a reply; one that is too large becomes an error."""
+    """Encode a reply; a reply that is too large becomes an error."""
     try:
         return protocol.encode(reply)
     except protocol.BrokenFrameError as error:

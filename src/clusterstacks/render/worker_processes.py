@@ -1,4 +1,7 @@
-"""Worker processes: started when needed, one request at a time, killed at the first doubt, ended when idle."""
+"""Worker processes: started on demand, one request at a time, killed on any error, stopped when idle.
+
+:func:`sizing` chooses their number and memory for the memory limit of a container.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from clusterstacks.render import protocol
@@ -17,26 +21,30 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import timedelta
 
+
 STDERR_BYTES: Final = 4096
-"""How much of a worker's first complaints is kept (arbitrary: the Go runtime's first line is in it)."""
+"""Maximum length of the start of standard error that is kept (arbitrary: contains the first line of the Go runtime)."""
+
+MEMORY_BYTES: Final = 768 * 1024**2
+"""Writable memory of one worker (arbitrary: 144 MiB are used once Helm is loaded, a Cilium render needs 40 more)."""
 
 SMALLEST_MEMORY: Final = 384 * 1024**2
-"""Less is raised to this: 144 MiB are taken once Helm is loaded."""
+"""Minimum of the memory limit: 144 MiB are in use once Helm is loaded."""
 
 TOO_MUCH_MEMORY: Final = (
-    "needs more memory than a render may take: look for a loop or a value that grows in its templates"
+    "needs more memory than the limit of a render: look for a loop or a growing value in its templates"
 )
 START_SECONDS: Final = 30.0
-"""Longest start of a worker (arbitrary: it takes 0.2 s on an idle machine)."""
+"""Timeout for the start of a worker (arbitrary: it takes 0.2 s on an idle machine)."""
 
 LASTING_SECONDS: Final = 180.0
-"""How long workers must fail to start until that is a problem of this process (arbitrary)."""
+"""Time of failing starts after which this process is not healthy (arbitrary)."""
 
 STALE_SECONDS: Final = 300.0
-"""When a failed start is old news (arbitrary: what waits for a render retries every two minutes at least)."""
+"""Time after which a failed start does not count (arbitrary: waiting renders retry at least every two minutes)."""
 
 _FATAL: Final = ("fatal error:", "runtime: ", "runtime/cgo: ", "terminate called after throwing")
-"""Beginnings of the last words of the Go and C++ runtimes."""
+"""First words of the fatal messages of the Go and C++ runtimes."""
 _WITHOUT_MEMORY: Final = ("memory", "allocate", "pthread_create failed", "new OS thread", "bad_alloc")
 _STOP_SECONDS: Final = 2.0
 _SHUT_DOWN: Final = "rendering has been shut down"
@@ -52,17 +60,17 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         self._transport: asyncio.SubprocessTransport | None = None
         self._buffer = protocol.FrameBuffer()
         self._reply: asyncio.Future[protocol.Frame] = asyncio.get_running_loop().create_future()
-        self._complaints = bytearray()
+        self._stderr = bytearray()
 
     @classmethod
     async def start(cls, memory_bytes: int) -> WorkerProcess:
-        """Start a child without the parent's environment, so no credential reaches a chart.
+        """Start a child process without the environment of the parent, so that no credential reaches a chart.
 
         Raises:
-            NotStarted: the system cannot start one.
+            NotStarted: The system cannot start a process.
         """
         environment = {
-            # Go then collects garbage harder before the limit is hit; the rest is for Python, stacks and parsing.
+            # The Go garbage collector then works harder near its half; the rest is for Python, stacks and parsing.
             "GOMEMLIMIT": str(memory_bytes // 2),
             "LANG": "C.UTF-8",
             "HOME": "/nonexistent",
@@ -74,33 +82,33 @@ class WorkerProcess(asyncio.SubprocessProtocol):
                 *("-I", "-m", _MODULE, str(memory_bytes)),
                 env=environment,
                 cwd="/",
-                start_new_session=True,  # a Ctrl-C in the terminal is the parent's to handle
+                start_new_session=True,  # the parent handles Ctrl-C of the terminal
             )
         except OSError as error:
             raise NotStarted(f"no render worker can be started: {error.strerror}") from error
         return worker
 
     async def ready(self) -> None:
-        """Wait until the process can be asked.
+        """Wait until the process accepts requests.
 
         Raises:
-            NotStarted: it ended instead, or says nothing.
+            NotStarted: The process ended, or did not become ready in time.
         """
         try:
             async with asyncio.timeout(START_SECONDS):
                 await self._answer()
         except TimeoutError:
-            raise NotStarted(f"no render worker can be started: it did not begin within {START_SECONDS:g} s") from None
+            raise NotStarted(f"no render worker can be started: it was not ready within {START_SECONDS:g} s") from None
         except WorkerDied as error:
             raise NotStarted(f"no render worker can be started: {error.message}") from None
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs; asks the system, as news of its end may still be on their way."""
+        """True if the process runs; asks the system, because the event loop may learn later that it ended."""
         if self.exited.done() or self._transport is None:
             return False
         try:
-            # WNOWAIT leaves the exit status to the event loop.
+            # WNOWAIT keeps the exit status for the event loop.
             return os.waitid(os.P_PID, self._transport.get_pid(), os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
         except ChildProcessError:
             return False
@@ -109,7 +117,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         """Send a request and wait for its reply.
 
         Raises:
-            WorkerDied: the process ended instead, or is about to for want of memory.
+            WorkerDied: The process ended, or is about to end for lack of memory.
         """
         self._reply = asyncio.get_running_loop().create_future()
         self._input().write(protocol.encode(message, blob))
@@ -119,14 +127,14 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         return answer
 
     def kill(self) -> None:
-        """End the process at once; safe to repeat."""
+        """Kill the process immediately; safe to repeat."""
         if self._transport is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._transport.kill()
             self._transport.close()
 
     async def stop(self) -> None:
-        """End an idle process by closing its input, or by force when that takes long."""
+        """Stop an idle process by closing its input; kill it if that takes too long."""
         try:
             self._input().close()
             async with asyncio.timeout(_STOP_SECONDS):
@@ -141,9 +149,9 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Collect the reply from standard output, and the beginning of standard error apart from it."""
+        """Collect the reply from standard output, and the start of standard error separately."""
         if fd == 2:
-            self._complaints += data[: STDERR_BYTES - len(self._complaints)]
+            self._stderr += data[: STDERR_BYTES - len(self._stderr)]
             return
         try:
             frame = self._buffer.feed(data)
@@ -154,7 +162,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
             self._reply.set_result(frame)
 
     def connection_lost(self, _: Exception | None) -> None:
-        """Wake whoever waits: the process has ended and everything it said has been read."""
+        """Wake the waiting request: the process ended and all its output was read."""
         if self._transport is not None and not self.exited.done():
             self.exited.set_result(self._transport.get_returncode() or 0)
             self._transport.close()
@@ -163,7 +171,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         ends: set[asyncio.Future[Any]] = {self._reply, self.exited}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if not self._reply.done():
-            raise WorkerDied(self._obituary(self.exited.result()))
+            raise WorkerDied(self._exit_message(self.exited.result()))
         return self._reply.result().message
 
     def _input(self) -> asyncio.WriteTransport:
@@ -172,9 +180,9 @@ class WorkerProcess(asyncio.SubprocessProtocol):
             raise WorkerDied("the render worker is gone")
         return cast("asyncio.WriteTransport", pipe)  # uvloop's transports have another base class
 
-    def _obituary(self, code: int) -> str:
-        # Only the runtime's own line is repeated: what libraries log may hold values.
-        lines = self._complaints.decode(errors="replace").splitlines()
+    def _exit_message(self, code: int) -> str:
+        # Only the line of the runtime is shown: output of libraries may contain values.
+        lines = self._stderr.decode(errors="replace").splitlines()
         fatal = next((line for line in lines if line.startswith(_FATAL)), "")
         if code == -signal.SIGABRT and any(word in fatal for word in _WITHOUT_MEMORY):
             return TOO_MUCH_MEMORY
@@ -183,7 +191,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
 
 
 class WorkerPool:
-    """At most ``size`` workers; the one used last is used first, so the others can go."""
+    """At most ``size`` workers; the most recently used worker is reused first, so that the others become idle."""
 
     def __init__(self, size: int, memory_bytes: int, idle: timedelta) -> None:
         self._memory_bytes = max(memory_bytes, SMALLEST_MEMORY)
@@ -196,14 +204,14 @@ class WorkerPool:
         self._stopping: set[asyncio.Task[None]] = set()
         self._closed = False
         self._failing: tuple[float, float, str] | None = None
-        """Of the failed starts since the last good one: when first, when last (monotonic seconds), and why."""
+        """First and last time (monotonic seconds) and reason of the failed starts since the last successful start."""
 
     @contextlib.asynccontextmanager
     async def worker(self) -> AsyncIterator[WorkerProcess]:
-        """Lend a worker for one request. Left by an exception, cancellation too, it is killed.
+        """Lend a worker for one request; it is killed if the block ends with an exception or is cancelled.
 
         Raises:
-            NotStarted: none can be started, or the pool is closed.
+            NotStarted: No worker can be started, or the pool is closed.
         """
         async with self._slots:
             worker = await self._take()
@@ -215,9 +223,9 @@ class WorkerPool:
             self._put_back(worker)
 
     def problem(self) -> str:
-        """Tell why workers have failed to start for minutes; empty while they start.
+        """Return why workers have failed to start for minutes; empty while they start.
 
-        Renders that hang or kill their worker are no such problem: a tenant could make the whole process unready.
+        Renders that hang or kill their worker do not count: a tenant could make the whole process unready.
         """
         if self._failing is None:
             return ""
@@ -226,7 +234,7 @@ class WorkerPool:
         return why if now - first >= LASTING_SECONDS and now - last < STALE_SECONDS else ""
 
     async def close(self) -> None:
-        """End all workers, busy ones by force; returns when no process is left. Safe to repeat."""
+        """Stop all workers, kill busy ones, and return when no process is left. Safe to repeat."""
         self._closed = True
         idle = [self._idle.pop() for _ in range(len(self._idle))]
         try:
@@ -234,7 +242,7 @@ class WorkerPool:
                 worker.kill()
             await asyncio.gather(*(self._retire(worker) for worker in idle), *self._stopping)
             async with contextlib.AsyncExitStack() as slots:
-                # With every slot taken, no request is left that may just be starting a worker.
+                # With all slots taken, no request can be starting a worker.
                 for _ in range(self._size):
                     await slots.enter_async_context(self._slots)
                 await asyncio.gather(*(asyncio.shield(worker.exited) for worker in self._all))
@@ -294,3 +302,43 @@ class WorkerPool:
         if timer := self._timers.pop(worker, None):
             timer.cancel()
         await worker.stop()
+
+
+MIB: Final = 1024**2
+
+ONE_WORKER_BELOW: Final = 512 * MIB
+"""Limit below which one worker is used. The operator needs 70 to 100 MB, a worker 70 to 90 MB with Helm loaded, and
+about 40 MiB more to render a large chart."""
+
+LEAST: Final = 224 * MIB
+"""Minimum limit for the operator and one worker, by the same figures. The Go operator has 250Mi."""
+
+_OPERATOR: Final = 128 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """Workers for a memory limit.
+
+    Args:
+        workers: The number of processes.
+        memory_bytes: The writable memory of each process.
+        shortage: A message if the limit is too low; empty otherwise.
+    """
+
+    workers: int
+    memory_bytes: int
+    shortage: str = ""
+
+
+def sizing(limit: int | None) -> Sizing:
+    """Choose the workers for the memory limit of a container in bytes; None for no limit."""
+    if limit is None:
+        return Sizing(2, MEMORY_BYTES)
+    workers = 1 if limit < ONE_WORKER_BELOW else 2
+    memory = min(MEMORY_BYTES, max(SMALLEST_MEMORY, (limit - _OPERATOR) // workers))
+    shortage = (
+        f"The memory limit of this container is {limit // MIB}Mi, but rendering Helm charts needs {LEAST // MIB}Mi: "
+        "raise resources.limits.memory, otherwise renders fail and the container is killed"
+    )
+    return Sizing(workers, memory, shortage if limit < LEAST else "")

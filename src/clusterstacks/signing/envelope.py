@@ -8,17 +8,15 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode, urlsafe_b64encode
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from clusterstacks.domain.documents import shown
-from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, MAX_SIGNATURES
-from clusterstacks.signing.canonical_json import read_document
+from clusterstacks.domain.documents import Node, shown
+from clusterstacks.releases.release_source import MAX_SIGNATURE_BYTES, MAX_SIGNATURES
 from clusterstacks.signing.errors import SignatureRefused
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from clusterstacks.domain.documents import Node
     from clusterstacks.signing.keys import PrivateKey, PublicKey
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
@@ -134,3 +132,38 @@ def _bytes(node: Node) -> bytes:
     if text not in (b64encode(plain).decode(), urlsafe_b64encode(plain).decode()):
         raise node.refuse(way_out)
     return plain
+
+
+def read_document(text: bytes, *, name: str, limit: int) -> Node:
+    """Read one JSON document that nobody has verified yet.
+
+    A key that stands twice is refused: readers that take the first and readers that take the last would see two
+    documents under one signature.
+
+    Args:
+        text: UTF-8.
+        name: How messages call the document.
+        limit: Most bytes it may have.
+
+    Raises:
+        SignatureRefused: It is too large or no such document.
+    """
+    if len(text) > limit:
+        raise SignatureRefused(f"{name} has more than {limit} bytes")
+    try:
+        document = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        cause = error.reason if isinstance(error, UnicodeDecodeError) else str(error)
+        raise SignatureRefused(f"{name} is no JSON document: {cause[:80]}") from None
+    return Node(document, name, error=SignatureRefused)
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        raise ValueError("a key stands in it twice")
+    return document
+
+
+def _no_number(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number in JSON")

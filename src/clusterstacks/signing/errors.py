@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusterstacks.domain.documents import DocumentError
 from clusterstacks.domain.errors import DependencyError, SpecError
-from clusterstacks.releases.signature_files import SIGNATURE_SUFFIX
+from clusterstacks.releases.release_source import SIGNATURE_SUFFIX
 
 SHOWN_PROBLEMS = 4
 """How many signatures a message speaks of (arbitrary)."""

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.documents import shown
-from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES
-from clusterstacks.signing.canonical_json import read_document
-from clusterstacks.signing.errors import SignatureRefused
+from clusterstacks.releases.errors import ReleaseBroken
+from clusterstacks.releases.release_source import MAX_SIGNATURE_BYTES
+from clusterstacks.signing.envelope import Envelope, parse_envelope, read_document
+from clusterstacks.signing.errors import SignatureConflict, SignatureRefused
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
+
+    from clusterstacks.domain.names import ReleaseName
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://clusterstack.x-k8s.io/release/v1"
@@ -96,3 +99,31 @@ def parse_statement(payload: bytes) -> Statement:
 def _listed(names: Collection[str]) -> str:
     first = ", ".join(shown(name) for name in sorted(names)[:SHOWN_FILES])
     return first if len(names) <= SHOWN_FILES else f"{first} and {len(names) - SHOWN_FILES} more"
+
+
+def release_envelope(name: ReleaseName, files: Mapping[str, str], present: bytes = b"") -> Envelope:
+    """Return the envelope to sign: the one that is there, so that its signatures stay, or a new one.
+
+    Args:
+        name: The release.
+        files: Name and sha256 in lower-case hex of every file.
+        present: The envelope that is there; empty when there is none.
+
+    Raises:
+        SignatureConflict: What is there is damaged or lists another release, or was not written by us, so that a
+            signature would vouch for more than this release.
+        ReleaseBroken: There are no files.
+    """
+    if not files:
+        raise ReleaseBroken(name, "the directory", "holds no file that could be signed")
+    statement = Statement(name.release, files)
+    if not present:
+        return Envelope(statement.text())
+    try:
+        envelope = parse_envelope(present)
+        parse_statement(envelope.payload).require(statement)
+    except SignatureRefused as refused:
+        raise SignatureConflict(name, refused.message) from None
+    if envelope.payload != statement.text():
+        raise SignatureConflict(name, "another program wrote it in its own way")
+    return envelope

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.documents import shown
-from clusterstacks.signing import cosign
-from clusterstacks.signing.envelope import parse_envelope
+from clusterstacks.releases.release import class_chart_file
+from clusterstacks.releases.release_source import MAX_FILES, MAX_SIGNATURE_BYTES
+from clusterstacks.signing.envelope import parse_envelope, read_document
 from clusterstacks.signing.errors import SHOWN_PROBLEMS, SignatureRefused, SignatureRequired, SignaturesUnclear
 from clusterstacks.signing.keys import SHORT_CHARACTERS
 from clusterstacks.signing.statement import Statement, parse_statement
@@ -18,10 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.releases.signature_files import CosignSignature, Evidence
+    from clusterstacks.releases.release_source import CosignSignature, Evidence
     from clusterstacks.signing.envelope import Envelope
     from clusterstacks.signing.keys import PublicKey
-
 
 MAX_VERIFICATIONS = 32_000
 """Most attempts at a signature with a key, shared evenly among all that is looked at.
@@ -81,7 +82,7 @@ def verify(name: ReleaseName, files: Mapping[str, str], evidence: Evidence, keys
     return Verification(tuple(dict.fromkeys(names)), tuple(problems), evidence.complete, tuple(sorted(signers)))
 
 
-def require(name: ReleaseName, verification: Verification, policy: SignaturePolicy = SignaturePolicy.REQUIRE) -> str:
+def enforce(name: ReleaseName, verification: Verification, policy: SignaturePolicy = SignaturePolicy.REQUIRE) -> str:
     """Hold a policy against a verification; returns what to warn about, empty when the release is signed.
 
     Raises:
@@ -119,11 +120,11 @@ def _envelope_signers(text: bytes, held: Statement, keys: Sequence[PublicKey], m
 def _cosign_signers(
     made: CosignSignature, manifest: bytes, held: Statement, name: ReleaseName, keys: Sequence[PublicKey]
 ) -> tuple[PublicKey, ...]:
-    signers = cosign.signers(made, keys)
+    signers = tuple(key for key in keys if key.verifies(made.payload, made.signature))
     if not signers:
         raise SignatureRefused(f"it is by none of the trusted keys {_trusted(keys)}")
-    cosign.require_manifest(made.payload, manifest)
-    cosign.stated_by(manifest, name).require(held)
+    require_manifest(made.payload, manifest)
+    stated_by(manifest, name).require(held)
     return signers
 
 
@@ -139,3 +140,48 @@ def _nobody(envelope: Envelope, keys: Sequence[PublicKey]) -> str:
 
 def _trusted(keys: Sequence[PublicKey]) -> str:
     return ", ".join(f"{key.name} ({key.short})" for key in keys)
+
+
+SIGNATURE_TYPE = "cosign container image signature"
+_TITLE = "org.opencontainers.image.title"
+
+
+def require_manifest(payload: bytes, manifest: bytes) -> None:
+    """Compare what was signed with a manifest.
+
+    Raises:
+        SignatureRefused: The payload is no document of cosign's, or of another manifest.
+    """
+    critical = read_document(payload, name="the payload", limit=MAX_SIGNATURE_BYTES).child("critical")
+    kind = critical.child("type")
+    if kind.value != SIGNATURE_TYPE:
+        raise kind.refuse(f"cosign writes {SIGNATURE_TYPE}")
+    signed, held = critical.child("image").child("docker-manifest-digest").value, _digest(manifest)
+    if signed != held:
+        raise SignatureRefused(f"it is for the manifest {shown(signed)}, not for {held}")
+
+
+def stated_by(manifest: bytes, name: ReleaseName) -> Statement:
+    """Return what a manifest says about the files of a release.
+
+    A manifest does not hold the release's name, but the class chart's file name does.
+
+    Raises:
+        SignatureRefused: It is no manifest of this release.
+    """
+    layers = read_document(manifest, name="the manifest", limit=MAX_SIGNATURE_BYTES).child("layers").items()
+    if len(layers) > MAX_FILES:
+        raise SignatureRefused(f"the manifest names more than {MAX_FILES} files")
+    files: dict[str, str] = {}
+    for layer in layers:
+        title = layer.child("annotations").child(_TITLE).text()
+        if title in files:
+            raise SignatureRefused(f"the manifest names the file {shown(title)} twice")
+        files[title] = layer.child("digest").text().removeprefix("sha256:")
+    if class_chart_file(name) not in files:
+        raise SignatureRefused(f"it is for another release: {class_chart_file(name)} is not in the manifest")
+    return Statement(name.release, files)
+
+
+def _digest(manifest: bytes) -> str:
+    return f"sha256:{sha256(manifest).hexdigest()}"

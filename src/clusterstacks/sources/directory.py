@@ -18,10 +18,16 @@ from clusterstacks.domain.digests import content_digest
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.names import parse_release
 from clusterstacks.http.errors import SourceUnavailable, StoreUnavailable
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound, ReleaseTaken
-from clusterstacks.releases.release_source import MAX_FILE_BYTES, MAX_FILES, MAX_RELEASE_BYTES
-from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
+from clusterstacks.releases.release_source import (
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_RELEASE_BYTES,
+    MAX_SIGNATURE_BYTES,
+    SIGNATURE_SUFFIX,
+    Evidence,
+)
 from clusterstacks.releases.staging import Staging
 
 if TYPE_CHECKING:
@@ -267,7 +273,7 @@ def publish_to_directory(directory: Path, target: Path) -> bool:
     name = parse_release(directory.name)
     place = target / name.release
     if place.exists():
-        if survey(name, place).digest != survey(name, directory).digest:
+        if read_contents(name, place).digest != read_contents(name, directory).digest:
             raise ReleaseTaken(place)
         _copy_signature(name, directory, target)
         return False

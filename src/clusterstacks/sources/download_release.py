@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.open import open_directory
-from clusterstacks.releases.signature_files import MAX_SIGNATURES, SIGNATURE_SUFFIX
+from clusterstacks.releases.release_source import MAX_SIGNATURES, SIGNATURE_SUFFIX
 from clusterstacks.releases.staging import Staging, sweep
+from clusterstacks.runtime.files import replace_file
 from clusterstacks.signing.envelope import Envelope, parse_envelope
 from clusterstacks.signing.errors import SignatureRefused
 from clusterstacks.signing.statement import Statement
@@ -84,7 +85,7 @@ async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pul
     files = Statement(name.release, release.contents.files)
     envelope = joined((*beside.envelopes, *evidence.envelopes), files.text())
     if envelope is not None:
-        await asyncio.to_thread(_write, directory, f"{name}{SIGNATURE_SUFFIX}", envelope)
+        await asyncio.to_thread(replace_file, directory / f"{name}{SIGNATURE_SUFFIX}", envelope)
     there = replace(release, contents=replace(release.contents, root=target))
     return Pulled(there, new, envelope is not None, evidence.problems, evidence.manifest_digest)
 
@@ -119,16 +120,7 @@ def _settle(staging: Staging, target: Path, release: Release) -> bool:
     try:
         staging.publish(target, readable=True)
     except FileExistsError:
-        if not target.is_dir() or survey(release.name, target).digest != release.digest:
+        if not target.is_dir() or read_contents(release.name, target).digest != release.digest:
             raise ReleaseInTheWay(target) from None
         return False
     return True
-
-
-def _write(directory: Path, file: str, content: bytes) -> None:
-    staging = Staging.create(directory)
-    try:
-        (staging.path / file).write_bytes(content)
-        (staging.path / file).replace(directory / file)
-    finally:
-        staging.remove()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.http.response import HTTPResponse
+    from clusterstacks.http.messages import HTTPResponse
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _MAX_NAME_BYTES = 255
@@ -28,7 +28,7 @@ _MAX_NAME_BYTES = 255
 
 
 @dataclass(frozen=True, slots=True)
-class StatedFile:
+class ExpectedFile:
     """What a source says of a file before it is fetched.
 
     Args:
@@ -47,7 +47,7 @@ class StatedFile:
         return self.digest.removeprefix("sha256:")
 
 
-def check_files(release: ReleaseName, files: Sequence[StatedFile]) -> None:
+def check_files(release: ReleaseName, files: Sequence[ExpectedFile]) -> None:
     """Check, before anything is fetched, that a release of these files can be stored.
 
     Raises:
@@ -74,7 +74,7 @@ def is_file_name(name: str) -> bool:
     return plain and name not in {"", ".", ".."} and len(name.encode(errors="replace")) <= _MAX_NAME_BYTES
 
 
-async def receive(answer: HTTPResponse, file: StatedFile, into: Path, *, release: ReleaseName, room: int) -> int:
+async def save_body(answer: HTTPResponse, file: ExpectedFile, into: Path, *, release: ReleaseName, room: int) -> int:
     """Write the body of an answer into ``into/<name>`` and return its size in bytes.
 
     Args:
@@ -105,7 +105,7 @@ async def receive(answer: HTTPResponse, file: StatedFile, into: Path, *, release
     return size
 
 
-def check_content(place: str, file: StatedFile, content: bytes) -> None:
+def check_content(place: str, file: ExpectedFile, content: bytes) -> None:
     """Compare a file that was read whole with what was stated of it.
 
     Raises:
@@ -114,20 +114,20 @@ def check_content(place: str, file: StatedFile, content: bytes) -> None:
     _check_content(place, file, f"sha256:{sha256(content).hexdigest()}", len(content))
 
 
-def _check_size(release: ReleaseName, file: StatedFile) -> int:
+def _check_size(release: ReleaseName, file: ExpectedFile) -> int:
     if (file.size or 0) > MAX_FILE_BYTES:
         raise ReleaseBroken(release, file.name, f"is larger than {MAX_FILE_BYTES} bytes")
     return file.size or 0
 
 
-def _check_growth(release: ReleaseName, file: StatedFile, size: int, room: int) -> None:
+def _check_growth(release: ReleaseName, file: ExpectedFile, size: int, room: int) -> None:
     if size > MAX_FILE_BYTES:
         raise ReleaseBroken(release, file.name, f"is larger than {MAX_FILE_BYTES} bytes")
     if size > room:
         raise ReleaseBroken(release, file.name, f"makes the release larger than {MAX_RELEASE_BYTES} bytes")
 
 
-def _check_content(place: str, file: StatedFile, digest: str, size: int) -> None:
+def _check_content(place: str, file: ExpectedFile, digest: str, size: int) -> None:
     if file.size is not None and size != file.size:
         raise SourceUnavailable(place, f"it has {size} bytes, but {file.size} are stated; publish it again")
     if file.digest and digest != file.digest:

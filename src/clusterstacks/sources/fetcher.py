@@ -8,32 +8,33 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.charts.vendor import CHART_ERRORS
-from clusterstacks.domain.errors import SpecError
+from clusterstacks.charts.errors import ChartsUnavailable
+from clusterstacks.charts.vendor import CHART_ERRORS, ChartDependencies
+from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.releases.errors import DigestMismatch, ReleaseBroken, ReleaseNotFound
-from clusterstacks.releases.signature_files import Evidence
+from clusterstacks.releases.release_source import Evidence
 from clusterstacks.sources.owners import leading_stack
-from clusterstacks.sources.pinned_digests import Pins, signers_of
-from clusterstacks.sources.verification import SignatureVerdict, Unsigned, judge, trusted_keys, uncovered
+from clusterstacks.sources.pinned_digests import PinnedDigests, signers_of
+from clusterstacks.sources.verification import SignatureVerdict, Unsigned, trusted_keys, uncovered, verify_release
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from clusterstacks.charts.vendor import ChartDependencies
+    from clusterstacks.charts.lockfile import ResolvedChart
+    from clusterstacks.charts.vendor import Vendored
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.release import Release
     from clusterstacks.releases.release_source import ReleaseSource
     from clusterstacks.releases.store import ReleaseStore
-    from clusterstacks.runtime.background_tasks import Errands
-    from clusterstacks.runtime.cache import Store
-    from clusterstacks.sources.source_cache import LiveSource, Sources
-    from clusterstacks.sources.source_secrets import SecretReader
-    from clusterstacks.sources.spec import SignatureTrust, SourceTerms
-    from clusterstacks.sources.stack_source import SourceChoice
-
+    from clusterstacks.runtime.background_tasks import BackgroundTasks
+    from clusterstacks.runtime.cache import ObjectCache
+    from clusterstacks.sources.source_cache import CachedSource, SourceCache
+    from clusterstacks.sources.source_opener import SecretReader
+    from clusterstacks.sources.spec import SignatureTrust, SourceSettings
+    from clusterstacks.sources.stack_source import SourcePolicy
 
 DOWNLOAD_DEADLINE = timedelta(minutes=15)
 """How long a source may take for everything about one release. Arbitrary: the store gives each part of it 5 min."""
@@ -43,10 +44,10 @@ LOOK_DEADLINE = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ReleaseOrigin:
     """Where a release comes from, and whose signatures are wanted; None for nobody's."""
 
-    terms: SourceTerms
+    terms: SourceSettings
     trust: SignatureTrust | None
 
 
@@ -54,12 +55,12 @@ class Origin:
 class PinnedRelease:
     """What a ClusterStackRelease says of its release: what is pinned, and which keys are known to have signed that."""
 
-    pins: Pins
+    pins: PinnedDigests
     signers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Obtained:
+class FetchedRelease:
     """A release in hand.
 
     Args:
@@ -74,7 +75,7 @@ class Obtained:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class PublishedState:
     """What a source has under a release's name now.
 
     Args:
@@ -89,30 +90,30 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Supply:
+class ReleaseFetcher:
     """Brings releases on behalf of one kind of object, whose reconciles never wait for a source for long.
 
     Args:
         charts: Finds charts that releases depend on and do not hold; None where that is not allowed.
-        errands: Those of the reconciler that asks.
+        tasks: Those of the reconciler that asks.
     """
 
     client: Client
-    stacks: Store
-    choice: SourceChoice
-    sources: Sources
+    stacks: ObjectCache
+    choice: SourcePolicy
+    sources: SourceCache
     secrets: SecretReader
     store: ReleaseStore
     charts: ChartDependencies | None
-    errands: Errands
+    tasks: BackgroundTasks
     _broken: dict[ObjectKey, tuple[str, SpecError]] = field(default_factory=dict)
 
     def forget(self, key: ObjectKey) -> None:
         """Give up what was known for an object that is gone."""
-        self.errands.forget(key)
+        self.tasks.forget(key)
         self._broken.pop(key, None)
 
-    async def origin(self, release: Manifest) -> Origin:
+    async def origin(self, release: Manifest) -> ReleaseOrigin:
         """Find out where a ClusterStackRelease comes from: what the first ClusterStack that owns it says.
 
         Raises:
@@ -121,9 +122,9 @@ class Supply:
         """
         manifest = await leading_stack(release, self.stacks, self.client)
         stack = ClusterStack.parse(manifest) if manifest is not None else None
-        return Origin(self.choice.terms(stack), self.choice.trusted(stack))
+        return ReleaseOrigin(self.choice.terms(stack), self.choice.trusted(stack))
 
-    async def obtain(self, key: ObjectKey, release: Manifest, name: ReleaseName) -> Obtained | None:
+    async def obtain(self, key: ObjectKey, release: Manifest, name: ReleaseName) -> FetchedRelease | None:
         """Return a release that may be used, None while it is being downloaded; then ``key`` is woken at the end.
 
         One that is in the store under the pinned digest was verified when it was pinned: no source is asked for it.
@@ -138,15 +139,17 @@ class Supply:
             SpecError: It is broken, its content is not the pinned one, or its source may not be used.
             DependencyError: The source does not have it or cannot be read.
         """
-        pins = Pins.of(release)
+        pins = PinnedDigests.of(release)
         held = await self.store.open(name, pins.digest, pins.charts) if pins.digest else None
         if held is not None:
-            return Obtained(held, None, fresh=False)
+            return FetchedRelease(held, None, fresh=False)
         origin = await self.origin(release)
         bring = partial(self._bring, key, origin, name, PinnedRelease(pins, signers_of(release)))
-        return await self.errands.result(key, ("download", origin, pins), bring)
+        return await self.tasks.result(key, ("download", origin, pins), bring)
 
-    async def look(self, key: ObjectKey, origin: Origin, name: ReleaseName, release: Manifest) -> Sight | None:
+    async def look(
+        self, key: ObjectKey, origin: ReleaseOrigin, name: ReleaseName, release: Manifest
+    ) -> PublishedState | None:
         """Return what the source has now, at the cost of one or two small requests; None while it is being asked.
 
         Args:
@@ -160,10 +163,12 @@ class Supply:
             SignaturesUnclear: Whether a trusted key signed it cannot be found out now.
             DependencyError: The source cannot be read.
         """
-        known = PinnedRelease(Pins.of(release), signers_of(release))
-        return await self.errands.result(key, ("look", origin, known), partial(self._look, origin, name, known))
+        known = PinnedRelease(PinnedDigests.of(release), signers_of(release))
+        return await self.tasks.result(key, ("look", origin, known), partial(self._look, origin, name, known))
 
-    async def _bring(self, key: ObjectKey, origin: Origin, name: ReleaseName, known: PinnedRelease) -> Obtained:
+    async def _bring(
+        self, key: ObjectKey, origin: ReleaseOrigin, name: ReleaseName, known: PinnedRelease
+    ) -> FetchedRelease:
         verdicts: list[SignatureVerdict] = []
 
         async def approve(release: Release) -> None:
@@ -178,14 +183,14 @@ class Supply:
             release = await self._fetch(key, live, name, known.pins, approve)
             if not verdicts:
                 await approve(release)
-        return Obtained(release, verdicts[-1] if verdicts else None, fresh=True)
+        return FetchedRelease(release, verdicts[-1] if verdicts else None, fresh=True)
 
     async def _fetch(
         self,
         key: ObjectKey,
-        live: LiveSource,
+        live: CachedSource,
         name: ReleaseName,
-        pins: Pins,
+        pins: PinnedDigests,
         approve: Callable[[Release], Awaitable[None]],
     ) -> Release:
         """Download a release, unless the source says that it is on disk, was found broken, or is not the pinned one."""
@@ -216,21 +221,21 @@ class Supply:
                 self._broken[key] = (stated, error)
             raise
 
-    async def _look(self, origin: Origin, name: ReleaseName, known: PinnedRelease) -> Sight:
+    async def _look(self, origin: ReleaseOrigin, name: ReleaseName, known: PinnedRelease) -> PublishedState:
         place, trust, pins = str(origin.terms.address), origin.trust, known.pins
         async with self.sources.open(origin.terms) as live, live.turn(LOOK_DEADLINE):
             try:
                 stated = await live.source.digest(name)
             except ReleaseNotFound:
-                return Sight(place, None, None)
+                return PublishedState(place, None, None)
             # The signatures of a moved tag are those of another content and say nothing of ours.
             if trust is None or stated not in ("", pins.digest):
-                return Sight(place, stated, None)
+                return PublishedState(place, stated, None)
             held = await self.store.open(name, pins.digest, pins.charts)
-            return Sight(place, stated, await self._judge(trust, live, held, known.signers) if held else None)
+            return PublishedState(place, stated, await self._judge(trust, live, held, known.signers) if held else None)
 
     async def _judge(
-        self, trust: SignatureTrust, live: LiveSource, release: Release, signers: tuple[str, ...]
+        self, trust: SignatureTrust, live: CachedSource, release: Release, signers: tuple[str, ...]
     ) -> SignatureVerdict:
         """Find out who signed a release; the source is asked only when no trusted key is known to have.
 
@@ -243,7 +248,7 @@ class Supply:
         if any(key.fingerprint in signers for key in keys):
             verdict = SignatureVerdict(trust.required, "", signers)
         else:
-            verdict = await judge(release, await _evidence(live.source, release.name), keys, trust, signers)
+            verdict = await verify_release(release, await _evidence(live.source, release.name), keys, trust, signers)
         return verdict if verdict.complaint else replace(verdict, complaint=uncovered(release))
 
 
@@ -253,3 +258,25 @@ async def _evidence(source: ReleaseSource, name: ReleaseName) -> Evidence:
         return await source.evidence(name)
     except ReleaseBroken as error:
         return Evidence(problems=(error.message,))
+
+
+class RepositoryCharts(ChartDependencies):
+    """Tells the troubles of chart repositories from those of the release's own source."""
+
+    async def vendor_all(
+        self,
+        charts: Mapping[str, Mapping[str, bytes]],
+        pinned: Sequence[ResolvedChart] = (),
+        *,
+        tree: Mapping[str, bytes] | None = None,
+    ) -> dict[str, Vendored]:
+        """Add to each chart what it depends on.
+
+        Raises:
+            ChartsUnavailable: A repository lacks a chart or cannot be asked now.
+            SpecError: As in the base class.
+        """
+        try:
+            return await super().vendor_all(charts, pinned, tree=tree)
+        except DependencyError as error:
+            raise ChartsUnavailable(error) from error

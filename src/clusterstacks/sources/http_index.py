@@ -19,11 +19,8 @@ Publishing is copying: the releases first, the index last. :func:`write_index` m
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -34,20 +31,21 @@ from clusterstacks.domain.digests import content_digest
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import parse_release, release_named
-from clusterstacks.http.conditional_get import UNCHANGED, Revalidated
+from clusterstacks.http.conditional_get import UNCHANGED, ConditionalCache
 from clusterstacks.http.errors import AnswerRefused, NotThere, SourceUnavailable, StoreUnavailable
-from clusterstacks.http.response import HTTPDocument, place, refusal
-from clusterstacks.releases.contents import survey
+from clusterstacks.http.messages import HTTPDocument, shown_url, status_error
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
-from clusterstacks.releases.release_source import MAX_RELEASE_BYTES
-from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
-from clusterstacks.sources.downloads import DIGEST, StatedFile, check_content, check_files, receive
+from clusterstacks.releases.release_source import MAX_RELEASE_BYTES, MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
+from clusterstacks.runtime.files import replace_file
+from clusterstacks.sources.downloads import DIGEST, ExpectedFile, check_content, check_files, save_body
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.http.client import Web
+    from clusterstacks.http.client import HTTPClient
 
 INDEX = "index.json"
 
@@ -70,14 +68,14 @@ class HttpSource:
         SpecError: The URL has a query.
     """
 
-    def __init__(self, web: Web, url: str, *, authorization: str = "") -> None:
+    def __init__(self, web: HTTPClient, url: str, *, authorization: str = "") -> None:
         if {"?", "#"} & set(url):  # not shown: a query may be a secret
             raise SpecError("UrlInvalid", f"the URL of releases must end before ?: {INDEX} is added to it")
         self._web = web
         self._url = url.rstrip("/")
         value = authorization.strip()  # Secrets often end with a line break
         self._headers = {"Authorization": value} if value else {}
-        self._index = Revalidated(self._read, self._releases, most=1)
+        self._index = ConditionalCache(self._read, self._releases, most=1)
 
     async def list(self) -> tuple[str, ...]:
         """Name what the index lists, sorted.
@@ -110,7 +108,7 @@ class HttpSource:
         stated = (await self._entry(name)).get("signature")
         if stated is None:
             return Evidence()
-        file = StatedFile(f"{name}{SIGNATURE_SUFFIX}", _digest(name, "signature", stated))
+        file = ExpectedFile(f"{name}{SIGNATURE_SUFFIX}", _digest(name, "signature", stated))
         return Evidence((await self._content(f"{self._url}/{file.name}", file, MAX_SIGNATURE_BYTES),))
 
     async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
@@ -141,28 +139,28 @@ class HttpSource:
             url = f"{self._url}/{name}/{quote(file.name)}"
             async with self._web.open("GET", url, headers=self._headers) as answer:
                 if answer.status != 200:
-                    error = refusal(answer)
+                    error = status_error(answer)
                     raise _missing(url) if isinstance(error, NotThere) else error
-                room -= await receive(answer, file, into, release=name, room=room)
+                room -= await save_body(answer, file, into, release=name, room=room)
 
-    async def _content(self, url: str, file: StatedFile, limit: int) -> bytes:
+    async def _content(self, url: str, file: ExpectedFile, limit: int) -> bytes:
         try:
             document = await self._web.read(url, limit=limit, headers=self._headers)
         except NotThere:
             raise _missing(url) from None
-        check_content(place(url), file, document.body)
+        check_content(shown_url(url), file, document.body)
         return document.body
 
     async def _entries(self) -> Mapping[str, object]:
         try:
             return await self._index.get(f"{self._url}/{INDEX}")
         except NotThere as error:
-            raise SourceUnavailable(place(self._url), f"it has no {INDEX}: write one with csctl index") from error
+            raise SourceUnavailable(shown_url(self._url), f"it has no {INDEX}: write one with csctl index") from error
 
     async def _entry(self, name: ReleaseName) -> Mapping[str, Any]:
         entries = await self._entries()
         if name.release not in entries:
-            raise ReleaseNotFound(name, place(self._url))
+            raise ReleaseNotFound(name, shown_url(self._url))
         return _mapping(name, INDEX, entries[name.release])
 
     async def _read(self, url: str, condition: Mapping[str, str]) -> HTTPDocument:
@@ -175,7 +173,7 @@ class HttpSource:
         except (Undecodable, KeyError, TypeError):
             releases = None
         if not isinstance(releases, Mapping):
-            raise AnswerRefused(place(f"{self._url}/{INDEX}"), 'is no index of releases, {"releases": {...}}')
+            raise AnswerRefused(shown_url(f"{self._url}/{INDEX}"), 'is no index of releases, {"releases": {...}}')
         return releases
 
 
@@ -191,7 +189,7 @@ def write_index(directory: Path) -> bytes:
     try:
         entries = {path.name: _described(path) for path in sorted(directory.iterdir()) if _is_release(path)}
         index = orjson.dumps({"releases": entries}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        _replace(directory / INDEX, index)
+        replace_file(directory / INDEX, index)
     except OSError as error:
         raise StoreUnavailable(directory, error) from None
     return index
@@ -203,8 +201,8 @@ def _is_release(path: Path) -> bool:
 
 def _described(path: Path) -> dict[str, object]:
     name = parse_release(path.name)
-    files = survey(name, path).files
-    check_files(name, [StatedFile(file) for file in files])
+    files = read_contents(name, path).files
+    check_files(name, [ExpectedFile(file) for file in files])
     signature = path.with_name(f"{name}{SIGNATURE_SUFFIX}")
     entry: dict[str, object] = {"files": {file: f"sha256:{digest}" for file, digest in files.items()}}
     if signature.is_file():
@@ -212,22 +210,9 @@ def _described(path: Path) -> dict[str, object]:
     return entry
 
 
-def _replace(file: Path, content: bytes) -> None:
-    handle, staged = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(handle, "wb") as writer:
-            writer.write(content)
-            os.fchmod(handle, 0o644)
-            os.fsync(handle)
-        Path(staged).replace(file)
-    except BaseException:
-        Path(staged).unlink(missing_ok=True)
-        raise
-
-
-def _files(name: ReleaseName, entry: Mapping[str, Any]) -> tuple[StatedFile, ...]:
+def _files(name: ReleaseName, entry: Mapping[str, Any]) -> tuple[ExpectedFile, ...]:
     stated = _mapping(name, "files", entry.get("files"))
-    files = tuple(StatedFile(file, _digest(name, file, digest)) for file, digest in sorted(stated.items()))
+    files = tuple(ExpectedFile(file, _digest(name, file, digest)) for file, digest in sorted(stated.items()))
     check_files(name, files)
     return files
 
@@ -245,4 +230,4 @@ def _digest(name: ReleaseName, file: str, value: object) -> str:
 
 
 def _missing(url: str) -> SourceUnavailable:
-    return SourceUnavailable(place(url), f"it does not exist, but is stated in {INDEX}; copy it there")
+    return SourceUnavailable(shown_url(url), f"it does not exist, but is stated in {INDEX}; copy it there")

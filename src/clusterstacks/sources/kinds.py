@@ -26,8 +26,7 @@ from urllib.parse import urlsplit
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_release
-from clusterstacks.oci.credentials import find
-from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
+from clusterstacks.oci.credentials import ANONYMOUS, RegistryCredentials, find_credentials
 from clusterstacks.oci.reference import SCHEME, Reference, looks_like_registry
 from clusterstacks.oci.registry import Registry
 from clusterstacks.oci.transfers import silent
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.api.source import DirectoryPlace, GithubPlace, HttpPlace, OciPlace
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.http.client import Web
+    from clusterstacks.http.client import HTTPClient
     from clusterstacks.oci.transfers import TransferProgress
     from clusterstacks.releases.release_source import ReleaseSource
 
@@ -92,13 +91,13 @@ class _Oci(SourceKind[OCISource]):
         return f"oci://{address.place}"
 
     def open(
-        self, address: SourceAddress, web: Web, credentials: RegistryCredentials, progress: TransferProgress
+        self, address: SourceAddress, web: HTTPClient, credentials: RegistryCredentials, progress: TransferProgress
     ) -> OCISource:
         reference = Reference.parse(address.place)
         return OCISource(Registry(web, reference, credentials, plain_http=address.plain_http, progress=progress))
 
     async def credentials(self, address: SourceAddress, environ: Mapping[str, str]) -> RegistryCredentials:
-        return await find(Reference.parse(address.place), environ)
+        return await find_credentials(Reference.parse(address.place), environ)
 
     def publish_address(self, environ: Mapping[str, str]) -> SourceAddress:
         reference = Reference.from_environ(environ)
@@ -152,7 +151,7 @@ class _GitHub(SourceKind[GitHubSource]):
         return f"github://{address.place}" + (f" of {address.api}" if address.api else "")
 
     def open(
-        self, address: SourceAddress, web: Web, credentials: RegistryCredentials, progress: TransferProgress
+        self, address: SourceAddress, web: HTTPClient, credentials: RegistryCredentials, progress: TransferProgress
     ) -> GitHubSource:
         owner, _, repository = address.place.partition("/")
         token = credentials.token or credentials.password
@@ -220,7 +219,7 @@ class _Http(SourceKind[HttpSource]):
         return address.place
 
     def open(
-        self, address: SourceAddress, web: Web, credentials: RegistryCredentials, progress: TransferProgress
+        self, address: SourceAddress, web: HTTPClient, credentials: RegistryCredentials, progress: TransferProgress
     ) -> HttpSource:
         return HttpSource(web, address.place, authorization=_authorization(credentials))
 
@@ -258,7 +257,7 @@ class _Directory(SourceKind[DirectorySource]):
         return f"directory {address.place} below the release directory" if address.place else "the release directory"
 
     def open(
-        self, address: SourceAddress, web: Web, credentials: RegistryCredentials, progress: TransferProgress
+        self, address: SourceAddress, web: HTTPClient, credentials: RegistryCredentials, progress: TransferProgress
     ) -> DirectorySource:
         """Open a directory of this machine; the operator opens only those below its release directory."""
         return DirectorySource(Path(address.place))
@@ -301,7 +300,7 @@ def parse_location(text: str, environ: Mapping[str, str]) -> Location:
 
 async def open_location(
     address: SourceAddress,
-    web: Web,
+    web: HTTPClient,
     environ: Mapping[str, str],
     *,
     plain_http: bool = False,
@@ -312,7 +311,7 @@ async def open_location(
     Args:
         address: The place.
         web: The HTTP client.
-        environ: Holds or names the credentials: see :func:`~clusterstacks.oci.credentials.find`; for GitHub
+        environ: Holds or names the credentials: see :func:`~clusterstacks.oci.credentials.find_credentials`; for GitHub
             ``GIT_ACCESS_TOKEN``.
         plain_http: Whether a registry speaks plain HTTP.
         progress: Called as the transfer of a large file proceeds.

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from clusterstacks.charts.archive import MemberNames
 from clusterstacks.charts.errors import UnsafeArchive
-from clusterstacks.charts.safe_paths import MemberNames
 from clusterstacks.domain.digests import content_digest
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.errors import AnswerRefused, NotThere
 from clusterstacks.oci.errors import ContentCorrupt, ManifestInvalid
-from clusterstacks.oci.transfers import side_by_side
+from clusterstacks.oci.transfers import BLOBS_AT_ONCE
 from clusterstacks.releases.errors import ReleaseTaken
+from clusterstacks.runtime.concurrency import gather
 from clusterstacks.sources.oci_signatures import cosign_tag
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ class _Carrier:
         """Copy one manifest and its blobs; put it under a tag or its digest."""
         manifest.require_image()
         blobs = {blob.digest: blob for blob in (manifest.config, *manifest.layers)}
-        await side_by_side(self._carry_blob, blobs.values())
+        await gather(self._carry_blob, blobs.values(), at_once=BLOBS_AT_ONCE)
         await self.target.push_manifest(manifest.raw, manifest.media_type, to)
 
     async def _carry_blob(self, blob: Descriptor) -> None:

@@ -10,9 +10,10 @@ from clusterstacks.domain.names import parse_release
 from clusterstacks.oci.descriptor import EMPTY
 from clusterstacks.oci.errors import InvalidReference
 from clusterstacks.oci.manifests import OCI_MANIFEST, read_manifest
-from clusterstacks.oci.transfers import side_by_side
+from clusterstacks.oci.transfers import BLOBS_AT_ONCE
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseTaken
 from clusterstacks.releases.open import open_directory
+from clusterstacks.runtime.concurrency import gather
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.oci_artifact import compose, created_at, files_of
 from clusterstacks.sources.oci_signatures import attach
@@ -78,7 +79,7 @@ async def publish(directory: Path, registry: Registry, created: datetime) -> Pub
         if await registry.push_blob(artifact.files[layer.digest], title=layer.title) != layer.digest:
             raise ReleaseBroken(release.name, layer.title, "changed while it was published: publish it again")
 
-    await side_by_side(push_file, {layer.digest: layer for layer in files.values()}.values())
+    await gather(push_file, {layer.digest: layer for layer in files.values()}.values(), at_once=BLOBS_AT_ONCE)
     digest = await registry.push_manifest(artifact.raw, OCI_MANIFEST, tag)
     return Publication(release.name, replace(registry.reference, tag=tag, digest=digest), release.digest, new=True)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.http.errors import NotThere
-from clusterstacks.oci.transfers import side_by_side
+from clusterstacks.oci.transfers import BLOBS_AT_ONCE
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
+from clusterstacks.runtime.concurrency import gather
 from clusterstacks.sources.oci_artifact import digest_of_files, files_of
 from clusterstacks.sources.oci_signatures import find_evidence
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.oci.manifests import Manifest
     from clusterstacks.oci.registry import Registry
-    from clusterstacks.releases.signature_files import Evidence
+    from clusterstacks.releases.release_source import Evidence
 
 DIGEST_TAG = "sha256-"
 """How tags begin under which referrers (distribution-spec, "Referrers Tag Schema") and cosign's signatures are kept."""
@@ -79,7 +80,7 @@ class OCISource:
             ContentCorrupt: The registry gave other bytes than the manifest says.
         """
         files = files_of(await self._manifest(name), name)
-        await side_by_side(lambda layer: self.registry.blob(layer, into / layer.title), files.values())
+        await gather(lambda layer: self.registry.blob(layer, into / layer.title), files.values(), at_once=BLOBS_AT_ONCE)
 
     async def evidence(self, name: ReleaseName) -> Evidence:
         """Return the manifest and the signatures that refer to it: DSSE envelopes, and cosign's under its own tag.

@@ -17,8 +17,9 @@ from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, describe, digest_tag
 from clusterstacks.oci.errors import ContentCorrupt, ManifestInvalid
 from clusterstacks.oci.manifests import OCI_MANIFEST, write_manifest
 from clusterstacks.oci.referrers import MAX_CANDIDATES
-from clusterstacks.oci.transfers import side_by_side
-from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, CosignSignature, Evidence
+from clusterstacks.oci.transfers import BLOBS_AT_ONCE
+from clusterstacks.releases.release_source import MAX_SIGNATURE_BYTES, CosignSignature, Evidence
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -94,7 +95,7 @@ async def find_evidence(registry: Registry, manifest: Manifest) -> Evidence:
     search = _Search(registry, manifest.digest)
     try:
         async with asyncio.timeout(DEADLINE.total_seconds()):
-            await side_by_side(lambda look: look(), [search.find_envelopes, search.find_cosign])
+            await gather(lambda look: look(), [search.find_envelopes, search.find_cosign], at_once=BLOBS_AT_ONCE)
     except TimeoutError:
         search.stop(f"signatures that did not come within {DEADLINE.total_seconds():.0f} s were not looked at")
     return search.evidence(manifest.raw)
@@ -144,7 +145,7 @@ class _Search:
             listed = await self.registry.referrers(self.digest, ENVELOPE_TYPE)
             self.problems += listed.problems
             self.complete = self.complete and listed.complete
-            blobs = await side_by_side(self._envelope_blob, listed.members)
+            blobs = await gather(self._envelope_blob, listed.members, at_once=BLOBS_AT_ONCE)
             self.envelopes = tuple({blob.digest: blob for blob in blobs if blob is not None}.values())
             await self._read(self.envelopes)
 
@@ -196,7 +197,7 @@ class _Search:
                 break
             else:
                 wanted.append(blob)
-        await side_by_side(self._read_blob, wanted)
+        await gather(self._read_blob, wanted, at_once=BLOBS_AT_ONCE)
 
     async def _read_blob(self, blob: Descriptor) -> None:
         with self._noting(f"blob {blob.digest}"):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.runtime.clock import Clock
-    from clusterstacks.sources.source_cache import Sources
-    from clusterstacks.sources.spec import SourceAddress, SourceTerms
+    from clusterstacks.sources.source_cache import SourceCache
+    from clusterstacks.sources.spec import SourceAddress, SourceSettings
 
 DEADLINE = timedelta(seconds=30)
 """How long a source may take for its list before it is said to fail. As the deadline of requests to API servers."""
@@ -48,9 +48,9 @@ class SourceListing:
         clock: Time.
     """
 
-    def __init__(self, terms: SourceTerms, clock: Clock) -> None:
+    def __init__(self, terms: SourceSettings, clock: Clock) -> None:
         self.terms = terms
-        self.health = Health(clock=clock, patience=PATIENCE)
+        self.health = Health(clock=clock, tolerance=PATIENCE)
         self.followers: set[ObjectKey] = set()
         self.is_read = False
         self._names: frozenset[str] = frozenset()
@@ -84,7 +84,7 @@ class SourceListing:
         return news
 
 
-class Listings:
+class SourceListings:
     """Lists every source that a ClusterStack follows.
 
     Args:
@@ -93,15 +93,15 @@ class Listings:
         changed: Called with the ClusterStacks that follow a source whose names changed, were lost or came back.
     """
 
-    def __init__(self, sources: Sources, clock: Clock, changed: Callable[[Collection[ObjectKey]], None]) -> None:
+    def __init__(self, sources: SourceCache, clock: Clock, changed: Callable[[Collection[ObjectKey]], None]) -> None:
         self._sources = sources
         self._clock = clock
         self._changed = changed
-        self._listings: dict[SourceTerms, SourceListing] = {}
+        self._listings: dict[SourceSettings, SourceListing] = {}
         self._followed: dict[ObjectKey, SourceListing] = {}
-        self._tasks: dict[SourceTerms, asyncio.Task[None]] = {}
+        self._tasks: dict[SourceSettings, asyncio.Task[None]] = {}
 
-    def follow(self, stack: ObjectKey, terms: SourceTerms) -> SourceListing:
+    def follow(self, stack: ObjectKey, terms: SourceSettings) -> SourceListing:
         """Have a source listed from now on, in place of the one the stack followed before."""
         listing = self._followed.get(stack)
         if listing is None or listing.terms != terms:
@@ -177,7 +177,7 @@ class Listings:
 class _Reader:
     """Reads the list of a source. One that hangs is not asked twice at a time, it may hold a thread for ever."""
 
-    def __init__(self, sources: Sources, terms: SourceTerms) -> None:
+    def __init__(self, sources: SourceCache, terms: SourceSettings) -> None:
         self._sources = sources
         self._terms = terms
         self._reading: asyncio.Task[tuple[str, ...]] | None = None

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import orjson
 
 from clusterstacks.api.names import CHARTS_ANNOTATION, DIGEST_ANNOTATION
-from clusterstacks.api.untyped import mapping
-from clusterstacks.charts.lockfile import Resolved
-from clusterstacks.domain.documents import Node
+from clusterstacks.charts.lockfile import ResolvedChart
+from clusterstacks.domain.documents import Node, mapping
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def signers_of(release: Manifest) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Pins:
+class PinnedDigests:
     """What exactly must be used.
 
     Args:
@@ -38,10 +37,10 @@ class Pins:
     """
 
     digest: str = ""
-    charts: tuple[Resolved, ...] = ()
+    charts: tuple[ResolvedChart, ...] = ()
 
     @classmethod
-    def of(cls, release: Manifest) -> Pins:
+    def of(cls, release: Manifest) -> PinnedDigests:
         """Read those of a ClusterStackRelease.
 
         Raises:
@@ -52,7 +51,7 @@ class Pins:
         return cls(str(annotations.get(DIGEST_ANNOTATION, "")), _charts(str(text)) if text else ())
 
     @classmethod
-    def holding(cls, release: Release) -> Pins:
+    def holding(cls, release: Release) -> PinnedDigests:
         """Pin a release as it is."""
         return cls(release.digest, release.dependencies)
 
@@ -65,10 +64,10 @@ class Pins:
         return {**digest, CHARTS_ANNOTATION: orjson.dumps(documents, option=orjson.OPT_SORT_KEYS).decode()}
 
 
-def _charts(text: str) -> tuple[Resolved, ...]:
+def _charts(text: str) -> tuple[ResolvedChart, ...]:
     try:
         node = Node(orjson.loads(text), CHARTS_ANNOTATION)
-        return tuple(Resolved.parse(item) for item in node.items())
+        return tuple(ResolvedChart.parse(item) for item in node.items())
     except (orjson.JSONDecodeError, SpecError) as error:
         raise SpecError(
             "InvalidPins",

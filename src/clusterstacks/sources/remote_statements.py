@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.names import ReleaseName, release_named
-from clusterstacks.releases.compat_statements import ask_candidate
+from clusterstacks.releases.compat_statements import fetch_candidate
 from clusterstacks.releases.errors import ReleaseNotFound
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from clusterstacks.api.clusterstack import ClusterStack
     from clusterstacks.compat.world import Candidate
     from clusterstacks.runtime.clock import Clock
-    from clusterstacks.sources.periodic_listing import Listings
-    from clusterstacks.sources.source_cache import Sources
-    from clusterstacks.sources.spec import SourceTerms
-    from clusterstacks.sources.stack_source import SourceChoice
+    from clusterstacks.sources.periodic_listing import SourceListings
+    from clusterstacks.sources.source_cache import SourceCache
+    from clusterstacks.sources.spec import SourceSettings
+    from clusterstacks.sources.stack_source import SourcePolicy
 
 REST = timedelta(minutes=5)
 """How long a source that failed is not asked again. Arbitrary: advice is worth no more."""
@@ -42,14 +42,14 @@ class RemoteStatements:
         clock: Time.
     """
 
-    def __init__(self, sources: Sources, listings: Listings, choice: SourceChoice, clock: Clock) -> None:
+    def __init__(self, sources: SourceCache, listings: SourceListings, choice: SourcePolicy, clock: Clock) -> None:
         self._sources = sources
         self._listings = listings
         self._choice = choice
         self._clock = clock
-        self._read: dict[SourceTerms, dict[ReleaseName, Candidate | None]] = {}
-        self._reading: dict[SourceTerms, asyncio.Task[None]] = {}
-        self._rest_until: dict[SourceTerms, float] = {}
+        self._read: dict[SourceSettings, dict[ReleaseName, Candidate | None]] = {}
+        self._reading: dict[SourceSettings, asyncio.Task[None]] = {}
+        self._rest_until: dict[SourceSettings, float] = {}
 
     def known(self, stacks: Iterable[ClusterStack]) -> dict[ReleaseName, Candidate]:
         """Return what has been read so far of the releases that ClusterStacks could offer, and have the rest read.
@@ -76,19 +76,19 @@ class RemoteStatements:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _begin(self, terms: SourceTerms, names: set[ReleaseName]) -> None:
+    def _begin(self, terms: SourceSettings, names: set[ReleaseName]) -> None:
         if terms in self._reading or self._clock.monotonic() < self._rest_until.get(terms, 0.0):
             return
         task = asyncio.create_task(self._gather(terms, names), name=f"statements of {terms.address}")
         self._reading[terms] = task
         task.add_done_callback(lambda _: self._reading.pop(terms, None))
 
-    async def _gather(self, terms: SourceTerms, names: set[ReleaseName]) -> None:
+    async def _gather(self, terms: SourceSettings, names: set[ReleaseName]) -> None:
         try:
             async with self._sources.open(terms) as live:
                 for name in sorted(names, reverse=True):
                     try:
-                        self._read[terms][name] = await ask_candidate(live.source, name)
+                        self._read[terms][name] = await fetch_candidate(live.source, name)
                     except (SpecError, ReleaseNotFound) as error:
                         self._read[terms][name] = None
                         log.debug("Release %s gives no advice: %s", name, error)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-import secrets
 from typing import TYPE_CHECKING
 
-from clusterstacks.releases.signature_files import SIGNATURE_SUFFIX
-from clusterstacks.releases.staging import sync_directory
+from clusterstacks.releases.release_source import SIGNATURE_SUFFIX
+from clusterstacks.runtime.files import replace_file
 from clusterstacks.signing.errors import KeyUnusable
 from clusterstacks.signing.keys import MAX_KEY_BYTES, new_key_pair
-from clusterstacks.signing.unsigned import release_envelope
+from clusterstacks.signing.statement import release_envelope
 from clusterstacks.sources.directory import DirectorySource
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ async def sign_beside(contents: Contents, key: PrivateKey) -> bool:
         begun = release_envelope(contents.release, contents.files, *evidence.envelopes)
         signed = begun.signed(key)
         if signed != begun:
-            await asyncio.to_thread(_replace, signature_file(contents), signed.text())
+            await asyncio.to_thread(replace_file, signature_file(contents), signed.text())
         return signed != begun
     finally:
         os.close(lock)
@@ -103,18 +102,6 @@ def _locked(handle: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Readers see the old content or the new, also after a crash."""
-    staged = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    _create(staged, content, 0o644)
-    try:
-        staged.replace(path)
-    except OSError:
-        staged.unlink()
-        raise
-    sync_directory(path.parent)
 
 
 def _create(path: Path, content: bytes, mode: int) -> None:

@@ -13,11 +13,11 @@ from clusterstacks.http.errors import RateLimited, SourceUnavailable
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.http.client import Web
+    from clusterstacks.http.client import HTTPClient
     from clusterstacks.releases.release_source import ReleaseSource
     from clusterstacks.runtime.clock import Clock
-    from clusterstacks.sources.open_source import SourceOpener
-    from clusterstacks.sources.spec import SourceAddress, SourceTerms
+    from clusterstacks.sources.source_opener import SourceOpener
+    from clusterstacks.sources.spec import SourceAddress, SourceSettings
 
 IDLE = timedelta(minutes=30)
 """How long a source nobody asks is kept: what it remembers of the server's answers saves asking for them again."""
@@ -27,7 +27,7 @@ TURNS = 3
 
 
 @dataclass(slots=True, eq=False)
-class LiveSource:
+class CachedSource:
     """A source, and how it is doing.
 
     Args:
@@ -38,7 +38,7 @@ class LiveSource:
 
     address: SourceAddress
     source: ReleaseSource
-    web: Web | None
+    web: HTTPClient | None
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(TURNS))
     users: int = 0
     used: float = 0
@@ -62,16 +62,16 @@ class LiveSource:
                 raise SourceUnavailable(self.address, f"no answer after {seconds:.0f} s") from None
 
 
-class Sources:
+class SourceCache:
     """Opens sources for those who ask them, and closes what nobody asks any more."""
 
     def __init__(self, opener: SourceOpener, clock: Clock) -> None:
         self._opener = opener
         self._clock = clock
-        self._live: dict[tuple[SourceAddress, str], LiveSource] = {}
+        self._live: dict[tuple[SourceAddress, str], CachedSource] = {}
 
     @asynccontextmanager
-    async def open(self, terms: SourceTerms) -> AsyncIterator[LiveSource]:
+    async def open(self, terms: SourceSettings) -> AsyncIterator[CachedSource]:
         """Give the source for as long as the block runs, with the Secrets as they are now.
 
         Raises:
@@ -100,13 +100,13 @@ class Sources:
         for live in lives:
             await _close(live)
 
-    async def _find(self, terms: SourceTerms) -> LiveSource:
+    async def _find(self, terms: SourceSettings) -> CachedSource:
         await self._close_idle()
         access = await self._opener.access(terms)
         key = (terms.address, access.digest)
         if key not in self._live:
             source, web = await self._opener.open(terms.address, access)
-            made = LiveSource(terms.address, source, web, used=self._clock.monotonic())
+            made = CachedSource(terms.address, source, web, used=self._clock.monotonic())
             if self._live.setdefault(key, made) is not made:
                 await _close(made)  # somebody else was quicker
         return self._live[key]
@@ -119,6 +119,6 @@ class Sources:
             await _close(live)
 
 
-async def _close(live: LiveSource) -> None:
+async def _close(live: CachedSource) -> None:
     if live.web is not None:
         await live.web.close()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from clusterstacks.domain.durations import parse_duration
+from clusterstacks.domain.documents import parse_duration
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.http.client import Web
-    from clusterstacks.oci.docker_config import RegistryCredentials
+    from clusterstacks.http.client import HTTPClient
+    from clusterstacks.oci.credentials import RegistryCredentials
     from clusterstacks.oci.transfers import TransferProgress
     from clusterstacks.releases.release_source import ReleaseSource
 
@@ -86,7 +86,9 @@ class SourceKind(ABC, Generic[S]):
         """Write an address for messages."""
 
     @abstractmethod
-    def open(self, address: SourceAddress, web: Web, credentials: RegistryCredentials, progress: TransferProgress) -> S:
+    def open(
+        self, address: SourceAddress, web: HTTPClient, credentials: RegistryCredentials, progress: TransferProgress
+    ) -> S:
         """Make the source; no request is sent yet.
 
         Raises:
@@ -186,7 +188,7 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceTerms:
+class SourceSettings:
     """The settings that tell one source from another before any Secret is read; equal settings share one listing.
 
     Args:

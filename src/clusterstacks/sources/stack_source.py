@@ -9,7 +9,7 @@ from clusterstacks.api.source import SourceSpec, VerificationPolicy
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.sources.kinds import KINDS
-from clusterstacks.sources.spec import SignatureTrust, SourceTerms, TrustedKey
+from clusterstacks.sources.spec import SignatureTrust, SourceSettings, TrustedKey
 
 if TYPE_CHECKING:
     from clusterstacks.api.clusterstack import ClusterStack
@@ -33,7 +33,7 @@ class SourceRefused(SpecError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceChoice:
+class SourcePolicy:
     """The operator's settings about sources.
 
     Args:
@@ -43,11 +43,11 @@ class SourceChoice:
             operator's own one, so only whoever starts the operator says what can be read.
     """
 
-    default: SourceTerms
+    default: SourceSettings
     trust: SignatureTrust | None = None
     allowed: AllowedHosts = NOTHING_ALLOWED
 
-    def terms(self, stack: ClusterStack | None) -> SourceTerms:
+    def terms(self, stack: ClusterStack | None) -> SourceSettings:
         """Return the source of a ClusterStack; the operator's own for a release without one.
 
         Raises:
@@ -70,7 +70,7 @@ class SourceChoice:
         return trust_of(stack.spec.source.verification, stack.key.namespace)
 
 
-def named_terms(stack: ClusterStack, default: SourceAddress | None = None) -> SourceTerms | None:
+def named_terms(stack: ClusterStack, default: SourceAddress | None = None) -> SourceSettings | None:
     """Return the source a ClusterStack names, allowed or not; None when it leaves that to the operator.
 
     Args:
@@ -86,7 +86,7 @@ def named_terms(stack: ClusterStack, default: SourceAddress | None = None) -> So
     address = _address(stack, spec)
     if address != default:
         address = address.kind.checked(address, stack.key)
-    return SourceTerms(
+    return SourceSettings(
         address=address,
         namespace=stack.key.namespace if spec.credentials or spec.ca else "",
         credentials=spec.credentials.secret_name if spec.credentials else "",
@@ -108,7 +108,7 @@ def trust_of(spec: VerificationSpec, namespace: str) -> SignatureTrust:
     )
 
 
-def default_terms(spec: SourceSpec) -> SourceTerms:
+def default_terms(spec: SourceSpec) -> SourceSettings:
     """Read the operator's own source, whose credentials and authorities do not come from Secrets.
 
     Raises:
@@ -117,7 +117,7 @@ def default_terms(spec: SourceSpec) -> SourceTerms:
     address = _one_address(spec)
     if address is None:
         raise SpecError("SourceUnclear", "name one source")
-    return SourceTerms(address=address, interval=address.interval(spec.interval), own=True)
+    return SourceSettings(address=address, interval=address.interval(spec.interval), own=True)
 
 
 def _address(stack: ClusterStack, spec: SourceSpec) -> SourceAddress:

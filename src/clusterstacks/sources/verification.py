@@ -11,12 +11,12 @@ from clusterstacks.api.names import Reason
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.signing.errors import SHOWN_PROBLEMS
 from clusterstacks.signing.keys import PublicKey, parse_public_keys
-from clusterstacks.signing.verifier import SignaturePolicy, require, verify
+from clusterstacks.signing.verifier import SignaturePolicy, enforce, verify
 
 if TYPE_CHECKING:
     from clusterstacks.releases.release import Release
-    from clusterstacks.releases.signature_files import Evidence
-    from clusterstacks.sources.source_secrets import SecretReader
+    from clusterstacks.releases.release_source import Evidence
+    from clusterstacks.sources.source_opener import SecretReader
     from clusterstacks.sources.spec import SignatureTrust
 
 KEYS = "spec.source.verification"
@@ -66,7 +66,7 @@ async def trusted_keys(trust: SignatureTrust, secrets: SecretReader) -> tuple[Pu
     return tuple(found)
 
 
-async def judge(
+async def verify_release(
     release: Release, evidence: Evidence, keys: tuple[PublicKey, ...], trust: SignatureTrust, signers: tuple[str, ...]
 ) -> SignatureVerdict:
     """Verify the signatures of a release; in a thread, as hostile ones take their time.
@@ -83,7 +83,7 @@ async def judge(
     """
     proof = await asyncio.to_thread(verify, release.name, release.contents.files, evidence, keys)
     unclear = trust.required and not proof.complete and not signers
-    complaint = require(release.name, proof, SignaturePolicy.REQUIRE if unclear else SignaturePolicy.WARN)
+    complaint = enforce(release.name, proof, SignaturePolicy.REQUIRE if unclear else SignaturePolicy.WARN)
     known = tuple(dict.fromkeys((*signers, *proof.signers)))
     return SignatureVerdict(trust.required, complaint, known[-MAX_SIGNERS:])
 

@@ -1,4 +1,4 @@
-"""Questions about our own kinds: from what the informers know to the rules of ``webhooks.rules.own_kinds``."""
+"""Questions about our own kinds: from what the informers know to the rules of ``webhooks.stack_rules``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from clusterstacks.api.clusterapi import cluster_view, is_moving
 from clusterstacks.api.compatibilityrule import CompatibilityRule
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
 from clusterstacks.api.provider_refs import ProviderReference, release_refusal, template_refusal
-from clusterstacks.api.untyped import at, mapping, mappings, text
+from clusterstacks.domain.documents import at, mapping, mappings, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectKey, split_api_version
 from clusterstacks.webhooks.answers import ALLOWED, AdmissionResponse
 from clusterstacks.webhooks.reviews import Operation
-from clusterstacks.webhooks.rules.own_kinds import (
+from clusterstacks.webhooks.stack_rules import (
     AddonReference,
     StackIdentity,
     changed_addon,
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from clusterstacks.api.provider_refs import KindPattern
     from clusterstacks.kube.client import Client
-    from clusterstacks.runtime.cache import Store
-    from clusterstacks.webhooks.reviews import Review
-    from clusterstacks.webhooks.rules.own_kinds import Use
+    from clusterstacks.runtime.cache import ObjectCache
+    from clusterstacks.webhooks.reviews import AdmissionRequest
+    from clusterstacks.webhooks.stack_rules import Use
 
 
 CONFIRMED = 10
@@ -44,7 +44,7 @@ CONFIRMED = 10
 
 
 @dataclass(frozen=True, slots=True)
-class OwnKinds:
+class StackValidators:
     """Judges our kinds.
 
     Args:
@@ -56,12 +56,12 @@ class OwnKinds:
     """
 
     client: Client
-    clusters: Store
-    releases: Store
-    stacks: Store
+    clusters: ObjectCache
+    releases: ObjectCache
+    stacks: ObjectCache
     provider_kinds: Collection[KindPattern]
 
-    async def stack(self, review: Review) -> AdmissionResponse:
+    async def stack(self, review: AdmissionRequest) -> AdmissionResponse:
         """Judge a ClusterStack."""
         refused = self._provider(review, template_refusal)
         if not refused.allowed:
@@ -82,13 +82,13 @@ class OwnKinds:
                 users = stack_users(_identity(review.old), key.namespace, owners, key.name, self._uses())
                 return await self._deleted(review, await self._not_kept(key, owners, users))
 
-    async def release(self, review: Review) -> AdmissionResponse:
+    async def release(self, review: AdmissionRequest) -> AdmissionResponse:
         """Judge a ClusterStackRelease."""
         if review.operation is not Operation.DELETE:
             return self._provider(review, release_refusal)
         return await self._deleted(review, release_users(*_key(review.old), self._uses()))
 
-    async def addon(self, review: Review) -> AdmissionResponse:
+    async def addon(self, review: AdmissionRequest) -> AdmissionResponse:
         """Judge a ClusterAddon."""
         if review.operation is Operation.CREATE:
             reference = _reference(review.new)
@@ -98,7 +98,7 @@ class OwnKinds:
         return ALLOWED
 
     @staticmethod
-    async def rule(review: Review) -> AdmissionResponse:
+    async def rule(review: AdmissionRequest) -> AdmissionResponse:
         """Judge a CompatibilityRule: what cannot be read would never count."""
         if review.operation is Operation.DELETE:
             return ALLOWED
@@ -108,14 +108,14 @@ class OwnKinds:
             return AdmissionResponse(error.message)
         return ALLOWED
 
-    def _provider(self, review: Review, refusal_of: Callable[..., str]) -> AdmissionResponse:
+    def _provider(self, review: AdmissionRequest, refusal_of: Callable[..., str]) -> AdmissionResponse:
         """Refuse a reference to a provider's object that is new or comes into force; one in force stays."""
         reference = _provider_reference(review.new)
         if reference is None or reference == _provider_reference(review.old):
             return ALLOWED
         return AdmissionResponse(refusal_of(reference, _key(review.new).namespace, self.provider_kinds))
 
-    async def _deleted(self, review: Review, users: Sequence[Use]) -> AdmissionResponse:
+    async def _deleted(self, review: AdmissionRequest, users: Sequence[Use]) -> AdmissionResponse:
         """Refuse a deletion for Clusters that are there still: one that has just gone is not in the way."""
         if is_moving(review.old):
             return ALLOWED

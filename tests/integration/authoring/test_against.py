@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.authoring.linter import Linter
-from clusterstacks.authoring.render_check import Means
 from clusterstacks.devcluster.installation import install
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.kube.client import Client
@@ -81,10 +80,10 @@ async def client(management: ApiServer) -> AsyncIterator[Client]:
 async def complaints(client: Client, template: str) -> list[tuple[str, int, str]]:
     renderer = Renderer()
     try:
-        report = await Linter(Means(renderer), client=client).lint(tiny({TEMPLATE_FILE: template}), "1-35")
+        report = await Linter(renderer, client=client).lint(tiny({TEMPLATE_FILE: template}), "1-35")
     finally:
         await renderer.close()
-    return [(one.rule, one.fault.line, one.fault.message) for one in report.findings]
+    return [(one.rule, one.problem.line, one.problem.message) for one in report.findings]
 
 
 async def test_a_server_that_takes_the_class_has_no_complaint_and_no_object_afterwards(client: Client) -> None:

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.authoring.example_objects import read_roots
+from clusterstacks.authoring.example_objects import read_example_objects
 from clusterstacks.authoring.findings import LintSeverity
 from clusterstacks.authoring.linter import Linter
-from clusterstacks.authoring.render_check import Means
 from clusterstacks.building.source_tree import read_tree
 from clusterstacks.charts.vendor import ChartDependencies
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from clusterstacks.render.renderer import Renderer
 from tests.support.tiny_stack import CLASS, DEPLOYMENT, STAGES, TEMPLATE, tiny
 
@@ -133,13 +132,13 @@ CASES = (
 
 
 async def found(renderer: Renderer, changes: dict[str, str | None]) -> tuple[LintFinding, ...]:
-    return (await Linter(Means(renderer), listed=True).lint(tiny(changes), "1-35")).findings
+    return (await Linter(renderer, listed=True).lint(tiny(changes), "1-35")).findings
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule} {case.place}")
 async def test_a_stack_that_breaks_a_rule_is_told_so_at_the_line(renderer: Renderer, case: Case) -> None:
     places = [
-        f"{one.fault.path}:{one.fault.line}" for one in await found(renderer, case.changes) if one.rule == case.rule
+        f"{one.problem.path}:{one.problem.line}" for one in await found(renderer, case.changes) if one.rule == case.rule
     ]
 
     assert places == [case.place]
@@ -154,7 +153,7 @@ async def test_the_example_has_no_errors_and_no_warnings_but_about_its_made_up_i
     renderer: Renderer, minor: str
 ) -> None:
     directory = EXAMPLES / minor
-    report = await Linter(Means(renderer)).lint(read_tree(directory), str(directory))
+    report = await Linter(renderer).lint(read_tree(directory), str(directory))
 
     assert report.clean
     assert {one.rule for one in report.findings} == {"image-digest"}
@@ -169,14 +168,14 @@ async def test_one_stack_for_several_kubernetes_versions_is_looked_at_for_each(r
 
 async def test_values_are_tried_with_the_objects_of_a_file(renderer: Renderer) -> None:
     changes: dict[str, str | None] = {OVERWRITE: "cluster: {{ .InfraCluster.status.network.id }}\n"}
-    roots = read_roots(
+    examples = read_example_objects(
         b"{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, metadata: {name: a}}\n---\n"
         b"{apiVersion: infrastructure.cluster.x-k8s.io/v1, kind: TinyCluster, status: {network: {id: n}}}\n",
         "roots.yaml",
     )
 
     assert [one.rule for one in await found(renderer, changes)] == ["values-render"]
-    assert (await Linter(Means(renderer, roots)).lint(tiny(changes), "1-35")).findings == ()
+    assert (await Linter(renderer, examples).lint(tiny(changes), "1-35")).findings == ()
 
 
 async def test_the_sample_has_the_defaults_of_the_classs_variables(renderer: Renderer) -> None:
@@ -216,7 +215,7 @@ async def test_the_layout_with_one_chart_for_all_addons_is_looked_at_alike(rende
     values = {"cluster-addon-values.yaml": "values: |\n  cluster: {{ .Cluster.metadata.title }}\n"}
 
     assert await found(renderer, SINGLE) == ()
-    assert [(one.rule, one.fault.path, one.fault.line) for one in await found(renderer, {**SINGLE, **values})] == [
+    assert [(one.rule, one.problem.path, one.problem.line) for one in await found(renderer, {**SINGLE, **values})] == [
         ("values-render", "cluster-addon-values.yaml", 2)
     ]
 
@@ -242,20 +241,20 @@ async def test_what_a_chart_depends_on_is_added_before_it_is_looked_at(renderer:
         "shared/Chart.yaml": SHARED,
         "shared/templates/a.yaml": DEPLOYMENT.replace("@sha256", "#sha256").replace("name: net", "name: shared"),
     }
-    async with Web() as web:
-        means = Means(renderer, dependencies=ChartDependencies(web, None, offline=True))
-        findings = (await Linter(means).lint(tiny(changes), "1-35")).findings
+    async with HTTPClient() as web:
+        linter = Linter(renderer, dependencies=ChartDependencies(web, None, offline=True))
+        findings = (await linter.lint(tiny(changes), "1-35")).findings
 
-    assert [(one.rule, one.fault.path) for one in findings] == [("image-digest", NET_CHART)]
+    assert [(one.rule, one.problem.path) for one in findings] == [("image-digest", NET_CHART)]
 
 
 async def test_a_dependency_that_cannot_be_had_is_an_error(renderer: Renderer) -> None:
-    async with Web() as web:
-        means = Means(renderer, dependencies=ChartDependencies(web, None, offline=True))
-        report = await Linter(means).lint(tiny({NET_CHART: NEEDY.format("https://charts.example")}), "1-35")
+    async with HTTPClient() as web:
+        linter = Linter(renderer, dependencies=ChartDependencies(web, None, offline=True))
+        report = await linter.lint(tiny({NET_CHART: NEEDY.format("https://charts.example")}), "1-35")
 
-    assert [(one.rule, one.fault.line) for one in report.findings] == [("dependency-missing", 5)]
-    assert "charts.example" in report.findings[0].fault.message
+    assert [(one.rule, one.problem.line) for one in report.findings] == [("dependency-missing", 5)]
+    assert "charts.example" in report.findings[0].problem.message
 
 
 PATHS = st.sampled_from([*tiny(), "cluster-addon/net/values.yaml", "cluster-addon/net/.helmignore", MORE])
@@ -293,8 +292,8 @@ def check_whatever_the_files_hold() -> None:
         @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
         @given(st.dictionaries(PATHS, CONTENTS, min_size=1, max_size=3))
         def holds(changes: dict[str, bytes]) -> None:
-            report = runner.run(Linter(Means(renderer)).lint({**tiny(), **changes}, "1-35"))
-            assert all(one.fault.line >= 1 for one in report.findings)
+            report = runner.run(Linter(renderer).lint({**tiny(), **changes}, "1-35"))
+            assert all(one.problem.line >= 1 for one in report.findings)
 
         try:
             holds()

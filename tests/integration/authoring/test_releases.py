@@ -7,23 +7,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.authoring.example_objects import read_roots, sample_roots
-from clusterstacks.authoring.open_directory import opened
-from clusterstacks.authoring.release_diff import Side, compare
-from clusterstacks.authoring.render_release import render_release
-from clusterstacks.authoring.unified_diff import document, lines
-from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.authoring.example_objects import make_example_objects, read_example_objects
+from clusterstacks.authoring.open_directory import open_as_release
+from clusterstacks.authoring.release_diff import compare, diff_document, diff_lines
+from clusterstacks.authoring.render_release import RenderedRelease, render_release
+from clusterstacks.building.create import build_release
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesVersion
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from tests.support.tiny_stack import DEPLOYMENT, IMAGE, SETTINGS, tiny, write
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from clusterstacks.authoring.release_diff import Difference
+    from clusterstacks.authoring.release_diff import ReleaseDiff
     from clusterstacks.domain.versions import KubernetesMinor
     from clusterstacks.render.renderer import Renderer
 
@@ -43,12 +42,12 @@ def built(source: Path, into: Path, version: str = "v1") -> Path:
 
 
 @asynccontextmanager
-async def side(directory: Path, renderer: Renderer) -> AsyncIterator[Side]:
-    async with opened(directory, newest) as release:
-        yield Side(release, await render_release(release, renderer))
+async def side(directory: Path, renderer: Renderer) -> AsyncIterator[RenderedRelease]:
+    async with open_as_release(directory, newest) as release:
+        yield await render_release(release, renderer)
 
 
-async def difference(before: Path, after: Path, renderer: Renderer) -> Difference:
+async def difference(before: Path, after: Path, renderer: Renderer) -> ReleaseDiff:
     async with side(before, renderer) as one, side(after, renderer) as other:
         return compare(one, other)
 
@@ -63,7 +62,7 @@ class TestOpening:
         assert {change.place for change in found.versions} == {"clusterStack", "clusterAddon", "nodeImage"}
 
     async def test_nothing_is_left_of_a_stack_that_was_built_to_look_at_it(self, tmp_path: Path) -> None:
-        async with opened(write(tmp_path / "stack", tiny()), newest) as release:
+        async with open_as_release(write(tmp_path / "stack", tiny()), newest) as release:
             root = release.contents.root
             assert root.is_dir()
 
@@ -72,54 +71,54 @@ class TestOpening:
     async def test_a_stack_that_names_no_patch_is_taken_for_the_newest(self, tmp_path: Path) -> None:
         text = 'provider: test\nclusterStackName: tiny\nkubernetesVersion: "1.35"\n'
         source = write(tmp_path / "stack", tiny({"csctl.yaml": None, "stack.yaml": text}))
-        async with opened(source, newest) as release:
+        async with open_as_release(source, newest) as release:
             assert release.metadata.kubernetes.text == "v1.35.9"
 
     async def test_a_stack_for_several_minors_wants_one_to_be_chosen(self, tmp_path: Path) -> None:
         both: dict[str, str | None] = {"versions.yaml": "- kubernetes: 1.34.2\n- kubernetes: 1.35.4\n"}
-        async with opened(write(tmp_path / "named", tiny(both)), newest) as release:
+        async with open_as_release(write(tmp_path / "named", tiny(both)), newest) as release:
             assert release.name.series == "test-tiny-1-35"
         unnamed = {"csctl.yaml": None, "stack.yaml": "provider: test\nclusterStackName: tiny\n"}
         source = write(tmp_path / "stack", tiny({**both, **unnamed}))
         with pytest.raises(SpecError, match=r"1\.34, 1\.35: choose one with --kubernetes"):
-            async with opened(source, newest):
+            async with open_as_release(source, newest):
                 pass
-        async with opened(source, newest, kubernetes="1-34") as release:
+        async with open_as_release(source, newest, kubernetes="1-34") as release:
             assert release.name.series == "test-tiny-1-34"
 
     async def test_what_a_release_lacks_is_added_as_the_operator_adds_it(self, tmp_path: Path) -> None:
         needy = "apiVersion: v2\nname: net\nversion: 1.0.0\ndependencies:\n  - {name: a, version: 1.0.0, repository: 'https://a.example'}\n"
         source = write(tmp_path / "stack", tiny({"cluster-addon/net/Chart.yaml": needy}))
         release = built(source, tmp_path / "releases")
-        async with opened(release, newest) as left:
+        async with open_as_release(release, newest) as left:
             assert list(left.lacking) == ["cluster-addon/net"]
-        async with Web() as web:
+        async with HTTPClient() as web:
             dependencies = ChartDependencies(web, None, offline=True)
             with pytest.raises(SpecError, match=r"https://a\.example"):
-                async with opened(release, newest, dependencies=dependencies):
+                async with open_as_release(release, newest, dependencies=dependencies):
                     pass
 
 
 class TestRendering:
     async def test_values_are_those_the_operator_would_make(self, tmp_path: Path, renderer: Renderer) -> None:
         async with side(write(tmp_path / "stack", tiny()), renderer) as one:
-            assert one.rendered.addons["net"].values.strip() == "cluster: sample"
-            (deployment,) = one.rendered.addons["net"].objects
+            assert one.addons["net"].values.strip() == "cluster: sample"
+            (deployment,) = one.addons["net"].objects
             assert deployment["spec"]["template"]["spec"]["containers"][0]["args"] == ["--cluster=sample"]
-            assert one.rendered.images == (IMAGE,)
+            assert one.images == (IMAGE,)
 
     async def test_the_sample_as_a_file_gives_the_sample(self, tmp_path: Path, renderer: Renderer) -> None:
         async with side(write(tmp_path / "stack", tiny()), renderer) as one:
-            sample = sample_roots(one.release.name, one.release.metadata.kubernetes, one.rendered.class_objects)
+            sample = make_example_objects(one.release.name, one.release.metadata.kubernetes, one.class_objects)
 
-        assert read_roots(sample.text().encode(), "sample.yaml") == sample
+        assert read_example_objects(sample.text().encode(), "sample.yaml") == sample
         assert sample.cluster["spec"]["topology"]["variables"] == [{"name": "size", "value": "small"}]
         assert sample.infrastructure["kind"] == "TinyCluster"
         assert sample.infrastructure["spec"]["flavour"] == "plain"
 
     async def test_an_unknown_addon_is_told_with_those_there_are(self, tmp_path: Path, renderer: Renderer) -> None:
-        async with opened(write(tmp_path / "stack", tiny()), newest) as release:
-            with pytest.raises(SpecError, match="has no addon dns: name one of net"):
+        async with open_as_release(write(tmp_path / "stack", tiny()), newest) as release:
+            with pytest.raises(SpecError, match=r"has no addon dns \(its addons: net\)"):
                 await render_release(release, renderer, only=["dns"])
 
 
@@ -149,8 +148,8 @@ class TestComparing:
             ("spec.template.spec.containers[0].args[0]", "--cluster=sample", "--name=sample"),
             ("spec.replicas", None, 3),
         ]
-        assert "+  replicas: 3" in list(lines(found))
-        assert f" {NET} changed" in list(lines(found))
+        assert "+  replicas: 3" in list(diff_lines(found))
+        assert f" {NET} changed" in list(diff_lines(found))
 
     async def test_objects_files_and_values_come_and_go(self, tmp_path: Path, renderer: Renderer) -> None:
         more = {
@@ -166,8 +165,8 @@ class TestComparing:
         assert [(change.identity, change.kind) for change in back.objects if change.kind != "changed"] == [
             ("Secret key", "removed")
         ]
-        assert "+cluster-addon/net/templates/secret.yaml" in list(lines(there))
-        assert {"# values of addon net", "+cluster: other", "-cluster: sample"} <= set(lines(there))
+        assert "+cluster-addon/net/templates/secret.yaml" in list(diff_lines(there))
+        assert {"# values of addon net", "+cluster: other", "-cluster: sample"} <= set(diff_lines(there))
 
     async def test_no_secret_is_shown_but_its_change_is(self, tmp_path: Path, renderer: Renderer) -> None:
         secret = "cluster-addon/net/templates/secret.yaml"
@@ -176,12 +175,12 @@ class TestComparing:
         found = await difference(one, other, renderer)
 
         assert [field.place for change in found.objects for field in change.fields] == ["stringData.key"]
-        assert "hunter" not in f"{document(found)} {list(lines(found))}"
+        assert "hunter" not in f"{diff_document(found)} {list(diff_lines(found))}"
 
     async def test_a_new_kubernetes_version_is_a_difference(self, tmp_path: Path, renderer: Renderer) -> None:
         newer = {"csctl.yaml": SETTINGS.replace("1.35.4", "1.35.5")}
         one, other = write(tmp_path / "one", tiny()), write(tmp_path / "other", tiny(newer))
         found = await difference(one, other, renderer)
 
-        assert " kubernetes v1.35.4 -> v1.35.5" in list(lines(found))
-        assert document(found)["versions"][-2] == {"place": "kubernetes", "before": "v1.35.4", "after": "v1.35.5"}
+        assert " kubernetes v1.35.4 -> v1.35.5" in list(diff_lines(found))
+        assert diff_document(found)["versions"][-2] == {"place": "kubernetes", "before": "v1.35.4", "after": "v1.35.5"}

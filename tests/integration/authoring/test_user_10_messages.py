@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from clusterstacks.authoring.linter import Linter
-from clusterstacks.authoring.render_check import Means
 from tests.support.tiny_stack import CLASS, DEPLOYMENT, SETTINGS, STAGES, tiny
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ class Case(NamedTuple):
     place: str
     rule: str
     message: str
-    way_out: str
+    remedy: str
     changes: dict[str, str | None]
 
 
@@ -48,7 +47,7 @@ CASES = (
         "chart-renders",
         "the cluster class does not render: test-tiny-1-35-cluster-class/templates/class.yaml (rendered), line 5: "
         "did not find expected key",
-        f"{ALIGN}; line 5 counts the text that the template renders",
+        f"{ALIGN}; line 5 is a line of the rendered text",
         {CLASS_FILE: CLASS.replace("spec:", "{{- if true }}\nspec:").replace("\nspec:", "\n spec:") + "{{- end }}\n"},
     ),
     Case(
@@ -64,7 +63,7 @@ CASES = (
         f"{CONFIG}:6",
         "chart-renders",
         "addon net does not render: net/templates/config.yaml:6:18 {{ .Values.zone.name }}: .Values.zone has no value",
-        "set it in values.yaml, or put this behind {{ if .Values.zone }}",
+        "set it in values.yaml, or wrap this in {{ if .Values.zone }}",
         {CONFIG: f"{MAP}  zone: {{{{ .Values.zone.name }}}}\n"},
     ),
     Case(
@@ -72,7 +71,7 @@ CASES = (
         f"{CONFIG}:6",
         "value-unset",
         "{{ .Values.zone }} prints nothing: values.yaml does not set it",
-        "set zone in values.yaml, put this behind {{ if }}, or write {{ .Values.zone | default ... }}",
+        "set zone in values.yaml, wrap this in {{ if }}, or write {{ .Values.zone | default ... }}",
         {CONFIG: f"{MAP}  zone: {{{{ .Values.zone | quote }}}}\n"},
     ),
     Case(
@@ -96,7 +95,7 @@ CASES = (
         f"{STAGED}:6",
         "unknown-key",
         "addonStages.AfterControlPlaneInitialized[0] has the unknown key 'waitForPostCondtion', which has no effect",
-        "did you mean waitForPostCondition? known are action, name, waitForPostCondition, waitForPreCondition",
+        "did you mean waitForPostCondition? known keys are action, name, waitForPostCondition, waitForPreCondition",
         {STAGED: STAGES.replace("waitForPostCondition", "waitForPostCondtion")},
     ),
     Case(
@@ -113,7 +112,7 @@ CASES = (
         f"{CONFIG}:6",
         "chart-renders",
         'addon net does not render: parse error at (net/templates/config.yaml:6): function "quoted" not defined',
-        "correct the name of the function, which neither Go templates nor Helm have",
+        "correct the name: neither Go templates nor Helm have this function",
         {CONFIG: f"{MAP}  zone: {{{{ .Values.zone | quoted }}}}\n"},
     ),
 )
@@ -121,11 +120,11 @@ CASES = (
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.mistake} {case.rule}")
 async def test_user_10_a_mistake_is_answered_with_place_cause_and_what_to_do(renderer: Renderer, case: Case) -> None:
-    (finding,) = (await Linter(Means(renderer)).lint(tiny(case.changes), "1-35")).findings
+    (finding,) = (await Linter(renderer).lint(tiny(case.changes), "1-35")).findings
 
-    fault = finding.fault
-    assert (f"{fault.path}:{fault.line}", finding.rule) == (case.place, case.rule)
-    assert (fault.message, fault.way_out) == (case.message, case.way_out)
+    problem = finding.problem
+    assert (f"{problem.path}:{problem.line}", finding.rule) == (case.place, case.rule)
+    assert (problem.message, problem.remedy) == (case.message, case.remedy)
 
 
 @pytest.mark.parametrize(
@@ -150,4 +149,4 @@ async def test_user_5_a_value_that_is_set_or_asked_for_is_not_missed(renderer: R
         "cluster-addon/net/templates/deployment.yaml": DEPLOYMENT,
     }
 
-    assert (await Linter(Means(renderer)).lint(tiny(changes), "1-35")).findings == ()
+    assert (await Linter(renderer).lint(tiny(changes), "1-35")).findings == ()

@@ -46,7 +46,7 @@ def test_an_error_is_shown_like_a_compilers_and_decides_the_exit_code(
     assert run("lint", wrong) == output.MUST_CHANGE
     first, second, *_, last = capsys.readouterr().out.splitlines()
     assert first.startswith(f"{wrong}/csctl.yaml:3: error[settings] config.clusterStackName is 'ti-ny'")
-    assert second.startswith("    use lower-case letters")
+    assert second.startswith("    expected lower-case letters")
     assert last == f"{wrong}: 1 error, no warnings"
 
 

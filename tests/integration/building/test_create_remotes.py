@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
 from clusterstacks.sources.oci_publish import publish
@@ -72,7 +72,9 @@ class Author:
         assert "other" in err.splitlines()[-1]
 
 
-async def test_a_private_registry(tmp_path: Path, secure_registry: RegistryServer) -> None:
+async def test_create_reads_and_publishes_to_a_private_registry(
+    tmp_path: Path, secure_registry: RegistryServer
+) -> None:
     ca = tmp_path / "ca.crt"
     ca.write_text(secure_registry.ca)
     login = {"OCI_USERNAME": secure_registry.username, "OCI_PASSWORD": secure_registry.password}
@@ -110,13 +112,13 @@ async def test_drop_m1_a_tag_of_the_same_source_is_left_as_it_is(tmp_path: Path,
     metadata = tmp_path / ".release" / name / "metadata.yaml"
     metadata.write_text(f"# as csctl written in Go has it, in other bytes\n{metadata.read_text()}")
     place = f"{registry.host}/create/hash"
-    async with Web() as web:
+    async with HTTPClient() as web:
         await publish(metadata.parent, Registry(web, Reference.parse(place), plain_http=True), datetime.now(UTC))
 
     code, name, err = await author.create("--publish")
 
     assert (code, name) == (0, metadata.parent.name)
-    assert f"{name} is published already in oci://{place}, built from the same source" in err
+    assert f"{name} is already published in oci://{place}, built from the same source" in err
 
 
 async def test_drop_l9_a_repository_that_does_not_exist_yet_is_empty(tmp_path: Path, registry: RegistryServer) -> None:
@@ -125,7 +127,7 @@ async def test_drop_l9_a_repository_that_does_not_exist_yet_is_empty(tmp_path: P
     code, name, err = await author.create()
 
     assert (code, name) == (0, "local-single-1-33-v1"), err
-    assert err.startswith("remote oci, as OCI_REGISTRY is set")
+    assert err.startswith("remote oci, because OCI_REGISTRY is set")
 
 
 async def test_d42_a_registry_that_fails_ends_with_an_error_and_nothing_built(tmp_path: Path) -> None:
@@ -138,7 +140,7 @@ async def test_d42_a_registry_that_fails_ends_with_an_error_and_nothing_built(tm
     assert not (tmp_path / ".release").exists()
 
 
-async def test_github(tmp_path: Path) -> None:
+async def test_create_reads_and_publishes_to_github(tmp_path: Path) -> None:
     async with GitHubDouble.started() as github:
         author = Author(
             tmp_path,

@@ -37,7 +37,7 @@ LIMITS = RenderLimits(deadline=timedelta(seconds=5), memory_bytes=400 * 1024**2)
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a render five seconds and little memory."""
-    monkeypatch.setattr(app, "Limits", lambda **_: LIMITS)
+    monkeypatch.setattr(app, "RenderLimits", lambda **_: LIMITS)
     monkeypatch.setattr(controller, "STOP_DEADLINE", timedelta(seconds=0.1))
 
 

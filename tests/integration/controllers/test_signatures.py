@@ -8,7 +8,7 @@ import pytest
 
 from clusterstacks.api.names import DIGEST_ANNOTATION, Kind
 from clusterstacks.api.source import SourceSpec
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from tests.integration.controllers.test_sources import following, secret
 from tests.support.operating import condition_of, is_ready, is_unready
 from tests.support.remote import repository
@@ -68,7 +68,7 @@ async def test_with_a_warning_an_unsigned_release_is_used(world: World) -> None:
         assert (found["status"], found["reason"], found["severity"]) == ("False", "NotSigned", "Warning")
         assert [one["reason"] for one in await world.events(release) if one["type"] == "Warning"] == ["NotSigned"]
 
-        envelope = signed(key, name=name, files=survey(name, directory).files)
+        envelope = signed(key, name=name, files=read_contents(name, directory).files)
         directory.with_name(f"{name}.dsse.json").write_bytes(envelope)
         await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_signed)
 
@@ -81,7 +81,7 @@ async def test_keys_are_replaced_one_after_the_other(world: World) -> None:
     for name, key in ((first, old), (second, new)):
         directory = world.publish(name, world.stack.files(name.version.dot, {}))
         directory.with_name(f"{name}.dsse.json").write_bytes(
-            signed(key, name=name, files=survey(name, directory).files)
+            signed(key, name=name, files=read_contents(name, directory).files)
         )
     await secret(world, "keys", {"cosign.pub": public_pem(new).decode()})
     keys = [{"publicKey": public_pem(old).decode()}, {"secretName": "keys"}]
@@ -91,7 +91,7 @@ async def test_keys_are_replaced_one_after_the_other(world: World) -> None:
         for name in (first, second):
             assert is_signed(await world.release_ready(name))
 
-        # The old key is withdrawn: what it alone signed is not for new clusters any more.
+        # The old key is record_before_removal: what it alone signed is not for new clusters any more.
         source = below_the_operators_directory(verification={"keys": keys[1:]})
         await world.patch(stack, {"spec": {"source": source}})
         await world.until(Kind.CLUSTER_STACK_RELEASE, first.release, is_unready)

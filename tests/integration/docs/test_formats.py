@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from clusterstacks.authoring.scaffold import Beginning
+from clusterstacks.authoring.scaffold import NewStack
 from clusterstacks.building.settings import StackSettings, read_settings
 from clusterstacks.building.source_tree import hash_tree
 from clusterstacks.domain.addon_config import parse_addon_config
 from clusterstacks.domain.compatibility import parse_compatibility
 from clusterstacks.domain.metadata import parse_metadata
 from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.signing.statement import PREDICATE_TYPE, STATEMENT_TYPE, parse_statement
 from clusterstacks.sources.oci_artifact import ARTIFACT_TYPE, layer_type
 from clusterstacks.sources.oci_signatures import ENVELOPE_TYPE
@@ -63,7 +63,7 @@ def test_what_a_release_says_of_itself() -> None:
 
 
 def test_the_hashes_are_those_of_the_stack_of_the_tutorial() -> None:
-    files = Beginning.parse("local/shop/1-35").files()
+    files = NewStack.parse("local/shop/1-35").files()
     hashes = hash_tree({path: text.encode() for path, text in files.items()})
 
     assert json.loads(PAGE.others["json"][0]) == hashes.document()
@@ -77,7 +77,7 @@ def test_the_digest_of_a_release_can_be_computed_by_anybody(tmp_path: Path) -> N
 
     done = subprocess.run(["bash", "-c", command], cwd=directory, capture_output=True, text=True, check=True)
 
-    assert survey(name, directory).digest == f"sha256:{done.stdout.split()[0]}"
+    assert read_contents(name, directory).digest == f"sha256:{done.stdout.split()[0]}"
 
 
 def test_the_types_of_artifacts_and_signatures() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
 from clusterstacks.sources.oci_signatures import cosign_tag, find_evidence
@@ -42,7 +42,7 @@ def stored(tmp_path: Path) -> Stored:
 @pytest.fixture
 async def there(registry: RegistryServer, tmp_path: Path) -> AsyncIterator[Registry]:
     place = f"{registry.host}/image/{tmp_path.name.replace('_', '-').lower()}"
-    async with Web(plain_http=True) as web:
+    async with HTTPClient(plain_http=True) as web:
         yield Registry(web, Reference.parse(place), plain_http=True)
 
 

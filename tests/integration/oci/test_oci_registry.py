@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.charts.archive import write_archive
-from clusterstacks.http.client import RetryPolicy, Web
+from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.http.errors import CredentialsRefused, NotThere, ServerUnavailable
 from clusterstacks.oci import blob_upload
+from clusterstacks.oci.credentials import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.descriptor import describe
-from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.errors import ContentCorrupt
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.errors import ReleaseTaken
 from clusterstacks.sources.oci_publish import publish
 from clusterstacks.sources.oci_repository import OCISource
@@ -44,8 +44,8 @@ CONTENT = os.urandom(24 * 1024 * 1024)
 
 
 @pytest.fixture
-async def web() -> AsyncIterator[Web]:
-    async with Web() as web:
+async def web() -> AsyncIterator[HTTPClient]:
+    async with HTTPClient() as web:
         yield web
 
 
@@ -71,7 +71,7 @@ def csctl(*arguments: object, **environ: str) -> subprocess.CompletedProcess[str
 
 
 async def test_a_release_goes_there_and_back(
-    registry: RegistryServer, web: Web, directory: Path, tmp_path: Path
+    registry: RegistryServer, web: HTTPClient, directory: Path, tmp_path: Path
 ) -> None:
     there = Registry(web, at(registry.host, "round/trip"))
 
@@ -81,7 +81,7 @@ async def test_a_release_goes_there_and_back(
     assert (published.new, again.new) == (True, False)
     assert again.reference == published.reference
     source = OCISource(there)
-    assert await source.digest(STAGED) == survey(STAGED, directory).digest
+    assert await source.digest(STAGED) == read_contents(STAGED, directory).digest
     (tmp_path / "into").mkdir()
     await source.fetch(STAGED, tmp_path / "into")
     assert read_release(tmp_path / "into") == staged_release()
@@ -91,7 +91,7 @@ async def test_a_release_goes_there_and_back(
 
 
 async def test_all_pages_of_a_list_are_read(
-    registry: RegistryServer, web: Web, directory: Path, monkeypatch: pytest.MonkeyPatch
+    registry: RegistryServer, web: HTTPClient, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clusterstacks.oci.registry.PAGE", 3)
     there = Registry(web, at(registry.host, "many/tags"))
@@ -103,12 +103,12 @@ async def test_all_pages_of_a_list_are_read(
     assert await there.tags() == (STAGED.release, *(f"t{number}" for number in range(10)))
 
 
-async def test_a_repository_that_is_not_there_has_no_list(registry: RegistryServer, web: Web) -> None:
+async def test_a_repository_that_is_not_there_has_no_list(registry: RegistryServer, web: HTTPClient) -> None:
     with pytest.raises(NotThere):
         await Registry(web, at(registry.host, "not/there")).tags()
 
 
-async def test_a_cut_download_goes_on(registry: RegistryServer, web: Web, tmp_path: Path) -> None:
+async def test_a_cut_download_goes_on(registry: RegistryServer, web: HTTPClient, tmp_path: Path) -> None:
     there = Registry(web, at(registry.host, "cut/download"))
     await there.push_blob(CONTENT)
     async with CuttingProxy.started(registry.host) as proxy:
@@ -124,7 +124,7 @@ async def test_a_cut_download_goes_on(registry: RegistryServer, web: Web, tmp_pa
 
 @pytest.mark.parametrize("part", [blob_upload.PART_BYTES, 8 * 1024 * 1024])
 async def test_a_cut_upload_arrives(
-    registry: RegistryServer, web: Web, tmp_path: Path, part: int, monkeypatch: pytest.MonkeyPatch
+    registry: RegistryServer, web: HTTPClient, tmp_path: Path, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blob_upload, "PART_BYTES", part)
     content = os.urandom(len(CONTENT))
@@ -141,7 +141,9 @@ async def test_a_cut_upload_arrives(
     assert describe(content, "x").digest == digest
 
 
-async def test_a_damaged_blob_is_noticed(registry: RegistryServer, web: Web, directory: Path, tmp_path: Path) -> None:
+async def test_a_damaged_blob_is_noticed(
+    registry: RegistryServer, web: HTTPClient, directory: Path, tmp_path: Path
+) -> None:
     there = Registry(web, at(registry.host, "damaged/blob"))
     (directory / "more.bin").write_bytes(CONTENT)
     await publish(directory, there, EPOCH)
@@ -161,7 +163,7 @@ async def test_a_damaged_blob_is_noticed(registry: RegistryServer, web: Web, dir
 async def test_a_private_registry_wants_to_know_who_asks(secure_registry: RegistryServer, directory: Path) -> None:
     place = at(secure_registry.host, "private/stacks")
     me = RegistryCredentials(secure_registry.username, secure_registry.password)
-    async with Web(ca=secure_registry.ca) as web:
+    async with HTTPClient(ca=secure_registry.ca) as web:
         assert (await publish(directory, Registry(web, place, me), EPOCH)).new
 
         for credentials in (ANONYMOUS, RegistryCredentials(secure_registry.username, "wrong")):
@@ -172,7 +174,7 @@ async def test_a_private_registry_wants_to_know_who_asks(secure_registry: Regist
                 await publish(directory, Registry(web, place, credentials), EPOCH)
 
 
-async def test_a_registry_of_an_unknown_ca_is_not_trusted(secure_registry: RegistryServer, web: Web) -> None:
+async def test_a_registry_of_an_unknown_ca_is_not_trusted(secure_registry: RegistryServer, web: HTTPClient) -> None:
     with pytest.raises(ServerUnavailable, match="its CA"):
         await Registry(web, at(secure_registry.host, "private/stacks")).tags()
 
@@ -180,7 +182,7 @@ async def test_a_registry_of_an_unknown_ca_is_not_trusted(secure_registry: Regis
 async def test_a_registry_that_was_down_is_used_when_it_is_back(tmp_path: Path, directory: Path) -> None:
     with running_registry(tmp_path) as server:
         place = at(server.host, "back/again")
-        async with Web(patience=RetryPolicy(attempts=1)) as web:
+        async with HTTPClient(patience=RetryPolicy(attempts=1)) as web:
             await publish(directory, Registry(web, place), EPOCH)
             there = Registry(web, place)
             server.stop()
@@ -193,7 +195,7 @@ async def test_a_registry_that_was_down_is_used_when_it_is_back(tmp_path: Path, 
 
 
 async def test_signatures_are_kept_where_the_registry_keeps_no_lists(
-    registry: RegistryServer, web: Web, directory: Path
+    registry: RegistryServer, web: HTTPClient, directory: Path
 ) -> None:
     there = Registry(web, at(registry.host, "signed/stacks"))
     digest = (await publish(directory, there, EPOCH)).reference.digest
@@ -251,7 +253,9 @@ def test_csctl_names_the_images_of_what_it_copies(registry: RegistryServer, dire
     assert "already exists" in written.stdout
 
 
-async def test_csctl_counts_the_tags_that_are_no_releases(registry: RegistryServer, web: Web, directory: Path) -> None:
+async def test_csctl_counts_the_tags_that_are_no_releases(
+    registry: RegistryServer, web: HTTPClient, directory: Path
+) -> None:
     place = at(registry.host, "foreign/stacks")
     there = Registry(web, place)
     manifest = await there.manifest((await publish(directory, there, EPOCH)).reference.digest)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from clusterstacks.oci.descriptor import describe
 from clusterstacks.oci.manifests import OCI_MANIFEST
 from clusterstacks.oci.reference import Reference
@@ -70,7 +70,7 @@ def place(registry: RegistryServer, request: pytest.FixtureRequest) -> Reference
 
 @pytest.fixture
 async def repository(place: Reference) -> AsyncIterator[Registry]:
-    async with Web(plain_http=True) as web:
+    async with HTTPClient(plain_http=True) as web:
         yield Registry(web, place, plain_http=True)
 
 

@@ -11,10 +11,9 @@ import orjson
 import pytest
 
 from clusterstacks.apply import record_codec, record_store
-from clusterstacks.apply.apply_set import record_name
 from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, RecordedObject
 from clusterstacks.apply.record_codec import RecordUnreadable, pack_record, pack_revision
-from clusterstacks.apply.record_store import MAX_SECRET_BYTES, RecordStore, Stored
+from clusterstacks.apply.record_store import MAX_SECRET_BYTES, RecordStore, Stored, record_name
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectId
 from clusterstacks.kube.resources import ObjectList

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
-from clusterstacks.apply.stamp import documents, sent_texts, stamped
+from clusterstacks.apply.targets import documents, sent_texts, stamped
 from clusterstacks.domain.errors import SpecError
 from tests.support.documents import JSON
 from tests.support.manifests import config_map, cron_job, deployment, named

@@ -62,7 +62,7 @@ async def test_kinds_of_crds_in_the_same_delivery_need_no_discovery() -> None:
     targets = await resolve(client, manifests, default_namespace="n")
 
     assert [target.id.namespace for target in targets[:2]] == ["n", ""]
-    assert all(target.young for target in targets[:2])
+    assert all(target.new_kind for target in targets[:2])
     assert client.asked == ["CustomResourceDefinition.apiextensions.k8s.io/v1"]
 
 

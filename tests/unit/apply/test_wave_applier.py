@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.apply.concurrency import AT_ONCE, together
 from clusterstacks.apply.object_applier import ObjectStep
 from clusterstacks.apply.results import Deadlines
 from clusterstacks.apply.targets import resolve
@@ -53,7 +51,7 @@ class Server(Client):
 
 async def roll_out(server: Server, names: str) -> list[ObjectResult]:
     targets = await resolve(server, [config_map(name) for name in names], default_namespace="n")
-    return await WaveApplier(server, deadlines=Deadlines()).run([ObjectStep(target) for target in targets])
+    return await WaveApplier(server, deadlines=Deadlines()).apply_objects([ObjectStep(target) for target in targets])
 
 
 @pytest.mark.parametrize("status", [0, 500], ids=["timed out", "webhook failed"])
@@ -90,37 +88,6 @@ async def test_d68_a_forbidden_apply_names_the_missing_rule() -> None:
 
     assert result.code == "Forbidden"
     assert "apiGroups [''], resources ['configmaps'], verbs ['create', 'patch']" in result.error
-
-
-async def test_calls_run_side_by_side_up_to_a_limit_and_keep_their_order() -> None:
-    running, most = 0, 0
-
-    async def call(number: int) -> int:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0)
-        running -= 1
-        return number
-
-    assert await together(call, range(200)) == list(range(200))
-    assert most == AT_ONCE
-
-
-async def test_the_first_error_ends_the_other_calls_and_comes_out_as_it_is() -> None:
-    ended: list[int] = []
-
-    async def call(number: int) -> None:
-        if number == 1:
-            raise KeyError(number)
-        try:
-            await asyncio.sleep(60)
-        finally:
-            ended.append(number)
-
-    with pytest.raises(KeyError):
-        await together(call, range(3))
-    assert sorted(ended) in ([0], [0, 2])
 
 
 @pytest.mark.parametrize("seconds", [0, 0.01, 1, 10])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.authoring.example_objects import read_roots, sample_roots
+from clusterstacks.authoring.example_objects import make_example_objects, read_example_objects
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import parse_class
 from clusterstacks.domain.versions import KubernetesVersion
@@ -18,28 +18,28 @@ spec:
 
 def test_a_file_is_read_by_the_references_of_its_cluster() -> None:
     text = f"{CLUSTER}{REFERENCES}---\nkind: Ground\n---\nkind: Pilot\n---\nkind: OtherCluster\n"
-    roots = read_roots(text.encode(), "a.yaml")
+    examples = read_example_objects(text.encode(), "a.yaml")
 
-    assert (roots.control_plane, roots.infrastructure) == ({"kind": "Pilot"}, {"kind": "Ground"})
+    assert (examples.control_plane, examples.infrastructure) == ({"kind": "Pilot"}, {"kind": "Ground"})
 
 
 def test_without_references_the_kinds_say_what_is_what() -> None:
-    roots = read_roots(f"{CLUSTER}---\nkind: XControlPlane\n---\nkind: XCluster\n".encode(), "a.yaml")
+    examples = read_example_objects(f"{CLUSTER}---\nkind: XControlPlane\n---\nkind: XCluster\n".encode(), "a.yaml")
 
-    assert (roots.control_plane, roots.infrastructure) == ({"kind": "XControlPlane"}, {"kind": "XCluster"})
+    assert (examples.control_plane, examples.infrastructure) == ({"kind": "XControlPlane"}, {"kind": "XCluster"})
 
 
 @pytest.mark.parametrize("text", ["", "[]", "a: 1", f"{CLUSTER}---\n{CLUSTER}", "{"])
 def test_a_file_without_the_one_cluster_is_refused(text: str) -> None:
     with pytest.raises(SpecError, match=r"a\.yaml"):
-        read_roots(text.encode(), "a.yaml")
+        read_example_objects(text.encode(), "a.yaml")
 
 
 def test_a_class_that_says_nothing_still_gives_a_sample() -> None:
-    roots = sample_roots(NAME, VERSION, [])
+    examples = make_example_objects(NAME, VERSION, [])
 
-    assert roots.data["Cluster"]["spec"]["topology"]["class"] == "test-tiny-1-35-v1"
-    assert read_roots(roots.text().encode(), "a.yaml") == roots
+    assert examples.data["Cluster"]["spec"]["topology"]["class"] == "test-tiny-1-35-v1"
+    assert read_example_objects(examples.text().encode(), "a.yaml") == examples
 
 
 def test_defaults_inside_of_a_variable_are_filled_in_as_cluster_api_does() -> None:
@@ -47,6 +47,6 @@ def test_defaults_inside_of_a_variable_are_filled_in_as_cluster_api_does() -> No
     variables = [{"name": "x", "schema": {"openAPIV3Schema": schema}}, {"name": "y", "schema": {}}]
     cluster_class = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass", "spec": {"variables": variables}}
 
-    assert sample_roots(NAME, VERSION, [cluster_class]).cluster["spec"]["topology"]["variables"] == [
+    assert make_example_objects(NAME, VERSION, [cluster_class]).cluster["spec"]["topology"]["variables"] == [
         {"name": "x", "value": {"a": 1}}
     ]

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from clusterstacks.api import yaml
 from clusterstacks.authoring.infer_compat import infer, infer_file
-from clusterstacks.authoring.linter import findings
-from clusterstacks.authoring.load_stack import load
-from clusterstacks.authoring.read_compat import stated_by
+from clusterstacks.authoring.linter import apply_rules
+from clusterstacks.authoring.read_compat import read_statements
+from clusterstacks.authoring.stack import load_stack
 from clusterstacks.charts.archive import write_archive
 from clusterstacks.compat.kubernetes import known_minors
 from clusterstacks.compat.library import facts
@@ -47,7 +47,7 @@ def needing(*dependencies: str) -> str:
 
 
 def inferred(changes: Mapping[str, str | None], files: Mapping[str, bytes] | None = None) -> tuple[str, Compatibility]:
-    text = infer(load({**tiny(changes), **(files or {})}, "tiny"), facts(), known_minors())
+    text = infer(load_stack({**tiny(changes), **(files or {})}, "tiny"), facts(), known_minors())
     return text, parse_compatibility(yaml.load(text))
 
 
@@ -64,7 +64,7 @@ def test_a_chart_of_ones_own_is_its_software() -> None:
     (net,) = stated.components
     assert (net.name, net.text, net.addon, net.kubernetes) == ("net", "2.3.4", "net", None)
     assert comments(text, "net")[0] == f"# evidence: appVersion of {NET}"
-    assert "Nobody states its range" in comments(text, "net")[1]
+    assert "No range is known" in comments(text, "net")[1]
     assert str(stated.kubernetes) == ">=1.35 <1.36"
     assert text.splitlines()[2].startswith("# guess: ")
 
@@ -124,7 +124,7 @@ def test_what_helm_refuses_becomes_the_range_of_unknown_software() -> None:
 
     assert str(stated.components[0].kubernetes) == ">=1.25 <1.38"
     assert stated.components[0].source == "kubeVersion of chart mine"
-    assert any("Helm refuses" in line for line in comments(text, "mine"))
+    assert any("Helm rejects" in line for line in comments(text, "mine"))
 
 
 def test_libraries_are_no_components_and_names_are_given_once() -> None:
@@ -158,7 +158,10 @@ def test_a_stack_for_several_minors_states_all_of_them() -> None:
 def test_lint_has_nothing_to_say_to_what_was_inferred() -> None:
     text, _ = inferred({NET: chart("cilium", appVersion="1.19.4")})
 
-    assert findings(load(tiny({NET: chart("cilium", appVersion="1.19.4"), "compatibility.yaml": text}), "1-35")) == ()
+    assert (
+        apply_rules(load_stack(tiny({NET: chart("cilium", appVersion="1.19.4"), "compatibility.yaml": text}), "1-35"))
+        == ()
+    )
 
 
 @given(st.text(max_size=20), st.text(max_size=12), st.sampled_from(["", "'>=1.25'", "new", "[]"]))
@@ -180,7 +183,7 @@ def test_whatever_charts_say_the_result_is_read_again(name: str, version: str, w
 def test_a_file_that_is_there_stays_unless_it_may_go(tmp_path: Path) -> None:
     root = write(tmp_path / "1-35", tiny({"compatibility.yaml": "mine"}))
 
-    with pytest.raises(SpecError, match="is there already: give --force"):
+    with pytest.raises(SpecError, match="already exists: use --force"):
         infer_file(root, facts(), known_minors(), force=False)
     assert (root / "compatibility.yaml").read_text() == "mine"
     assert infer_file(root, facts(), known_minors(), force=True) == root / "compatibility.yaml"
@@ -189,7 +192,7 @@ def test_a_file_that_is_there_stays_unless_it_may_go(tmp_path: Path) -> None:
 
 
 def test_only_a_stack_gets_the_file(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="is no stack that can be read"):
+    with pytest.raises(SpecError, match="is not a valid stack"):
         infer_file(tmp_path, facts(), known_minors(), force=False)
     assert not list(tmp_path.iterdir())
 
@@ -200,8 +203,8 @@ def test_releases_and_stacks_are_read_alike(tmp_path: Path) -> None:
     write(tmp_path / "stacks/1-35", tiny({"compatibility.yaml": STATED}))
     write(tmp_path / "stacks/1-36", tiny())
 
-    ((name, of_release),) = stated_by(tmp_path / "local-tiny-1-35-v2")
-    (first, of_stack), (second, bundle) = stated_by(tmp_path / "stacks")
+    ((name, of_release),) = read_statements(tmp_path / "local-tiny-1-35-v2")
+    (first, of_stack), (second, bundle) = read_statements(tmp_path / "stacks")
     assert (name, first, second) == (
         "local-tiny-1-35-v2",
         str(tmp_path / "stacks/1-35"),
@@ -216,7 +219,7 @@ def test_of_a_release_two_files_are_enough(tmp_path: Path) -> None:
     files = {"metadata.yaml": METADATA.format(version="v2").encode(), "compatibility.yaml": STATED.encode()}
     write_release(tmp_path / "local-tiny-1-35-v2", files)
 
-    ((_, candidate),) = stated_by(tmp_path / "local-tiny-1-35-v2")
+    ((_, candidate),) = read_statements(tmp_path / "local-tiny-1-35-v2")
     assert candidate.compatibility is not None
 
 
@@ -225,7 +228,7 @@ def test_all_releases_of_a_directory_are_read(tmp_path: Path) -> None:
         files = {"metadata.yaml": METADATA.format(version=version).encode(), "compatibility.yaml": STATED.encode()}
         write_release(tmp_path / f"local-tiny-1-35-{version}", files)
 
-    assert sorted(label for label, _ in stated_by(tmp_path)) == ["local-tiny-1-35-v10", "local-tiny-1-35-v2"]
+    assert sorted(label for label, _ in read_statements(tmp_path)) == ["local-tiny-1-35-v10", "local-tiny-1-35-v2"]
 
 
 def test_a_chart_that_wraps_one_of_its_own_name_is_what_that_brings() -> None:
@@ -245,12 +248,12 @@ def test_a_chart_that_cannot_be_read_is_named() -> None:
     [
         ({"compatibility.yaml": "["}, r"/1-35/compatibility\.yaml, line"),
         ({"compatibility.yaml": "a: 1"}, r"/1-35/compatibility\.yaml has the unknown field a"),
-        ({"csctl.yaml": "config: 1\n"}, r"is no stack that can be read: csctl\.yaml"),
+        ({"csctl.yaml": "config: 1\n"}, r"is not a valid stack: csctl\.yaml"),
     ],
 )
 def test_a_stack_that_cannot_be_read_is_refused(tmp_path: Path, changes: dict[str, str | None], told: str) -> None:
     with pytest.raises(SpecError, match=told):
-        stated_by(write(tmp_path / "1-35", tiny(changes)))
+        read_statements(write(tmp_path / "1-35", tiny(changes)))
 
 
 def test_what_the_project_says_about_upgrades_is_written_down_with_its_source() -> None:

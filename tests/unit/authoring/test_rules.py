@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.authoring.linter import findings
-from clusterstacks.authoring.load_stack import load
-from clusterstacks.authoring.rule_registry import RULES
-from clusterstacks.authoring.rules.messages import cause_of
+from clusterstacks.authoring.findings import split_message
+from clusterstacks.authoring.linter import RULES, apply_rules
+from clusterstacks.authoring.stack import load_stack
 from tests.support.tiny_stack import SETTINGS, STAGES, tiny
 
 if TYPE_CHECKING:
@@ -122,12 +121,12 @@ CASES = (
 
 
 def found(files: dict[str, bytes]) -> tuple[LintFinding, ...]:
-    return findings(load(files, "providers/test/tiny/1-35", listed=True))
+    return apply_rules(load_stack(files, "providers/test/tiny/1-35", listed=True))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule} {case.place}")
 def test_a_stack_that_breaks_a_rule_is_told_so_at_the_line(case: Case) -> None:
-    places = [f"{one.fault.path}:{one.fault.line}" for one in found(tiny(case.changes)) if one.rule == case.rule]
+    places = [f"{one.problem.path}:{one.problem.line}" for one in found(tiny(case.changes)) if one.rule == case.rule]
 
     assert places == [case.place]
 
@@ -139,24 +138,24 @@ def test_the_stack_without_the_change_breaks_no_rule() -> None:
 
 
 def test_every_finding_says_what_to_do() -> None:
-    faults = [one.fault for case in CASES for one in found(tiny(case.changes))]
+    problems = [one.problem for case in CASES for one in found(tiny(case.changes))]
 
-    assert all(fault.message and fault.way_out for fault in faults)
+    assert all(problem.message and problem.remedy for problem in problems)
 
 
 def test_all_bad_stages_are_found_at_once() -> None:
     stages = STAGES + "    - {name: Net, action: apply}\n    - {name: net, action: remove}\n"
-    lines = [one.fault.line for one in found(tiny({"clusteraddon.yaml": stages})) if one.rule == "stages"]
+    lines = [one.problem.line for one in found(tiny({"clusteraddon.yaml": stages})) if one.rule == "stages"]
 
     assert lines == [10, 11]
 
 
 def test_all_unknown_tags_of_a_file_are_found_at_once() -> None:
-    faults = [
-        one.fault for one in found(tiny({"a: line 7": "<< .A >>\n<< .ClusterClassVersion >><< .B >>\n<< .A >>\n"}))
+    problems = [
+        one.problem for one in found(tiny({"a: line 7": "<< .A >>\n<< .ClusterClassVersion >><< .B >>\n<< .A >>\n"}))
     ]
 
-    assert [(fault.line, fault.message.split(" is ")[0]) for fault in faults] == [
+    assert [(problem.line, problem.message.split(" is ")[0]) for problem in problems] == [
         (1, "<< .A >>"),
         (2, "<< .B >>"),
         (3, "<< .A >>"),
@@ -175,9 +174,9 @@ def test_all_unknown_tags_of_a_file_are_found_at_once() -> None:
 )
 def test_a_tag_with_a_slip_in_it_is_found(slip: str) -> None:
     text = f"a: 1\nb: {slip}\nc: << .ClusterAddonVersion >>\n"
-    faults = [one.fault for one in found(tiny({"notes": text})) if one.rule == "unknown-tag"]
+    problems = [one.problem for one in found(tiny({"notes": text})) if one.rule == "unknown-tag"]
 
-    assert [(fault.line, fault.message) for fault in faults] == [(2, f"{slip} is no tag")]
+    assert [(problem.line, problem.message) for problem in problems] == [(2, f"{slip} is not a tag")]
 
 
 def test_what_only_looks_like_a_tag_is_left_alone() -> None:
@@ -202,12 +201,12 @@ CONTENTS = st.binary(max_size=40) | st.lists(WORDS, max_size=12).map(b"".join)
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(PATHS, CONTENTS, max_size=4))
 def test_whatever_the_files_hold_lint_answers_with_findings(changes: dict[str, bytes]) -> None:
-    for finding in findings(load({**tiny(), **changes}, "1-35")):
-        assert finding.fault.line >= 1
+    for finding in apply_rules(load_stack({**tiny(), **changes}, "1-35")):
+        assert finding.problem.line >= 1
 
 
 @pytest.mark.parametrize(
-    ("message", "problem", "way_out"),
+    ("message", "problem", "remedy"),
     [
         ("f.yaml, line 6: key 'type' is there twice", "key 'type' is there twice", ""),
         ("f.yaml: name is 'a-b': use letters: no dashes", "name is 'a-b'", "use letters: no dashes"),
@@ -215,5 +214,5 @@ def test_whatever_the_files_hold_lint_answers_with_findings(changes: dict[str, b
         ("f.yaml: range: 'new' is no range: write >=1.34", "range: 'new' is no range", "write >=1.34"),
     ],
 )
-def test_an_error_is_taken_apart_into_problem_and_way_out(message: str, problem: str, way_out: str) -> None:
-    assert cause_of(message, "f.yaml") == (problem, way_out)
+def test_an_error_is_taken_apart_into_problem_and_way_out(message: str, problem: str, remedy: str) -> None:
+    assert split_message(message, "f.yaml") == (problem, remedy)

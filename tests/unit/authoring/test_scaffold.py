@@ -8,26 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.authoring.linter import findings
-from clusterstacks.authoring.load_stack import load
-from clusterstacks.authoring.scaffold import INFRASTRUCTURE, LOCAL, Beginning, write
-from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.authoring.linter import apply_rules
+from clusterstacks.authoring.scaffold import INFRASTRUCTURE, LOCAL, NewStack, write_new_files
+from clusterstacks.authoring.stack import load_stack
+from clusterstacks.building.create import build_release
 from clusterstacks.domain.errors import SpecError
 
 PROVIDERS = ["local", "somebody", *INFRASTRUCTURE]
 
 
 def begun(provider: str) -> dict[str, str]:
-    return Beginning.parse(f"{provider}/mine/1-35").files()
+    return NewStack.parse(f"{provider}/mine/1-35").files()
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_new_stack_has_nothing_wrong_but_its_placeholders_and_builds(provider: str, tmp_path: Path) -> None:
     files = begun(provider)
-    write(files, tmp_path / "stack")
+    write_new_files(files, tmp_path / "stack")
     name = build_release(tmp_path / "stack", tmp_path / "out", cluster_stack="v1", cluster_addon="v1", node_image="v1")
 
-    found = findings(load({path: text.encode() for path, text in files.items()}, "1-35"))
+    found = apply_rules(load_stack({path: text.encode() for path, text in files.items()}, "1-35"))
     assert {one.rule for one in found} == (set() if provider == LOCAL else {"placeholder"})
     assert name.release == f"{provider}-mine-1-35-v1"
 
@@ -38,12 +38,12 @@ def test_no_placeholder_is_left(provider: str) -> None:
 
 
 def test_where_a_stack_lies_by_convention() -> None:
-    assert str(Beginning.parse("openstack/scs/1-35").directory) == "providers/openstack/scs/1-35"
+    assert str(NewStack.parse("openstack/scs/1-35").directory) == "providers/openstack/scs/1-35"
 
 
 def test_the_version_is_the_first_patch_or_the_given_one() -> None:
     assert "kubernetesVersion: v1.35.0" in begun("local")["csctl.yaml"]
-    assert Beginning.parse("local/mine/1.35", "1.35.4").kubernetes.text == "v1.35.4"
+    assert NewStack.parse("local/mine/1.35", "1.35.4").kubernetes.text == "v1.35.4"
 
 
 @pytest.mark.parametrize(
@@ -51,27 +51,27 @@ def test_the_version_is_the_first_patch_or_the_given_one() -> None:
 )
 def test_what_makes_no_release_name_is_refused(name: str) -> None:
     with pytest.raises(SpecError):
-        Beginning.parse(name)
+        NewStack.parse(name)
 
 
 def test_a_version_of_another_minor_is_refused() -> None:
-    with pytest.raises(SpecError, match=r"no version of Kubernetes 1\.35"):
-        Beginning.parse("local/mine/1-35", "v1.34.1")
+    with pytest.raises(SpecError, match=r"not a version of Kubernetes 1\.35"):
+        NewStack.parse("local/mine/1-35", "v1.34.1")
 
 
 @given(st.sets(st.sampled_from(sorted(begun("local"))), min_size=1))
 def test_when_a_file_is_there_none_is_written(there: set[str]) -> None:
     with TemporaryDirectory() as scratch:
         root = Path(scratch)
-        write(dict.fromkeys(there, "mine"), root)
-        with pytest.raises(SpecError, match=r"(is|are) there already"):
-            write(begun("local"), root)
+        write_new_files(dict.fromkeys(there, "mine"), root)
+        with pytest.raises(SpecError, match=r"already exists?"):
+            write_new_files(begun("local"), root)
         left = {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*") if path.is_file()}
         assert left == dict.fromkeys(there, "mine")
 
 
 def test_a_stack_that_cannot_be_written_whole_is_not_begun(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="name too long"):
-        write({"csctl.yaml": "mine", f"{'x' * 300}.yaml": ""}, tmp_path)
+        write_new_files({"csctl.yaml": "mine", f"{'x' * 300}.yaml": ""}, tmp_path)
 
     assert list(tmp_path.iterdir()) == []

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.building.fixed_versions import build_release
+from clusterstacks.building.create import build_release
 from clusterstacks.charts.archive import read_archive
 from clusterstacks.charts.chart import ChartCache
 from clusterstacks.domain.addon_config import LifecycleHook
 from clusterstacks.domain.names import parse_class, parse_release
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.open import open_release
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
         name = build_release(
             source, into, cluster_stack=version, cluster_addon=version, node_image="v1", changes=changes
         )
-        built[name.release] = open_release(survey(name, into / name.release), ChartCache())
+        built[name.release] = open_release(read_contents(name, into / name.release), ChartCache())
     return built
 
 
@@ -48,7 +48,7 @@ def test_every_example_builds_under_its_name(releases: dict[str, Release]) -> No
     assert {release.addons() for release in releases.values()} == {("metrics", "network", "storage")}
 
 
-def test_the_stages_tell_which_addon_goes_before_and_after_an_upgrade(releases: dict[str, Release]) -> None:
+def test_stages_order_addons_before_and_after_an_upgrade(releases: dict[str, Release]) -> None:
     for release in releases.values():
         assert release.config is not None
         stages = {hook: [stage.addon for stage in stages] for hook, stages in release.config.stages.items()}
@@ -59,7 +59,7 @@ def test_the_stages_tell_which_addon_goes_before_and_after_an_upgrade(releases: 
         }
 
 
-def test_the_second_release_changes_one_addon_only(releases: dict[str, Release]) -> None:
+def test_second_release_changes_one_addon_only(releases: dict[str, Release]) -> None:
     first, second = releases["local-demo-1-35-v1"], releases["local-demo-1-35-v2"]
 
     assert [name for name in first.addons() if first.addon(name).digest != second.addon(name).digest] == ["network"]
@@ -68,7 +68,7 @@ def test_the_second_release_changes_one_addon_only(releases: dict[str, Release])
     assert new - old == {"network/templates/disruption.yaml"}
 
 
-def test_the_sample_objects_name_what_is_built(releases: dict[str, Release]) -> None:
+def test_sample_objects_name_the_built_releases(releases: dict[str, Release]) -> None:
     cluster: Any = yaml.load((EXAMPLES / "cluster.yaml").read_text())
     stack: Any = yaml.load((EXAMPLES / "clusterstack.yaml").read_text())
 

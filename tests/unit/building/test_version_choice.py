@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.building.build_release import Creator
+from clusterstacks.building.create import ReleaseBuilder
 from clusterstacks.building.previous_release import Remote
 from clusterstacks.building.version_bump import Mode, NothingChanged
-from clusterstacks.building.version_choice import Chooser, Versions
+from clusterstacks.building.version_choice import CustomVersions, VersionChooser
 from clusterstacks.domain.versions import StackVersion
 from clusterstacks.http.errors import NotThere
 from clusterstacks.releases.errors import ReleaseBroken
@@ -17,7 +17,7 @@ from tests.support.sources import copied, first_stack, versions
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.building.version_choice import Choice
+    from clusterstacks.building.version_choice import VersionChoice
     from clusterstacks.domain.metadata import Metadata
 
 
@@ -37,25 +37,25 @@ class Author:
         file.parent.mkdir(exist_ok=True)
         file.write_text((file.read_text() if file.exists() else "") + text)
 
-    async def choose(self, mode: Mode = Mode.STABLE, *, remote: bool = True) -> Choice:
-        return await Chooser(mode, self.remote if remote else None, self.built).choose(first_stack(self.stack))
+    async def choose(self, mode: Mode = Mode.STABLE, *, remote: bool = True) -> VersionChoice:
+        return await VersionChooser(mode, self.remote if remote else None, self.built).choose(first_stack(self.stack))
 
     async def publish(self, metadata: Metadata) -> None:
-        await Creator(into=self.published).create(first_stack(self.stack), metadata)
+        await ReleaseBuilder(into=self.published).build(first_stack(self.stack), metadata)
 
     async def build(self, metadata: Metadata, *, writes_metadata: bool = False) -> None:
-        await Creator(into=self.built, writes_metadata=writes_metadata).create(first_stack(self.stack), metadata)
+        await ReleaseBuilder(into=self.built, writes_metadata=writes_metadata).build(first_stack(self.stack), metadata)
 
     @property
     def remote(self) -> Remote:
         return Remote("the directory", DirectorySource(self.published))
 
 
-def after(choice: Choice) -> list[str]:
-    return [move.after for move in choice.release.moves]
+def after(choice: VersionChoice) -> list[str]:
+    return [move.after for move in choice.release.changes]
 
 
-async def test_the_newest_release_of_the_remote_is_the_base(tmp_path: Path) -> None:
+async def test_newest_release_of_the_remote_is_the_base(tmp_path: Path) -> None:
     author = Author(tmp_path, metadata=False)
     await author.publish(versions("v9", "v1"))
     await author.publish(versions("v10", "v4"))
@@ -63,18 +63,18 @@ async def test_the_newest_release_of_the_remote_is_the_base(tmp_path: Path) -> N
 
     choice = await author.choose()
 
-    assert (after(choice), choice.before) == (["v11", "v5", "v1"], "local-staged-1-34-v10")
-    assert choice.release.moves[1].reason == "cluster-addon/network/values.yaml changed"
+    assert (after(choice), choice.previous) == (["v11", "v5", "v1"], "local-staged-1-34-v10")
+    assert choice.release.changes[1].reason == "cluster-addon/network/values.yaml changed"
 
 
-async def test_an_empty_remote_gives_v1_whatever_metadata_yaml_says_and_that_is_told(tmp_path: Path) -> None:
+async def test_empty_remote_gives_v1_with_a_note_about_metadata_yaml(tmp_path: Path) -> None:
     choice = await Author(tmp_path).choose()
 
     assert after(choice) == ["v1", "v1", "v1"]
-    assert choice.notes == ("metadata.yaml says v3, but nothing is released yet: the remote decides",)
+    assert choice.notes == ("metadata.yaml has v3, but nothing is released yet: the remote takes precedence",)
 
 
-async def test_a_metadata_yaml_that_disagrees_is_told(tmp_path: Path) -> None:
+async def test_different_metadata_yaml_is_noted(tmp_path: Path) -> None:
     author = Author(tmp_path)
     await author.publish(versions("v2", "v2", "v1"))
     author.edit("cluster-class/values.yaml")
@@ -83,19 +83,19 @@ async def test_a_metadata_yaml_that_disagrees_is_told(tmp_path: Path) -> None:
 
     assert after(choice) == ["v3", "v2", "v1"]
     assert choice.notes == (
-        "metadata.yaml says clusterStack v3 instead of v2 of local-staged-1-34-v2: the remote decides",
+        "metadata.yaml has clusterStack v3 instead of v2 of local-staged-1-34-v2: the remote takes precedence",
     )
 
 
-async def test_without_a_remote_metadata_yaml_is_the_base_and_all_counts_as_changed(tmp_path: Path) -> None:
+async def test_metadata_yaml_is_the_base_without_a_remote(tmp_path: Path) -> None:
     choice = await Author(tmp_path).choose(remote=False)
 
     assert after(choice) == ["v4", "v3", "v1"]
-    assert choice.release.moves[0].reason == "Kubernetes v1.34.1 -> v1.34.2"
-    assert choice.release.moves[1].reason.startswith("local-staged-1-34-v3 has no hash of cluster-addon/")
+    assert choice.release.changes[0].reason == "Kubernetes v1.34.1 -> v1.34.2"
+    assert choice.release.changes[1].reason.startswith("local-staged-1-34-v3 has no hash of cluster-addon/")
 
 
-async def test_without_a_remote_an_earlier_build_is_compared_with(tmp_path: Path) -> None:
+async def test_earlier_build_is_compared_without_a_remote(tmp_path: Path) -> None:
     author = Author(tmp_path)
     await author.build(versions("v4", "v3", "v1"), writes_metadata=True)
     with pytest.raises(NothingChanged, match="local-staged-1-34-v4"):
@@ -105,14 +105,14 @@ async def test_without_a_remote_an_earlier_build_is_compared_with(tmp_path: Path
     choice = await author.choose(remote=False)
 
     assert after(choice) == ["v5", "v3", "v1"]
-    assert choice.release.moves[0].reason == "cluster-class/values.yaml changed"
+    assert choice.release.changes[0].reason == "cluster-class/values.yaml changed"
 
 
-async def test_without_remote_and_metadata_yaml_it_is_the_first_release(tmp_path: Path) -> None:
+async def test_first_release_without_remote_and_metadata_yaml(tmp_path: Path) -> None:
     assert after(await Author(tmp_path, metadata=False).choose(remote=False)) == ["v1", "v1", "v1"]
 
 
-async def test_betas_go_on_where_the_newest_one_is(tmp_path: Path) -> None:
+async def test_beta_follows_the_newest_beta(tmp_path: Path) -> None:
     author = Author(tmp_path, metadata=False)
     assert after(await author.choose(Mode.BETA)) == ["v0-beta.1"] * 3
     await author.publish(versions("v3", "v3", "v3"))
@@ -124,10 +124,10 @@ async def test_betas_go_on_where_the_newest_one_is(tmp_path: Path) -> None:
     author.edit("clusteraddon.yaml", "# other\n")
     choice = await author.choose(Mode.BETA)
 
-    assert (after(choice), choice.before) == (["v4-beta.11"] * 3, "local-staged-1-34-v4-beta-10")
+    assert (after(choice), choice.previous) == (["v4-beta.11"] * 3, "local-staged-1-34-v4-beta-10")
 
 
-async def test_betas_without_a_remote_count_metadata_yaml_and_what_was_built(tmp_path: Path) -> None:
+async def test_betas_without_a_remote_count_metadata_yaml_and_builds(tmp_path: Path) -> None:
     author = Author(tmp_path)
     assert after(await author.choose(Mode.BETA, remote=False)) == ["v4-beta.1"] * 3
     await author.build(versions(*["v4-beta.1"] * 3))
@@ -140,14 +140,14 @@ async def test_foreign_names_are_counted_once_for_all_stacks(tmp_path: Path) -> 
     author = Author(tmp_path, metadata=False)
     for name in ("latest", "v1", "Some-Thing"):
         (author.published / name).mkdir()
-    chooser = Chooser(Mode.STABLE, author.remote, author.built)
+    chooser = VersionChooser(Mode.STABLE, author.remote, author.built)
     stack = first_stack(author.stack)
 
-    assert (await chooser.choose(stack)).notes == ("3 names in the directory skipped: none of a release",)
+    assert (await chooser.choose(stack)).notes == ("3 names in the directory skipped: not a release name",)
     assert (await chooser.choose(stack)).notes == ()
 
 
-async def test_a_repository_that_is_made_by_publishing_may_be_missing_and_no_other(tmp_path: Path) -> None:
+async def test_only_a_repository_created_by_publishing_may_be_missing(tmp_path: Path) -> None:
     class Missing(DirectorySource):
         async def list(self) -> tuple[str, ...]:
             raise NotThere("registry.example.com/stacks")
@@ -155,12 +155,12 @@ async def test_a_repository_that_is_made_by_publishing_may_be_missing_and_no_oth
     stack = first_stack(Author(tmp_path, metadata=False).stack)
 
     made = Remote("the registry", Missing(tmp_path), made_by_publishing=True)
-    assert after(await Chooser(Mode.STABLE, made, tmp_path).choose(stack)) == ["v1"] * 3
+    assert after(await VersionChooser(Mode.STABLE, made, tmp_path).choose(stack)) == ["v1"] * 3
     with pytest.raises(NotThere):
-        await Chooser(Mode.STABLE, Remote("GitHub", Missing(tmp_path)), tmp_path).choose(stack)
+        await VersionChooser(Mode.STABLE, Remote("GitHub", Missing(tmp_path)), tmp_path).choose(stack)
 
 
-async def test_a_broken_newest_release_is_named(tmp_path: Path) -> None:
+async def test_invalid_newest_release_is_named_in_the_error(tmp_path: Path) -> None:
     author = Author(tmp_path, metadata=False)
     (author.published / "local-staged-1-34-v7").mkdir()
 
@@ -168,18 +168,18 @@ async def test_a_broken_newest_release_is_named(tmp_path: Path) -> None:
         await author.choose()
 
 
-async def test_hash_and_custom_ask_nobody(tmp_path: Path) -> None:
+async def test_hash_and_custom_modes_read_no_remote(tmp_path: Path) -> None:
     stack = first_stack(copied("single", tmp_path))
-    given = Versions(StackVersion(9), StackVersion(8), StackVersion(0, "foo", "3"))
+    given = CustomVersions(StackVersion(9), StackVersion(8), StackVersion(0, "foo", "3"))
 
-    assert after(await Chooser(Mode.HASH, None, tmp_path).choose(stack)) == [f"v0-sha.{stack.hashes.short}"] * 3
-    assert after(await Chooser(Mode.CUSTOM, None, tmp_path, given).choose(stack)) == ["v9", "v8", "v0-foo.3"]
+    assert after(await VersionChooser(Mode.HASH, None, tmp_path).choose(stack)) == [f"v0-sha.{stack.hashes.short}"] * 3
+    assert after(await VersionChooser(Mode.CUSTOM, None, tmp_path, given).choose(stack)) == ["v9", "v8", "v0-foo.3"]
 
 
-async def test_a_first_release_beside_an_earlier_build_says_what_would_count(tmp_path: Path) -> None:
+async def test_first_release_notes_that_earlier_builds_do_not_count(tmp_path: Path) -> None:
     author = Author(tmp_path, metadata=False)
     assert (await author.choose(remote=False)).notes == ()
 
     await author.build(versions("v1", "v1"))
 
-    assert "--write-metadata keeps one" in (await author.choose(remote=False)).notes[0]
+    assert "--write-metadata creates this file" in (await author.choose(remote=False)).notes[0]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.authoring.rule_registry import RULES
+from clusterstacks.authoring.linter import RULES
 from clusterstacks.cli.main import csctl
 from clusterstacks.cli.shared import output
 
@@ -34,7 +34,7 @@ def test_init_leaves_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "README.md").write_text("mine")
 
     assert run("init", "local/mine/1-35", str(tmp_path)) == output.MUST_CHANGE
-    assert "README.md is there already" in capsys.readouterr().err
+    assert "README.md already exists" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
 
 

@@ -9,9 +9,7 @@ import pytest
 
 from clusterstacks.api.addon_annotations import AddonReleaseRefused
 from clusterstacks.api.names import DIGEST_ANNOTATION
-from clusterstacks.clusters.context import TargetUnknown
-from clusterstacks.clusters.state import ReleasesUnknown
-from clusterstacks.clusters.target import moved_to
+from clusterstacks.clusters.context import ReleasesUnknown, TargetUnknown, moved_to
 from clusterstacks.compat.release_facts import ReleaseFacts
 from clusterstacks.compat.world import Candidate
 from clusterstacks.domain.errors import SpecError

@@ -43,7 +43,7 @@ KUBERNETES_IN_ORDER = [
 
 @pytest.mark.parametrize("versions", IN_ORDER)
 def test_builds_of_one_channel_compare_as_numbers(versions: list[str]) -> None:
-    """INCUMBENT D50."""
+    """D50."""
     for lower, higher in combinations(map(StackVersion.parse, versions), 2):
         assert lower < higher
         assert not higher < lower
@@ -92,7 +92,7 @@ def test_a_build_in_the_stable_channel_is_dropped() -> None:
     ],
 )
 def test_refuses_what_is_no_stack_version(text: str) -> None:
-    with pytest.raises(InvalidVersion, match="write it like v3"):
+    with pytest.raises(InvalidVersion, match="expected for example v3"):
         StackVersion.parse(text)
 
 

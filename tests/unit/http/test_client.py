@@ -13,10 +13,10 @@ from yarl import URL
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http import client as releases_web
-from clusterstacks.http.client import RetryPolicy, Web
+from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.http.errors import AnswerRefused, CredentialsRefused, NotThere, RateLimited, ServerUnavailable
-from clusterstacks.http.proxies import is_loopback
-from clusterstacks.http.response import PIECE_BYTES
+from clusterstacks.http.messages import PIECE_BYTES
+from clusterstacks.http.urls import is_loopback
 from clusterstacks.kube.pki import Authority
 from tests.support.scripted_server import ScriptedServer, hangs_up, says
 
@@ -36,8 +36,8 @@ async def server() -> AsyncIterator[ScriptedServer]:
 
 
 @pytest.fixture
-async def client() -> AsyncIterator[Web]:
-    async with Web(patience=QUICK, environ={}) as client:
+async def client() -> AsyncIterator[HTTPClient]:
+    async with HTTPClient(patience=QUICK, environ={}) as client:
         yield client
 
 
@@ -45,13 +45,13 @@ def redirects(location: str) -> Answer:
     return says("", 302, Location=location)
 
 
-async def test_a_small_document_is_read_whole(server: ScriptedServer, client: Web) -> None:
+async def test_a_small_document_is_read_whole(server: ScriptedServer, client: HTTPClient) -> None:
     server.plays(says({"a": 1}))
     document = await client.read(f"{server.url}/x", limit=100)
     assert (document.status, document.body) == (200, b'{"a":1}')
 
 
-async def test_an_answer_longer_than_the_limit_is_refused(server: ScriptedServer, client: Web) -> None:
+async def test_an_answer_longer_than_the_limit_is_refused(server: ScriptedServer, client: HTTPClient) -> None:
     server.plays(says("a" * 2000))
     with pytest.raises(AnswerRefused, match="more than the 1000 bytes"):
         await client.read(f"{server.url}/x", limit=1000)
@@ -62,7 +62,7 @@ async def test_an_answer_longer_than_the_limit_is_refused(server: ScriptedServer
     [(404, NotThere), (401, CredentialsRefused), (403, CredentialsRefused), (418, AnswerRefused)],
 )
 async def test_a_status_that_is_no_answer_has_an_error_of_its_own(
-    server: ScriptedServer, client: Web, status: int, error: type[Exception]
+    server: ScriptedServer, client: HTTPClient, status: int, error: type[Exception]
 ) -> None:
     server.plays(says("", status))
     with pytest.raises(error, match=f"{server.url}/x "):
@@ -71,13 +71,13 @@ async def test_a_status_that_is_no_answer_has_an_error_of_its_own(
 
 
 @pytest.mark.parametrize("trouble", [says("", 503), says("", 429), says("", 500), hangs_up])
-async def test_what_passes_is_tried_again(server: ScriptedServer, client: Web, trouble: Answer) -> None:
+async def test_what_passes_is_tried_again(server: ScriptedServer, client: HTTPClient, trouble: Answer) -> None:
     server.plays(trouble, trouble, says("there"))
     assert (await client.read(server.url, limit=100)).body == b'"there"'
     assert len(server.requests) == 3
 
 
-async def test_a_server_that_stays_down_is_named_with_the_cause(server: ScriptedServer, client: Web) -> None:
+async def test_a_server_that_stays_down_is_named_with_the_cause(server: ScriptedServer, client: HTTPClient) -> None:
     server.plays(says("", 503))
     with pytest.raises(ServerUnavailable, match=r"/x cannot be used now: it answers with status 503"):
         await client.read(f"{server.url}/x", limit=100)
@@ -87,14 +87,14 @@ async def test_a_server_that_stays_down_is_named_with_the_cause(server: Scripted
 async def test_whoever_waits_is_told_why(server: ScriptedServer) -> None:
     server.plays(says("", 503), hangs_up, says("there"))
     told: list[str] = []
-    async with Web(patience=QUICK, environ={}, report=told.append) as client:
+    async with HTTPClient(patience=QUICK, environ={}, report=told.append) as client:
         await client.read(f"{server.url}/x?signature=secret", limit=100)
     assert [line.startswith(f"{URL(server.url).origin()}: ") and line.endswith("; trying again") for line in told] == [
         True
     ] * 2
 
 
-async def test_a_server_that_asks_for_a_long_pause_gets_it(server: ScriptedServer, client: Web) -> None:
+async def test_a_server_that_asks_for_a_long_pause_gets_it(server: ScriptedServer, client: HTTPClient) -> None:
     server.plays(says("", 429, **{"Retry-After": "3600"}))
     with pytest.raises(RateLimited, match="again in 1:00:00") as limited:
         await client.read(server.url, limit=100)
@@ -102,7 +102,7 @@ async def test_a_server_that_asks_for_a_long_pause_gets_it(server: ScriptedServe
     assert len(server.requests) == 1
 
 
-async def test_a_write_whose_connection_broke_is_not_sent_again(server: ScriptedServer, client: Web) -> None:
+async def test_a_write_whose_connection_broke_is_not_sent_again(server: ScriptedServer, client: HTTPClient) -> None:
     server.plays(hangs_up, says("twice"))
     with pytest.raises(ServerUnavailable):
         async with client.open("POST", server.url, body=b"x"):
@@ -111,7 +111,7 @@ async def test_a_write_whose_connection_broke_is_not_sent_again(server: Scripted
 
 
 async def test_a_body_made_piece_by_piece_is_made_again_for_another_attempt(
-    server: ScriptedServer, client: Web
+    server: ScriptedServer, client: HTTPClient
 ) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         for piece in (b"one ", b"two"):
@@ -124,7 +124,7 @@ async def test_a_body_made_piece_by_piece_is_made_again_for_another_attempt(
     assert server.requests[0].headers["Content-Length"] == "7"
 
 
-async def test_a_large_body_is_sent_in_pieces(server: ScriptedServer, client: Web) -> None:
+async def test_a_large_body_is_sent_in_pieces(server: ScriptedServer, client: HTTPClient) -> None:
     body = b"x" * (3 * PIECE_BYTES + 1)
     server.plays(says("done"))
     async with client.open("PUT", server.url, body=body) as answer:
@@ -132,7 +132,9 @@ async def test_a_large_body_is_sent_in_pieces(server: ScriptedServer, client: We
     assert server.bodies == [body]
 
 
-async def test_a_server_that_takes_nothing_of_a_body_is_given_up(client: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_takes_nothing_of_a_body_is_given_up(
+    client: HTTPClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(releases_web, "IDLE_TIMEOUT", timedelta(seconds=0.2))
     done = asyncio.Event()
 
@@ -152,7 +154,9 @@ async def test_a_server_that_takes_nothing_of_a_body_is_given_up(client: Web, mo
         await listener.wait_closed()
 
 
-async def test_credentials_follow_a_redirect_on_the_same_server_only(server: ScriptedServer, client: Web) -> None:
+async def test_credentials_follow_a_redirect_on_the_same_server_only(
+    server: ScriptedServer, client: HTTPClient
+) -> None:
     async with ScriptedServer.started() as other:
         server.plays(redirects("/moved"), redirects(f"{other.url}/storage?signature=x"))
         other.plays(says("content"))
@@ -162,7 +166,7 @@ async def test_credentials_follow_a_redirect_on_the_same_server_only(server: Scr
         assert "Authorization" not in other.requests[0].headers
 
 
-async def test_a_redirect_can_be_refused(server: ScriptedServer, client: Web) -> None:
+async def test_a_redirect_can_be_refused(server: ScriptedServer, client: HTTPClient) -> None:
     def only_here(url: str) -> None:
         raise SpecError("Elsewhere", url)
 
@@ -172,7 +176,7 @@ async def test_a_redirect_can_be_refused(server: ScriptedServer, client: Web) ->
             pass
 
 
-async def test_a_circle_of_redirects_ends(server: ScriptedServer, client: Web) -> None:
+async def test_a_circle_of_redirects_ends(server: ScriptedServer, client: HTTPClient) -> None:
     server.plays(redirects("/x"))
     with pytest.raises(ServerUnavailable, match="more than 5 times"):
         await client.read(f"{server.url}/x", limit=100)
@@ -194,7 +198,7 @@ async def test_a_circle_of_redirects_ends(server: ScriptedServer, client: Web) -
     ],
 )
 async def test_a_redirect_into_nowhere_is_not_followed(server: ScriptedServer, target: str) -> None:
-    async with Web(patience=QUICK, plain_http=True, environ={}) as client:
+    async with HTTPClient(patience=QUICK, plain_http=True, environ={}) as client:
         server.plays(redirects(target))
         with pytest.raises((ServerUnavailable, SpecError)):
             await client.read(server.url, limit=100)
@@ -203,18 +207,18 @@ async def test_a_redirect_into_nowhere_is_not_followed(server: ScriptedServer, t
 @pytest.mark.parametrize(
     "url", ["http://registry.example/", "ftp://127.0.0.1/", "no url", "http://user:secret@127.0.0.1/", "http://[::1"]
 )
-async def test_only_urls_that_are_safe_to_use_are_used(client: Web, url: str) -> None:
+async def test_only_urls_that_are_safe_to_use_are_used(client: HTTPClient, url: str) -> None:
     with pytest.raises(SpecError) as refused:
         await client.read(url, limit=100)
     assert "secret" not in refused.value.message
 
 
-async def test_a_name_nobody_knows_is_said_so(client: Web) -> None:
+async def test_a_name_nobody_knows_is_said_so(client: HTTPClient) -> None:
     with pytest.raises(ServerUnavailable, match="its host name cannot be resolved"):
         await client.read("https://nowhere.invalid/", limit=100)
 
 
-async def test_an_answer_that_breaks_off_is_an_error(server: ScriptedServer, client: Web) -> None:
+async def test_an_answer_that_breaks_off_is_an_error(server: ScriptedServer, client: HTTPClient) -> None:
     async def half(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "1000"})
         await response.prepare(request)
@@ -245,12 +249,12 @@ async def test_d78_a_server_with_a_ca_of_its_own_is_trusted_when_the_ca_is_named
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
     url = f"https://127.0.0.1:{runner.addresses[0][1]}/"
     try:
-        async with Web(ca=authority.certificate.decode(), patience=QUICK, environ={}) as client:
+        async with HTTPClient(ca=authority.certificate.decode(), patience=QUICK, environ={}) as client:
             assert (await client.read(url, limit=100)).body == b"hello"
-        async with Web(patience=RetryPolicy(attempts=1), environ={}) as client:
+        async with HTTPClient(patience=RetryPolicy(attempts=1), environ={}) as client:
             with pytest.raises(ServerUnavailable, match=r"certificate is not trusted .* name its CA"):
                 await client.read(url, limit=100)
-        async with Web(plain_http=True, patience=RetryPolicy(attempts=1), environ={}) as client:
+        async with HTTPClient(plain_http=True, patience=RetryPolicy(attempts=1), environ={}) as client:
             with pytest.raises(ServerUnavailable):
                 await client.read(url.replace("https", "http"), limit=100)
     finally:
@@ -259,13 +263,13 @@ async def test_d78_a_server_with_a_ca_of_its_own_is_trusted_when_the_ca_is_named
 
 def test_a_ca_that_is_none_is_refused_at_once() -> None:
     with pytest.raises(SpecError, match="no certificate in PEM form"):
-        Web(ca="-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
+        HTTPClient(ca="-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
 
 
 async def test_d78_requests_go_through_the_proxy_of_the_environment(server: ScriptedServer) -> None:
     server.plays(says("through the proxy"))
     proxies = {"HTTP_PROXY": server.url}
-    async with Web(plain_http=True, patience=QUICK, environ=proxies) as client:
+    async with HTTPClient(plain_http=True, patience=QUICK, environ=proxies) as client:
         assert (await client.read("http://releases.invalid/x", limit=100)).body == b'"through the proxy"'
     assert server.requests[0].headers["Host"] == "releases.invalid"
 
@@ -273,26 +277,30 @@ async def test_d78_requests_go_through_the_proxy_of_the_environment(server: Scri
 @pytest.mark.parametrize(
     "asked", ["9" * 5000, "Wed, 21 Oct 9999 07:28:00 GMT", "Wed, 21 Oct 2099 07:28:00 -9959999999"]
 )
-async def test_no_pause_a_server_asks_for_is_longer_than_a_day(server: ScriptedServer, client: Web, asked: str) -> None:
+async def test_no_pause_a_server_asks_for_is_longer_than_a_day(
+    server: ScriptedServer, client: HTTPClient, asked: str
+) -> None:
     server.plays(says("", 429, **{"Retry-After": asked}))
     with pytest.raises(RateLimited) as limited:
         await client.read(server.url, limit=100)
     assert limited.value.wait <= timedelta(days=1)
 
 
-async def test_a_header_with_a_line_break_is_refused_without_repeating_it(server: ScriptedServer, client: Web) -> None:
+async def test_a_header_with_a_line_break_is_refused_without_repeating_it(
+    server: ScriptedServer, client: HTTPClient
+) -> None:
     with pytest.raises(SpecError, match="Authorization has an invisible character") as refused:
         await client.read(server.url, limit=100, headers={"Authorization": "Bearer secret\nx: y"})
     assert "secret" not in refused.value.message
 
 
-async def test_bytes_are_taken_as_they_lie_on_the_server(server: ScriptedServer, client: Web) -> None:
+async def test_bytes_are_taken_as_they_lie_on_the_server(server: ScriptedServer, client: HTTPClient) -> None:
     server.plays(says("packed", 200, **{"Content-Encoding": "gzip"}))
     assert (await client.read(server.url, limit=100)).body == b'"packed"'
 
 
 async def test_a_server_that_drips_is_given_up(
-    server: ScriptedServer, client: Web, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedServer, client: HTTPClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(releases_web, "DOCUMENT_DEADLINE", timedelta(seconds=0.2))
 
@@ -323,7 +331,7 @@ def test_every_spelling_of_this_machine_is_known(url: str) -> None:
     assert is_loopback(URL(url))
 
 
-async def test_a_signed_url_is_asked_for_just_as_it_is(server: ScriptedServer, client: Web) -> None:
+async def test_a_signed_url_is_asked_for_just_as_it_is(server: ScriptedServer, client: HTTPClient) -> None:
     server.plays(redirects(f"{server.url}/a%2Fb?sig=x%2Fy%20z&n=%7E"), says("there"))
     assert (await client.read(f"{server.url}/c%2Fd?sig=%7E", limit=100)).body == b'"there"'
     assert [request.raw_path for request in server.requests] == ["/c%2Fd?sig=%7E", "/a%2Fb?sig=x%2Fy%20z&n=%7E"]

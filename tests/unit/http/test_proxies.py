@@ -6,7 +6,7 @@ import pytest
 from yarl import URL
 
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.http.proxies import proxy_for
+from clusterstacks.http.urls import proxy_for
 
 PROXY = "http://proxy.example:3128"
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.http.client import RetryPolicy, Web
+from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.oci import transfers
 from clusterstacks.oci.registry import Registry
 from tests.support.registry_double import RegistryDouble
@@ -22,11 +22,11 @@ async def double(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RegistryDoubl
 
 
 @pytest.fixture
-async def web() -> AsyncIterator[Web]:
-    async with Web(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as web:
+async def web() -> AsyncIterator[HTTPClient]:
+    async with HTTPClient(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as web:
         yield web
 
 
 @pytest.fixture
-def registry(double: RegistryDouble, web: Web) -> Registry:
+def registry(double: RegistryDouble, web: HTTPClient) -> Registry:
     return Registry(web, double.reference)

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from clusterstacks.http.errors import AnswerRefused, CredentialsRefused
-from clusterstacks.http.redirects import follow
-from clusterstacks.oci.authorization import Authorization
-from clusterstacks.oci.challenge import Challenge, parse_challenges
-from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
+from clusterstacks.http.urls import follow
+from clusterstacks.oci.authorization import Authorization, Challenge, parse_challenges
+from clusterstacks.oci.credentials import ANONYMOUS, RegistryCredentials
 from clusterstacks.oci.registry import Registry
 
 if TYPE_CHECKING:
-    from clusterstacks.http.client import Web
+    from clusterstacks.http.client import HTTPClient
     from tests.support.registry_double import RegistryDouble
 
 ME = RegistryCredentials("me", "secret")
@@ -39,7 +38,7 @@ def test_no_challenge_is_too_strange_to_be_read(text: str) -> None:
     parse_challenges([text])
 
 
-async def test_a_token_is_asked_for_once_per_action(double: RegistryDouble, web: Web) -> None:
+async def test_a_token_is_asked_for_once_per_action(double: RegistryDouble, web: HTTPClient) -> None:
     double.users = {"me": "secret"}
     registry = Registry(web, double.reference, ME)
 
@@ -52,7 +51,7 @@ async def test_a_token_is_asked_for_once_per_action(double: RegistryDouble, web:
     assert {request.query["service"] for request in double.token_requests} == {"double, of registries"}
 
 
-async def test_nobody_gets_a_token_too(double: RegistryDouble, web: Web) -> None:
+async def test_nobody_gets_a_token_too(double: RegistryDouble, web: HTTPClient) -> None:
     double.users = {"me": "secret"}
 
     assert await Registry(web, double.reference).head("x") is None
@@ -60,7 +59,7 @@ async def test_nobody_gets_a_token_too(double: RegistryDouble, web: Web) -> None
     assert "Authorization" not in double.token_requests[0].headers
 
 
-async def test_a_token_is_used_until_it_ends(double: RegistryDouble, web: Web) -> None:
+async def test_a_token_is_used_until_it_ends(double: RegistryDouble, web: HTTPClient) -> None:
     double.users = {"me": "secret"}
     now = [0.0]
     authorization = Authorization(web, URL(f"http://{double.host}"), ME, lambda: now[0])
@@ -77,7 +76,7 @@ async def test_a_token_is_used_until_it_ends(double: RegistryDouble, web: Web) -
 
 @pytest.mark.parametrize("life", [0, -1, "x", None])
 async def test_a_token_that_says_nothing_of_its_life_lasts_a_minute(
-    double: RegistryDouble, web: Web, life: object
+    double: RegistryDouble, web: HTTPClient, life: object
 ) -> None:
     double.users, double.life, now = {"me": "secret"}, life, [0.0]
     authorization = Authorization(web, URL(f"http://{double.host}"), ME, lambda: now[0])
@@ -89,7 +88,7 @@ async def test_a_token_that_says_nothing_of_its_life_lasts_a_minute(
     assert authorization.headers("s") == {}
 
 
-async def test_a_token_the_registry_forgot_is_replaced(double: RegistryDouble, web: Web) -> None:
+async def test_a_token_the_registry_forgot_is_replaced(double: RegistryDouble, web: HTTPClient) -> None:
     double.users = {"me": "secret"}
     registry = Registry(web, double.reference, ME)
     await registry.head("x")
@@ -100,7 +99,7 @@ async def test_a_token_the_registry_forgot_is_replaced(double: RegistryDouble, w
     assert len(double.token_requests) == 2
 
 
-async def test_requests_side_by_side_ask_for_one_token(double: RegistryDouble, web: Web) -> None:
+async def test_requests_side_by_side_ask_for_one_token(double: RegistryDouble, web: HTTPClient) -> None:
     double.users = {"me": "secret"}
     registry = Registry(web, double.reference, ME)
 
@@ -109,7 +108,7 @@ async def test_requests_side_by_side_ask_for_one_token(double: RegistryDouble, w
     assert len(double.token_requests) == 1
 
 
-async def test_wrong_credentials_are_refused_without_being_shown(double: RegistryDouble, web: Web) -> None:
+async def test_wrong_credentials_are_refused_without_being_shown(double: RegistryDouble, web: HTTPClient) -> None:
     double.users = {"me": "other"}
 
     with pytest.raises(CredentialsRefused) as caught:
@@ -118,7 +117,7 @@ async def test_wrong_credentials_are_refused_without_being_shown(double: Registr
     assert len(double.token_requests) == 1
 
 
-async def test_an_identity_token_is_exchanged(double: RegistryDouble, web: Web) -> None:
+async def test_an_identity_token_is_exchanged(double: RegistryDouble, web: HTTPClient) -> None:
     double.users = {"": "identity"}
 
     assert await Registry(web, double.reference, RegistryCredentials(identity="identity")).head("x") is None
@@ -127,7 +126,7 @@ async def test_an_identity_token_is_exchanged(double: RegistryDouble, web: Web) 
     assert double.forms[0]["scope"] == "repository:kaas/stacks:pull"
 
 
-async def test_a_bearer_token_is_used_as_it_is(double: RegistryDouble, web: Web) -> None:
+async def test_a_bearer_token_is_used_as_it_is(double: RegistryDouble, web: HTTPClient) -> None:
     double.users, double.granted = {"me": "x"}, {"given": "pull"}
 
     assert await Registry(web, double.reference, RegistryCredentials(token="given")).head("x") is None
@@ -138,7 +137,7 @@ async def test_a_bearer_token_is_used_as_it_is(double: RegistryDouble, web: Web)
     assert not double.token_requests
 
 
-async def test_basic_is_answered_and_refused_once(double: RegistryDouble, web: Web) -> None:
+async def test_basic_is_answered_and_refused_once(double: RegistryDouble, web: HTTPClient) -> None:
     double.challenge = 'Basic realm="r"'
 
     with pytest.raises(CredentialsRefused):
@@ -148,7 +147,7 @@ async def test_basic_is_answered_and_refused_once(double: RegistryDouble, web: W
     assert sent == [None, "Basic bWU6c2VjcmV0"]
 
 
-async def test_nobody_has_no_answer_to_basic(double: RegistryDouble, web: Web) -> None:
+async def test_nobody_has_no_answer_to_basic(double: RegistryDouble, web: HTTPClient) -> None:
     double.challenge = 'Basic realm="r"'
 
     with pytest.raises(CredentialsRefused):
@@ -158,14 +157,14 @@ async def test_nobody_has_no_answer_to_basic(double: RegistryDouble, web: Web) -
 @pytest.mark.parametrize(
     "realm", ["http://tokens.example/", "https://127.0.0.1/", "https://localhost/", "https://169.254.169.254/", ""]
 )
-async def test_credentials_do_not_go_to_a_less_safe_place(web: Web, realm: str) -> None:
+async def test_credentials_do_not_go_to_a_less_safe_place(web: HTTPClient, realm: str) -> None:
     authorization = Authorization(web, URL("https://r.example"), ME)
 
     with pytest.raises(AnswerRefused, match="token server"):
         await authorization.answer([f'Bearer realm="{realm}"'], "s", {})
 
 
-async def test_a_token_server_without_tokens_is_refused(double: RegistryDouble, web: Web) -> None:
+async def test_a_token_server_without_tokens_is_refused(double: RegistryDouble, web: HTTPClient) -> None:
     authorization = Authorization(web, URL(f"http://{double.host}"), ANONYMOUS)
 
     with pytest.raises(AnswerRefused, match="without a token"):

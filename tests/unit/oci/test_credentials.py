@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.oci import credential_helpers
-from clusterstacks.oci.credentials import find, from_docker_config
-from clusterstacks.oci.docker_config import ANONYMOUS, RegistryCredentials
+from clusterstacks.oci.credentials import (
+    ANONYMOUS,
+    RegistryCredentials,
+    ask_helper,
+    find_credentials,
+    from_docker_config,
+)
 from clusterstacks.oci.errors import DockerConfigInvalid, HelperFailed
 from clusterstacks.oci.reference import Reference
 
@@ -41,36 +45,36 @@ def helper(tmp_path: Path, name: str, body: str) -> None:
 
 
 async def test_nobody_asks_without_any_credentials(tmp_path: Path) -> None:
-    assert await find(HERE, {"HOME": str(tmp_path)}) == ANONYMOUS
+    assert await find_credentials(HERE, {"HOME": str(tmp_path)}) == ANONYMOUS
 
 
 async def test_the_variables_of_csctl_are_for_the_registry_they_name() -> None:
     environ = {"OCI_REGISTRY": "r.example:5000", "OCI_USERNAME": "me", "OCI_PASSWORD": SECRET}
 
-    assert await find(HERE, environ) == RegistryCredentials("me", SECRET)
-    assert await find(Reference.parse("evil.example/a"), environ) == ANONYMOUS
-    assert await find(HERE, {**environ, "OCI_REGISTRY": ""}) == ANONYMOUS
+    assert await find_credentials(HERE, environ) == RegistryCredentials("me", SECRET)
+    assert await find_credentials(Reference.parse("evil.example/a"), environ) == ANONYMOUS
+    assert await find_credentials(HERE, {**environ, "OCI_REGISTRY": ""}) == ANONYMOUS
 
 
 async def test_an_access_token_is_sent_in_base64_as_csctl_does() -> None:
     environ = {"OCI_REGISTRY": "r.example:5000", "OCI_ACCESS_TOKEN": "abc", "OCI_USERNAME": "me"}
 
-    assert await find(HERE, environ) == RegistryCredentials(token="YWJj")
+    assert await find_credentials(HERE, environ) == RegistryCredentials(token="YWJj")
 
 
 @pytest.mark.parametrize("key", ["r.example:5000", "https://r.example:5000/v1/", "r.example:5000/kaas"])
 async def test_dockers_configuration_is_read(tmp_path: Path, key: str) -> None:
-    assert await find(HERE, config(tmp_path, auths={key: auth()})) == RegistryCredentials("me", SECRET)
+    assert await find_credentials(HERE, config(tmp_path, auths={key: auth()})) == RegistryCredentials("me", SECRET)
 
 
 async def test_the_longest_path_wins(tmp_path: Path) -> None:
     auths = {"r.example:5000": auth("host"), "r.example:5000/kaas/stacks": auth("repository")}
 
-    assert (await find(HERE, config(tmp_path, auths=auths))).username == "repository"
+    assert (await find_credentials(HERE, config(tmp_path, auths=auths))).username == "repository"
 
 
 async def test_another_port_is_another_registry(tmp_path: Path) -> None:
-    assert await find(HERE, config(tmp_path, auths={"r.example": auth()})) == ANONYMOUS
+    assert await find_credentials(HERE, config(tmp_path, auths={"r.example": auth()})) == ANONYMOUS
 
 
 async def test_podmans_file_is_read_after_dockers(tmp_path: Path) -> None:
@@ -78,7 +82,7 @@ async def test_podmans_file_is_read_after_dockers(tmp_path: Path) -> None:
     tmp_path.joinpath("containers").mkdir()
     tmp_path.joinpath("containers", "auth.json").write_text(json.dumps({"auths": {"r.example:5000": auth("podman")}}))
 
-    found = await find(HERE, {**environ, "XDG_RUNTIME_DIR": str(tmp_path)})
+    found = await find_credentials(HERE, {**environ, "XDG_RUNTIME_DIR": str(tmp_path)})
 
     assert found.username == "podman"
 
@@ -86,7 +90,7 @@ async def test_podmans_file_is_read_after_dockers(tmp_path: Path) -> None:
 async def test_an_identity_token_is_told_from_a_password(tmp_path: Path) -> None:
     environ = config(tmp_path, auths={"r.example:5000": {"identitytoken": SECRET, "username": "me"}})
 
-    assert (await find(HERE, environ)).identity == SECRET
+    assert (await find_credentials(HERE, environ)).identity == SECRET
 
 
 @pytest.mark.parametrize("key", ["credHelpers", "credsStore"])
@@ -94,21 +98,21 @@ async def test_a_helper_is_asked(tmp_path: Path, key: str) -> None:
     environ = config(tmp_path, **{key: {"r.example:5000": "test"} if key == "credHelpers" else "test"})
     helper(tmp_path, "test", f"print(json.dumps({{'Username': server, 'Secret': {SECRET!r}}}))")
 
-    assert await find(HERE, environ) == RegistryCredentials("r.example:5000", SECRET)
+    assert await find_credentials(HERE, environ) == RegistryCredentials("r.example:5000", SECRET)
 
 
 async def test_a_helper_may_give_an_identity_token(tmp_path: Path) -> None:
     environ = config(tmp_path, credsStore="test")
     helper(tmp_path, "test", f"print(json.dumps({{'Username': '<token>', 'Secret': {SECRET!r}}}))")
 
-    assert await find(HERE, environ) == RegistryCredentials(identity=SECRET)
+    assert await find_credentials(HERE, environ) == RegistryCredentials(identity=SECRET)
 
 
 async def test_a_helper_that_keeps_nothing_means_nobody(tmp_path: Path) -> None:
     environ = config(tmp_path, credsStore="test")
     helper(tmp_path, "test", "print('credentials not found in native keychain'); sys.exit(1)")
 
-    assert await find(HERE, environ) == ANONYMOUS
+    assert await find_credentials(HERE, environ) == ANONYMOUS
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,7 @@ async def test_a_broken_helper_is_an_error_without_what_it_said(tmp_path: Path, 
     helper(tmp_path, "test", body)
 
     with pytest.raises(HelperFailed, match="docker-credential-test") as caught:
-        await find(HERE, environ)
+        await find_credentials(HERE, environ)
     assert SECRET not in str(caught.value)
 
 
@@ -134,7 +138,7 @@ async def test_a_helper_that_hangs_is_ended(tmp_path: Path) -> None:
     helper(tmp_path, "test", "time.sleep(60)")
 
     with pytest.raises(HelperFailed, match="no answer within"):
-        await credential_helpers.ask("test", "r.example", environ, timedelta(milliseconds=300))
+        await ask_helper("test", "r.example", environ, timedelta(milliseconds=300))
 
 
 @pytest.mark.parametrize("name", ["missing", "../test", "a/b", ""])
@@ -143,7 +147,7 @@ async def test_a_helper_is_taken_from_path_only(tmp_path: Path, name: str, monke
     monkeypatch.chdir(tmp_path / "bin")
 
     with pytest.raises(HelperFailed, match="not on PATH"):
-        await credential_helpers.ask(name, "r.example", {"PATH": ".:/nowhere"})
+        await ask_helper(name, "r.example", {"PATH": ".:/nowhere"})
 
 
 @pytest.mark.parametrize(
@@ -164,7 +168,7 @@ async def test_a_broken_file_is_named_and_not_quoted(tmp_path: Path, text: str) 
     tmp_path.joinpath("config.json").write_text(text)
 
     with pytest.raises(DockerConfigInvalid, match=r"config\.json"):
-        await find(HERE, {"DOCKER_CONFIG": str(tmp_path)})
+        await find_credentials(HERE, {"DOCKER_CONFIG": str(tmp_path)})
 
 
 def test_a_secret_of_kubernetes_is_read() -> None:

@@ -15,14 +15,14 @@ from clusterstacks.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.referrers import MAX_CANDIDATES, MAX_LIST_BYTES, MAX_LIST_PAGES, MAX_LISTED, Referrers
 from clusterstacks.oci.registry import Registry
-from clusterstacks.releases.signature_files import Evidence
+from clusterstacks.releases.release_source import Evidence
 from clusterstacks.sources import oci_signatures
 from clusterstacks.sources.oci_signatures import ENVELOPE_TYPE, attach, cosign_tag, find_evidence
 from tests.support.registry_double import digest
 from tests.support.scripted_server import ScriptedServer, says
 
 if TYPE_CHECKING:
-    from clusterstacks.http.client import Web
+    from clusterstacks.http.client import HTTPClient
     from tests.support.registry_double import RegistryDouble
     from tests.support.scripted_server import Answer
 
@@ -98,7 +98,7 @@ def member(number: int, artifact_type: str = ENVELOPE_TYPE) -> dict[str, object]
     return Descriptor(OCI_MANIFEST, digest(content), len(content), artifact_type=artifact_type).document()
 
 
-async def listed_by(web: Web, *answers: Answer) -> Referrers:
+async def listed_by(web: HTTPClient, *answers: Answer) -> Referrers:
     """What is read where a registry answers so when it is asked for referrers."""
     async with ScriptedServer.started() as server:
         server.plays(says({}), *answers)
@@ -106,7 +106,7 @@ async def listed_by(web: Web, *answers: Answer) -> Referrers:
         return await Registry(web, reference).referrers(digest(b""), ENVELOPE_TYPE)
 
 
-async def test_referrers_are_asked_for_by_their_type_and_filtered_all_the_same(web: Web) -> None:
+async def test_referrers_are_asked_for_by_their_type_and_filtered_all_the_same(web: HTTPClient) -> None:
     async with ScriptedServer.started() as server:
         server.plays(says({}), says({"manifests": [member(1), member(2, "other/type"), member(1), member(3)]}))
         reference = Reference.parse(f"{server.url.removeprefix('http://')}/kaas/stacks")
@@ -117,7 +117,7 @@ async def test_referrers_are_asked_for_by_their_type_and_filtered_all_the_same(w
         assert server.requests[-1].query == {"artifactType": ENVELOPE_TYPE}
 
 
-async def test_pages_of_referrers_are_read_within_bounds(web: Web) -> None:
+async def test_pages_of_referrers_are_read_within_bounds(web: HTTPClient) -> None:
     pages = [says({"manifests": [member(at)]}, Link=f'<?last={at}>; rel="next"') for at in range(MAX_LIST_PAGES + 1)]
 
     found = await listed_by(web, *pages)
@@ -128,7 +128,7 @@ async def test_pages_of_referrers_are_read_within_bounds(web: Web) -> None:
 
 
 @pytest.mark.parametrize("broken", [says({}, 404), says([]), says({}, 400)])
-async def test_what_came_before_a_page_that_fails_counts(web: Web, broken: Answer) -> None:
+async def test_what_came_before_a_page_that_fails_counts(web: HTTPClient, broken: Answer) -> None:
     found = await listed_by(web, says({"manifests": [member(1)]}, Link='<?last=1>; rel="next"'), broken)
 
     assert len(found.members) == len(found.problems) == 1
@@ -138,7 +138,7 @@ async def test_what_came_before_a_page_that_fails_counts(web: Web, broken: Answe
 @pytest.mark.parametrize(
     "manifests", [[member(at) for at in range(MAX_CANDIDATES + 1)], [0] * (MAX_CANDIDATES + 1), [{}] * (MAX_LISTED + 1)]
 )
-async def test_members_are_looked_at_within_bounds(web: Web, manifests: list[object]) -> None:
+async def test_members_are_looked_at_within_bounds(web: HTTPClient, manifests: list[object]) -> None:
     found = await listed_by(web, says({"manifests": manifests}))
 
     assert len(found.members) + len(found.problems) <= MAX_CANDIDATES + 1
@@ -146,7 +146,7 @@ async def test_members_are_looked_at_within_bounds(web: Web, manifests: list[obj
     assert "are too many" in found.problems[0]
 
 
-async def test_a_list_that_is_too_large_or_none_is_refused(web: Web) -> None:
+async def test_a_list_that_is_too_large_or_none_is_refused(web: HTTPClient) -> None:
     with pytest.raises(AnswerRefused, match=f"more than the {MAX_LIST_BYTES} bytes"):
         await listed_by(web, says({"manifests": [], "annotations": {"a": "0" * MAX_LIST_BYTES}}))
     with pytest.raises(ManifestInvalid, match="write a list"):

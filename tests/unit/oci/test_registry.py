@@ -10,8 +10,8 @@ import pytest
 
 from clusterstacks.http.errors import AnswerRefused, NotThere, ServerUnavailable
 from clusterstacks.oci import blob_upload
+from clusterstacks.oci.credentials import RegistryCredentials
 from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, describe
-from clusterstacks.oci.docker_config import RegistryCredentials
 from clusterstacks.oci.errors import ContentCorrupt, ManifestInvalid, ManifestUnsupported
 from clusterstacks.oci.manifests import MAX_BLOBS, OCI_MANIFEST, write_manifest
 from clusterstacks.oci.registry import Registry
@@ -21,7 +21,7 @@ from tests.support.scripted_server import ScriptedServer, says
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.http.client import Web
+    from clusterstacks.http.client import HTTPClient
     from tests.support.registry_double import RegistryDouble
 
 CONTENT = os.urandom(3 * 1024 * 1024)
@@ -203,7 +203,7 @@ async def test_a_refusal_has_the_registrys_own_words(
     assert not double.blobs
 
 
-async def test_an_upload_elsewhere_gets_no_credentials(double: RegistryDouble, web: Web) -> None:
+async def test_an_upload_elsewhere_gets_no_credentials(double: RegistryDouble, web: HTTPClient) -> None:
     double.users = {"me": "secret"}
     async with ScriptedServer.started() as elsewhere:
         elsewhere.plays(says({}, 201))
@@ -310,7 +310,7 @@ async def test_a_repository_that_is_not_there_is_told(registry: Registry) -> Non
 
 
 @pytest.mark.parametrize("link", ["</v2/kaas/stacks/tags/list>; rel=next", '<?n=1>; rel="next"'])
-async def test_pages_without_an_end_are_refused(web: Web, double: RegistryDouble, link: str) -> None:
+async def test_pages_without_an_end_are_refused(web: HTTPClient, double: RegistryDouble, link: str) -> None:
     async with ScriptedServer.started() as server:
         server.plays(says({"tags": ["a"]}, Link=link))
         reference = double.reference.parse(f"{server.url.removeprefix('http://')}/kaas/stacks")
@@ -320,7 +320,7 @@ async def test_pages_without_an_end_are_refused(web: Web, double: RegistryDouble
 
 
 @pytest.mark.parametrize("body", [[], {"tags": "abc"}, {"tags": [1]}])
-async def test_tags_of_another_shape_are_refused(web: Web, double: RegistryDouble, body: object) -> None:
+async def test_tags_of_another_shape_are_refused(web: HTTPClient, double: RegistryDouble, body: object) -> None:
     async with ScriptedServer.started() as server:
         server.plays(says(body))
         reference = double.reference.parse(f"{server.url.removeprefix('http://')}/kaas/stacks")

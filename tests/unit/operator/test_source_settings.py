@@ -72,7 +72,7 @@ def test_it_is_read(arguments: list[str], environ: dict[str, str], address: Sour
         (["--source=http", "--source-location=ftp://x"], "--source-location"),
         (["--source-location=../etc"], "--source-location"),
         (["--source-plain-http"], "--source oci only"),
-        (["--source-interval=soon"], "no duration"),
+        (["--source-interval=soon"], "not a valid duration"),
         (["--source-interval=0s"], "from 1s to 24h"),
         (["--source-interval=25h"], "from 1s to 24h"),
         (["--source-ca=/nowhere"], "--source-ca"),

@@ -14,7 +14,7 @@ from clusterstacks.charts.errors import ChartDigestMismatch, ChartNotFound
 from clusterstacks.charts.requirements import ChartDependenciesMissing, ChartLockOutdated
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.http.client import RetryPolicy, Web
+from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.releases.errors import DigestMismatch, ReleaseDamaged
 from clusterstacks.releases.store import ReleaseStore
@@ -37,7 +37,7 @@ async def repository() -> AsyncIterator[ChartRepository]:
 
 @pytest.fixture
 async def charts() -> AsyncIterator[ChartDependencies]:
-    async with Web(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
+    async with HTTPClient(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
         yield ChartDependencies(web, None, allowed=AllowedHosts.parse("127.0.0.1:*"))
 
 
@@ -205,12 +205,12 @@ async def test_without_permission_a_release_is_refused_when_it_arrives(repositor
     store = ReleaseStore(root)
     words = (
         rf"release {STAGED} lacks .*cluster-addon/csi needs cache ~1\.2 of {repository.url}.*cluster-class needs "
-        rf"cache 1\.2\.0 of .*allow {host} with --chart-repositories, or build .* vendored: csctl create does"
+        rf"cache 1\.2\.0 of .*allow {host} with --chart-repositories, or build .* vendored \(csctl create\)"
     )
 
     with pytest.raises(ChartDependenciesMissing, match=words):
         await store.ensure(STAGED, source)
-    async with Web(environ={}) as web:
+    async with HTTPClient(environ={}) as web:
         with pytest.raises(ChartDependenciesMissing, match=words):
             await store.ensure(STAGED, source, dependencies=ChartDependencies(web, None, allowed=AllowedHosts()))
     assert repository.asked == []
@@ -230,7 +230,7 @@ async def test_permission_given_later_is_enough(
 async def test_a_chart_in_the_stack_itself_cannot_be_brought(charts: ChartDependencies, root: Path) -> None:
     source = FakeSource({STAGED: staged("file://../common")})
 
-    with pytest.raises(ChartDependenciesMissing, match="csctl create does"):
+    with pytest.raises(ChartDependenciesMissing, match="csctl create"):
         await ReleaseStore(root).ensure(STAGED, source, dependencies=charts)
 
 
@@ -325,7 +325,7 @@ async def test_callers_at_the_same_time_share_the_work(
 
 
 async def test_a_repository_that_does_not_answer_in_time_is_tried_again_later(root: Path) -> None:
-    async with chart_repository() as repository, Web(environ={}) as web:
+    async with chart_repository() as repository, HTTPClient(environ={}) as web:
         gate = asyncio.Event()
         repository.gate = gate
         source = FakeSource({STAGED: staged(repository.url)})

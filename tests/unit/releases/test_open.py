@@ -14,7 +14,7 @@ from clusterstacks.charts.archive import read_archive, write_archive
 from clusterstacks.charts.chart import ChartCache, read_chart
 from clusterstacks.domain.addon_config import LifecycleHook
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
 from clusterstacks.releases.open import open_release
 from tests.support.releases import (
@@ -44,7 +44,7 @@ SINGLE_CLASS = "local-tiny-1-35-cluster-class-v3.tgz"
 
 
 def opened(directory: Path, name: ReleaseName, files: Mapping[str, bytes]) -> Release:
-    return open_release(survey(name, write_release(directory, files)), ChartCache())
+    return open_release(read_contents(name, write_release(directory, files)), ChartCache())
 
 
 def test_a_release_with_stages_hands_out_its_parts(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_what_a_release_states_about_versions_is_read(tmp_path: Path) -> None:
     ("content", "told"),
     [
         (STATED.format(">=1.36"), r"compatibility\.yaml .*does not hold v1\.35\.4.*widen the range"),
-        (STATED.format("new"), r"compatibility\.yaml: kubernetes: 'new' is no range"),
+        (STATED.format("new"), r"compatibility\.yaml: kubernetes: 'new' is not a valid version range"),
         (STATED.format(">=1.35") + "mine: 1\n", r"compatibility\.yaml has the unknown field mine"),
         ("[", r"compatibility\.yaml, line"),
     ],
@@ -142,7 +142,7 @@ def test_an_addon_has_the_same_digest_however_it_is_packed(tmp_path: Path) -> No
 
 
 def test_a_chart_that_left_the_cache_is_packed_again(tmp_path: Path) -> None:
-    contents = survey(STAGED, write_release(tmp_path / "r", staged_release()))
+    contents = read_contents(STAGED, write_release(tmp_path / "r", staged_release()))
     small, large = open_release(contents, ChartCache(limit_bytes=0)), open_release(contents, ChartCache())
 
     assert small.addon("cni") == large.addon("cni")
@@ -219,21 +219,21 @@ BROKEN: dict[str, tuple[str, bytes | None, str]] = {
     "hashes nested without end": ("hashes.json", b"[" * 100_000, "is no JSON"),
     "hashes that are a list": ("hashes.json", b"[]", "the document is a list"),
     "no class chart": (CLASS, None, "is missing"),
-    "a cut off class chart": (CLASS, staged_release()[CLASS][:100], "is cut off"),
+    "a cut off class chart": (CLASS, staged_release()[CLASS][:100], "is truncated"),
     "a class chart in no directory": (CLASS, write_archive(chart("c")), "has 0 top directories"),
     "a class chart with a file beside it": (
         CLASS,
         write_archive({"evil": b""} | below("c", chart("c"))),
-        "member 'evil' lies outside",
+        "member 'evil' is outside",
     ),
     "a class chart with nothing": (CLASS, write_archive({}), "has 0 top directories"),
     "a class chart in two": (CLASS, addon_archive(**CNI_CSI), "has 2 top directories"),
     "a class chart without Chart.yaml": (CLASS, addon_archive(c={"values.yaml": b""}), "has no Chart.yaml"),
-    "a class chart without a name": (CLASS, addon_archive(c={"Chart.yaml": b"version: v1"}), "names no chart"),
+    "a class chart without a name": (CLASS, addon_archive(c={"Chart.yaml": b"version: v1"}), "has no chart name"),
     "a class chart of no YAML": (CLASS, addon_archive(c={"Chart.yaml": b"{"}), "Chart.yaml, line 2"),
     "no addon archive": (ADDON, None, "is missing"),
-    "an addon archive of text": (ADDON, b"text", "is damaged or no gzip file"),
-    "an addon archive with a link": (ADDON, gzipped(tar_of(("cni/../..", b""))), "climbs out"),
+    "an addon archive of text": (ADDON, b"text", "is damaged or not a gzip file"),
+    "an addon archive with a link": (ADDON, gzipped(tar_of(("cni/../..", b""))), "leaves the archive"),
     "an addon of no YAML": (ADDON, addon_archive(cni={"Chart.yaml": b"\xff"}), "cni: Chart.yaml"),
     "an addon without its chart": (ADDON, addon_archive(cni=chart("cni")), "applies csi in AfterControlPlane"),
     "an overwrite of bytes": (
@@ -280,7 +280,7 @@ def test_something_that_is_no_file_is_refused(tmp_path: Path) -> None:
     directory = write_release(tmp_path / "r", staged_release())
     (directory / "inner").mkdir()
     with pytest.raises(ReleaseBroken, match="inner is no file of at most"):
-        survey(STAGED, directory)
+        read_contents(STAGED, directory)
 
 
 def test_a_link_in_a_release_is_refused_as_one(tmp_path: Path) -> None:
@@ -288,17 +288,17 @@ def test_a_link_in_a_release_is_refused_as_one(tmp_path: Path) -> None:
     (directory / "more").symlink_to("/etc/passwd")
 
     with pytest.raises(ReleaseBroken, match="more is a link: put the file itself there"):
-        survey(STAGED, directory)
+        read_contents(STAGED, directory)
 
 
 def test_names_that_could_forge_a_digest_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ReleaseBroken, match="invisible character"):
-        survey(STAGED, write_release(tmp_path / "r", {"a\nb": b""}))
+        read_contents(STAGED, write_release(tmp_path / "r", {"a\nb": b""}))
 
 
 def test_too_many_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ReleaseBroken, match="one more than the 100 files"):
-        survey(STAGED, write_release(tmp_path / "r", {f"f{number:03}": b"" for number in range(101)}))
+        read_contents(STAGED, write_release(tmp_path / "r", {f"f{number:03}": b"" for number in range(101)}))
 
 
 @settings(max_examples=60, deadline=None)

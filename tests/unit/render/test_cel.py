@@ -31,19 +31,19 @@ DATA = "info.data has no key 'clusterNam', only 'clusterName', 'port': write 'cl
             "info.status.b == 1",
             f"info.status has no key 'b', only 'list', 'n', 'none': {WAIT}, or correct the condition",
         ),
-        ("info.status.none.b == 1", "info.status.none has no key 'b', it is empty: wait"),
+        ("info.status.none.b == 1", "info.status.none has no key 'b', because it is empty: wait"),
         ("info.status.list[1].b == 1", "an object lacks the key 'b': wait"),
         ("info.status.list[7] == 1", "index=7 size=2: wait"),
         ("info.data.clusterName.foo == 1", "the condition reads a field of a value that has no fields: wait"),
         ("info.status > 1", "No matching overloads found : _>_(map, int64): wait"),
-        ("inof.data.clusterName", "; write info.data.clusterName, as the keys of its objects are 'info', 'other'"),
+        ("inof.data.clusterName", "; write info.data.clusterName, because the keys of its objects are 'info', 'other'"),
         ("gpu.data", "undeclared reference to 'gpu.data'; the keys of its objects are 'info', 'other': correct"),
         ("info.foo()", "undeclared reference to 'foo'; correct the condition"),
         ("info ==", "Syntax error"),
         ("info.status.n = 1", "; write == to compare"),
     ],
 )
-def test_user_10_cause_and_what_to_do_are_named(expression: str, said: str) -> None:
+def test_user_10_message_names_cause_and_remedy(expression: str, said: str) -> None:
     with pytest.raises((CelFailed, CelUndecided)) as caught:
         cel.holds(expression, OBJECTS)
 
@@ -51,7 +51,7 @@ def test_user_10_cause_and_what_to_do_are_named(expression: str, said: str) -> N
     assert "in container" not in caught.value.message
 
 
-def test_values_of_objects_are_not_repeated() -> None:
+def test_message_does_not_contain_values_of_objects() -> None:
     with pytest.raises(CelUndecided) as caught:
         cel.holds("info.status[info.data.clusterName] == 1", OBJECTS)
 
@@ -59,7 +59,7 @@ def test_values_of_objects_are_not_repeated() -> None:
 
 
 @pytest.mark.parametrize("keys", [20_000, 2])
-def test_many_and_long_keys_are_compared_within_a_bound(keys: int) -> None:
+def test_comparison_with_many_and_long_keys_is_bounded(keys: int) -> None:
     mapping = {f"{number:05}".ljust(100_000 // keys, "x"): 1 for number in range(keys)}
 
     with no_stall(), pytest.raises(ClusterStacksError) as caught:

@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, MAX_SIGNATURES
+from clusterstacks.releases.release_source import MAX_SIGNATURE_BYTES, MAX_SIGNATURES
 from clusterstacks.signing.envelope import PAYLOAD_TYPE, Envelope, Signature, pae, parse_envelope
 from clusterstacks.signing.errors import SignatureRefused
 from clusterstacks.signing.keys import PublicKey

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from clusterstacks.domain.names import parse_release
 from clusterstacks.oci.referrers import MAX_CANDIDATES
-from clusterstacks.releases.signature_files import MAX_SIGNATURES, CosignSignature, Evidence
+from clusterstacks.releases.release_source import MAX_SIGNATURES, CosignSignature, Evidence
 from clusterstacks.signing import verifier
 from clusterstacks.signing.envelope import PAYLOAD_TYPE, Envelope
 from clusterstacks.signing.errors import SignatureRequired, SignaturesUnclear
 from clusterstacks.signing.keys import PublicKey
 from clusterstacks.signing.statement import PREDICATE_TYPE, STATEMENT_TYPE, Statement
-from clusterstacks.signing.verifier import SignaturePolicy, Verification, require, verify
+from clusterstacks.signing.verifier import SignaturePolicy, Verification, enforce, verify
 from tests.support.signing import FILES, NAME, cosign_signed, ecdsa_key, ed25519_key, manifest, signed
 
 OURS, ROTATED, FOREIGN = ecdsa_key("ours"), ed25519_key("rotated"), ecdsa_key("foreign")
@@ -196,9 +196,9 @@ def test_what_was_not_read_is_said_first_and_nothing_is_known_then() -> None:
 
     assert found.problems[0] == "not all were read"
     with pytest.raises(SignaturesUnclear, match=r"cannot be verified now.*not all were read.*delete"):
-        require(NAME, found)
-    assert "cannot be verified now" in require(NAME, found, SignaturePolicy.WARN)
-    assert require(NAME, verify(NAME, FILES, replace(unread, envelopes=(signed(OURS),)), TRUSTED)) == ""
+        enforce(NAME, found)
+    assert "cannot be verified now" in enforce(NAME, found, SignaturePolicy.WARN)
+    assert enforce(NAME, verify(NAME, FILES, replace(unread, envelopes=(signed(OURS),)), TRUSTED)) == ""
 
 
 def test_a_cosign_signature_of_the_manifest_counts() -> None:
@@ -339,16 +339,16 @@ def test_the_policy_decides_between_refusal_and_warning() -> None:
     unsigned = Verification((), ("envelope 1: it is odd",))
 
     with pytest.raises(SignatureRequired) as refused:
-        require(NAME, unsigned)
+        enforce(NAME, unsigned)
 
     assert refused.value.code == "SignatureRequired"
-    assert str(refused.value) == require(NAME, unsigned, SignaturePolicy.WARN)
+    assert str(refused.value) == enforce(NAME, unsigned, SignaturePolicy.WARN)
     assert str(refused.value) == (
         "release local-tiny-1-35-v2 is not signed by a trusted key (envelope 1: it is odd): ask its publisher "
         "to sign it with a trusted key ('csctl sign'), and do not use it until then"
     )
-    assert require(NAME, Verification(("ours",), ("further",)), SignaturePolicy.REQUIRE) == ""
+    assert enforce(NAME, Verification(("ours",), ("further",)), SignaturePolicy.REQUIRE) == ""
 
 
 def test_a_message_speaks_of_some_problems_only() -> None:
-    assert "(0; 1; 2; 3; 6 more)" in require(NAME, Verification((), tuple("0123456789")), SignaturePolicy.WARN)
+    assert "(0; 1; 2; 3; 6 more)" in enforce(NAME, Verification((), tuple("0123456789")), SignaturePolicy.WARN)

@@ -14,12 +14,12 @@ from yarl import URL
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.http.client import Web
-from clusterstacks.oci.docker_config import ANONYMOUS
+from clusterstacks.http.client import HTTPClient
+from clusterstacks.oci.credentials import ANONYMOUS
 from clusterstacks.oci.transfers import silent
 from clusterstacks.sources import kinds
-from clusterstacks.sources.spec import SourceAddress, SourceTerms
-from clusterstacks.sources.stack_source import SourceChoice
+from clusterstacks.sources.spec import SourceAddress, SourceSettings
+from clusterstacks.sources.stack_source import SourcePolicy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 HOST, TEAM = "shared.example.org", "team-a"
 """The one place that is allowed in all tests: ``shared.example.org/team-a``."""
 
-OWN = SourceTerms(address=SourceAddress(kinds.DIRECTORY, ""), own=True)
+OWN = SourceSettings(address=SourceAddress(kinds.DIRECTORY, ""), own=True)
 
 HOSTS = st.sampled_from(
     [
@@ -99,7 +99,7 @@ SOURCES = (
 )
 
 
-class Recorder(Web):
+class Recorder(HTTPClient):
     """Notes what is asked for, and answers nothing."""
 
     def __init__(self) -> None:
@@ -119,8 +119,8 @@ def stack(source: Mapping[str, Any]) -> ClusterStack:
     return ClusterStack.parse({"kind": "ClusterStack", "metadata": metadata, "spec": spec})
 
 
-def allowing(patterns: str) -> SourceChoice:
-    return SourceChoice(default=OWN, allowed=AllowedHosts.parse(patterns))
+def allowing(patterns: str) -> SourcePolicy:
+    return SourcePolicy(default=OWN, allowed=AllowedHosts.parse(patterns))
 
 
 async def asked(source: Mapping[str, Any], patterns: str) -> list[str]:
@@ -208,7 +208,7 @@ def test_sec_10_any_other_path_of_an_api_is_refused_with_the_right_one(path: str
 
 def test_sec_10_the_operators_own_api_may_be_named_as_it_is() -> None:
     odd = SourceAddress(kinds.GITHUB, f"{TEAM}/stacks", api=f"https://{HOST}/behind/a/proxy")
-    choice = SourceChoice(default=SourceTerms(address=odd, own=True))
+    choice = SourcePolicy(default=SourceSettings(address=odd, own=True))
 
     named = stack({"github": {"url": f"https://{HOST}/behind/a/proxy/", "owner": TEAM, "repository": "stacks"}})
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.http.errors import SourceUnavailable
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
-from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, Evidence
+from clusterstacks.releases.release_source import MAX_SIGNATURE_BYTES, Evidence
 from clusterstacks.sources import directory
 from clusterstacks.sources.directory import DirectorySource
 from tests.support.releases import STAGED, read_release, staged_release, write_release
@@ -140,7 +140,7 @@ async def test_the_digest_is_that_of_the_files_and_follows_them(tmp_path: Path) 
     source = DirectorySource(tmp_path, settled=timedelta())
 
     before = await source.digest(STAGED)
-    assert before == survey(STAGED, tmp_path / STAGED.release).digest
+    assert before == read_contents(STAGED, tmp_path / STAGED.release).digest
     (tmp_path / STAGED.release / "metadata.yaml").write_text("changed")
     assert await source.digest(STAGED) not in ("", before)
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from clusterstacks.http.conditional_get import Revalidated
-from clusterstacks.http.response import HTTPDocument
+from clusterstacks.http.conditional_get import ConditionalCache
+from clusterstacks.http.messages import HTTPDocument
 from clusterstacks.releases.errors import ReleaseBroken
 from clusterstacks.releases.release_source import MAX_FILE_BYTES, MAX_RELEASE_BYTES
-from clusterstacks.sources.downloads import StatedFile, check_files, is_file_name
+from clusterstacks.sources.downloads import ExpectedFile, check_files, is_file_name
 from tests.support.releases import STAGED
 
 if TYPE_CHECKING:
@@ -32,19 +32,19 @@ def test_a_file_of_any_name_that_is_accepted_stays_in_its_directory(name: str) -
 
 @pytest.mark.parametrize("name", ["metadata.yaml", "a b", ".hidden", "...", "ü.tgz", "x" * 255])
 def test_a_plain_name_is_accepted(name: str) -> None:
-    check_files(STAGED, [StatedFile(name)])
+    check_files(STAGED, [ExpectedFile(name)])
 
 
 @pytest.mark.parametrize(
     ("files", "problem"),
     [
-        ([StatedFile("a"), StatedFile("a")], "'a' is there twice"),
-        ([StatedFile("a", size=MAX_FILE_BYTES + 1)], f"a is larger than {MAX_FILE_BYTES} bytes"),
-        ([StatedFile(name, size=MAX_FILE_BYTES) for name in "abc"], f"together are larger than {MAX_RELEASE_BYTES}"),
-        ([StatedFile("é" * 128)], "no name of a file"),
+        ([ExpectedFile("a"), ExpectedFile("a")], "'a' is there twice"),
+        ([ExpectedFile("a", size=MAX_FILE_BYTES + 1)], f"a is larger than {MAX_FILE_BYTES} bytes"),
+        ([ExpectedFile(name, size=MAX_FILE_BYTES) for name in "abc"], f"together are larger than {MAX_RELEASE_BYTES}"),
+        ([ExpectedFile("é" * 128)], "no name of a file"),
     ],
 )
-def test_what_cannot_be_stored_is_refused_before_it_is_fetched(files: list[StatedFile], problem: str) -> None:
+def test_what_cannot_be_stored_is_refused_before_it_is_fetched(files: list[ExpectedFile], problem: str) -> None:
     with pytest.raises(ReleaseBroken, match=problem):
         check_files(STAGED, files)
 
@@ -66,7 +66,7 @@ class Server:
 
 async def test_the_document_not_asked_for_the_longest_is_forgotten() -> None:
     server = Server()
-    known = Revalidated(server.read, lambda document: document.body, most=2)
+    known = ConditionalCache(server.read, lambda document: document.body, most=2)
     for url in ("a", "b", "a", "c", "a", "b"):
         assert await known.get(url) == url.encode()
     assert ["If-None-Match" in condition for condition in server.conditions] == [False, False, True, False, True, False]
@@ -74,6 +74,6 @@ async def test_the_document_not_asked_for_the_longest_is_forgotten() -> None:
 
 async def test_a_document_without_etag_or_date_is_read_each_time() -> None:
     server = Server(etags=False)
-    known = Revalidated(server.read, lambda document: document.body, most=2)
+    known = ConditionalCache(server.read, lambda document: document.body, most=2)
     assert [await known.get("a"), await known.get("a")] == [b"a", b"a"]
     assert server.conditions == [{}, {}]

@@ -11,7 +11,7 @@ import pytest
 
 from clusterstacks.domain.digests import content_digest
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.http.client import RetryPolicy, Web
+from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.http.errors import (
     AnswerRefused,
     CredentialsRefused,
@@ -37,8 +37,8 @@ ZERO = f"sha256:{'0' * 64}"
 
 
 @pytest.fixture
-async def web() -> AsyncIterator[Web]:
-    async with Web(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
+async def web() -> AsyncIterator[HTTPClient]:
+    async with HTTPClient(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
         yield client
 
 
@@ -72,7 +72,7 @@ def state(root: Path, entry: Any) -> None:
 
 
 async def test_a_release_is_downloaded_and_its_digest_is_known_before(
-    web: Web, server: StaticServer, into: Path
+    web: HTTPClient, server: StaticServer, into: Path
 ) -> None:
     source = HttpSource(web, f"{server.url}/")
     assert await source.list() == (STAGED.release,)
@@ -84,7 +84,7 @@ async def test_a_release_is_downloaded_and_its_digest_is_known_before(
 
 
 async def test_the_store_takes_releases_from_an_index(
-    web: Web, server: StaticServer, root: Path, tmp_path: Path
+    web: HTTPClient, server: StaticServer, root: Path, tmp_path: Path
 ) -> None:
     write_release(root / SINGLE.release, single_release())
     write_index(root)
@@ -93,7 +93,7 @@ async def test_the_store_takes_releases_from_an_index(
         assert (await store.ensure(name, source)).digest == await source.digest(name)
 
 
-async def test_an_index_that_did_not_change_is_not_sent_again(web: Web, server: StaticServer) -> None:
+async def test_an_index_that_did_not_change_is_not_sent_again(web: HTTPClient, server: StaticServer) -> None:
     source = HttpSource(web, server.url)
     first = await source.list()
     assert await source.list() == first
@@ -101,7 +101,7 @@ async def test_an_index_that_did_not_change_is_not_sent_again(web: Web, server: 
     assert server.answers == [("/index.json", 200), ("/index.json", 304), ("/index.json", 304)]
 
 
-async def test_a_server_without_etags_is_asked_by_date(web: Web) -> None:
+async def test_a_server_without_etags_is_asked_by_date(web: HTTPClient) -> None:
     async with ScriptedServer.started() as server:
         date = "Sat, 21 Nov 2026 10:00:00 GMT"
         index: dict[str, Any] = {"releases": {STAGED.release: {"files": {}}}}
@@ -112,7 +112,7 @@ async def test_a_server_without_etags_is_asked_by_date(web: Web) -> None:
         assert conditions == [None, date, date, None]
 
 
-async def test_a_new_release_is_seen_when_the_index_names_it(web: Web, server: StaticServer, root: Path) -> None:
+async def test_a_new_release_is_seen_when_the_index_names_it(web: HTTPClient, server: StaticServer, root: Path) -> None:
     source = HttpSource(web, server.url)
     await source.list()
     write_release(root / SINGLE.release, single_release())
@@ -124,7 +124,7 @@ async def test_a_new_release_is_seen_when_the_index_names_it(web: Web, server: S
 
 
 async def test_a_file_that_is_not_what_the_index_states_is_refused(
-    web: Web, server: StaticServer, root: Path, into: Path
+    web: HTTPClient, server: StaticServer, root: Path, into: Path
 ) -> None:
     (root / STAGED.release / "metadata.yaml").write_bytes(b"changed")
     (root / f"{STAGED}.dsse.json").write_bytes(b"changed")
@@ -136,7 +136,7 @@ async def test_a_file_that_is_not_what_the_index_states_is_refused(
 
 
 async def test_a_file_that_is_stated_and_missing_is_named(
-    web: Web, server: StaticServer, root: Path, into: Path
+    web: HTTPClient, server: StaticServer, root: Path, into: Path
 ) -> None:
     (root / STAGED.release / "metadata.yaml").unlink()
     (root / f"{STAGED}.dsse.json").unlink()
@@ -167,7 +167,7 @@ async def test_a_file_that_is_stated_and_missing_is_named(
     ],
 )
 async def test_an_entry_that_cannot_be_used_harms_no_other_release(
-    web: Web, server: StaticServer, root: Path, into: Path, entry: Any, problem: str
+    web: HTTPClient, server: StaticServer, root: Path, into: Path, entry: Any, problem: str
 ) -> None:
     (root / "index.json").write_bytes(
         orjson.dumps({"releases": {STAGED.release: entry, SINGLE.release: {"files": {}}}})
@@ -183,7 +183,7 @@ async def test_an_entry_that_cannot_be_used_harms_no_other_release(
 
 
 async def test_a_file_with_an_odd_name_is_found_under_it(
-    web: Web, server: StaticServer, root: Path, into: Path
+    web: HTTPClient, server: StaticServer, root: Path, into: Path
 ) -> None:
     files = {"a b.yaml": b"1", "100%25.yaml": b"2", "q?x#y.yaml": b"3", "ü+&.yaml": b"4"}
     for name, content in files.items():
@@ -194,7 +194,7 @@ async def test_a_file_with_an_odd_name_is_found_under_it(
 
 
 async def test_a_file_that_is_too_large_is_cut_off(
-    web: Web, server: StaticServer, into: Path, monkeypatch: pytest.MonkeyPatch
+    web: HTTPClient, server: StaticServer, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clusterstacks.sources.downloads.MAX_FILE_BYTES", 10)
     with pytest.raises(ReleaseBroken, match="is larger than 10 bytes"):
@@ -202,37 +202,41 @@ async def test_a_file_that_is_too_large_is_cut_off(
 
 
 async def test_a_release_that_is_too_large_is_cut_off(
-    web: Web, server: StaticServer, into: Path, monkeypatch: pytest.MonkeyPatch
+    web: HTTPClient, server: StaticServer, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_index, "MAX_RELEASE_BYTES", 300)
     with pytest.raises(ReleaseBroken, match="makes the release larger than"):
         await HttpSource(web, server.url).fetch(STAGED, into)
 
 
-async def test_no_signature_in_the_index_is_no_evidence(web: Web, server: StaticServer, root: Path) -> None:
+async def test_no_signature_in_the_index_is_no_evidence(web: HTTPClient, server: StaticServer, root: Path) -> None:
     state(root, {"files": {}})
     assert (await HttpSource(web, server.url).evidence(STAGED)).envelopes == ()
 
 
-async def test_a_full_disk_is_told_apart_from_the_source(web: Web, server: StaticServer, tmp_path: Path) -> None:
+async def test_a_full_disk_is_told_apart_from_the_source(web: HTTPClient, server: StaticServer, tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="No such file or directory"):
         await HttpSource(web, server.url).fetch(STAGED, tmp_path / "missing")
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"releases": []}', b'{"releases": null}', b"{}", b"[" * 100_000])
-async def test_what_is_no_index_is_said_to_be_none(web: Web, server: StaticServer, root: Path, body: bytes) -> None:
+async def test_what_is_no_index_is_said_to_be_none(
+    web: HTTPClient, server: StaticServer, root: Path, body: bytes
+) -> None:
     (root / "index.json").write_bytes(body)
     with pytest.raises(AnswerRefused, match=rf"{server.url}/index\.json is no index of releases"):
         await HttpSource(web, server.url).list()
 
 
-async def test_a_server_without_an_index_is_told_how_to_get_one(web: Web, server: StaticServer, root: Path) -> None:
+async def test_a_server_without_an_index_is_told_how_to_get_one(
+    web: HTTPClient, server: StaticServer, root: Path
+) -> None:
     (root / "index.json").unlink()
     with pytest.raises(SourceUnavailable, match=r"has no index\.json"):
         await HttpSource(web, server.url).list()
 
 
-async def test_an_answer_of_no_change_to_an_unconditional_question_is_none(web: Web) -> None:
+async def test_an_answer_of_no_change_to_an_unconditional_question_is_none(web: HTTPClient) -> None:
     async with ScriptedServer.started() as server:
         server.plays(says("", 304))
         with pytest.raises(AnswerRefused, match="304"):
@@ -240,7 +244,7 @@ async def test_an_answer_of_no_change_to_an_unconditional_question_is_none(web: 
 
 
 async def test_credentials_are_sent_with_every_request_and_never_shown(
-    web: Web, server: StaticServer, into: Path
+    web: HTTPClient, server: StaticServer, into: Path
 ) -> None:
     source = HttpSource(web, server.url, authorization="Bearer secret\n")
     await source.fetch(STAGED, into)
@@ -253,14 +257,14 @@ async def test_credentials_are_sent_with_every_request_and_never_shown(
         assert "secret" not in str(caught.value)
 
 
-async def test_a_server_that_is_down_is_unavailable(web: Web, root: Path) -> None:
+async def test_a_server_that_is_down_is_unavailable(web: HTTPClient, root: Path) -> None:
     async with StaticServer.started(root) as server:
         url = server.url
     with pytest.raises(ServerUnavailable, match=f"{url}/index.json cannot be used now: Connection refused"):
         await HttpSource(web, url).list()
 
 
-async def test_a_url_that_is_none_is_refused(web: Web) -> None:
+async def test_a_url_that_is_none_is_refused(web: HTTPClient) -> None:
     with pytest.raises(SpecError, match="a URL must look like"):
         await HttpSource(web, "ftp://stacks.example").list()
     with pytest.raises(SpecError, match="must end before") as caught:

@@ -8,7 +8,7 @@ import pytest
 
 from clusterstacks.api.source import SourceSpec
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.http.client import Web
+from clusterstacks.http.client import HTTPClient
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.github.assets import GitHubSource
 from clusterstacks.sources.http_index import HttpSource
@@ -77,7 +77,7 @@ def test_invalid_location_is_rejected(text: str) -> None:
     ],
 )
 async def test_every_location_opens_its_kind_of_source(text: str, kind: type) -> None:
-    async with Web() as web:
+    async with HTTPClient() as web:
         assert isinstance(await open_location(parse_location(text, {}).address, web, {}), kind)
 
 

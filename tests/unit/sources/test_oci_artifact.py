@@ -12,7 +12,7 @@ import pytest
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.oci.errors import ManifestUnsupported
 from clusterstacks.oci.manifests import DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST, Manifest, read_manifest
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.errors import ReleaseBroken
 from clusterstacks.releases.open import open_directory
 from clusterstacks.releases.release_source import MAX_FILE_BYTES
@@ -83,7 +83,7 @@ def test_the_content_digest_is_that_of_the_directory(tmp_path: Path) -> None:
 
     files = files_of(read_manifest(raw, OCI_MANIFEST, "here"), STAGED)
 
-    assert digest_of_files(files) == survey(STAGED, directory).digest
+    assert digest_of_files(files) == read_contents(STAGED, directory).digest
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ from clusterstacks.oci.errors import InvalidReference, ManifestUnsupported
 from clusterstacks.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.errors import ReleaseNotFound, ReleaseTaken
 from clusterstacks.signing.envelope import parse_envelope
 from clusterstacks.signing.keys import new_key_pair, parse_private_key
-from clusterstacks.signing.unsigned import release_envelope
+from clusterstacks.signing.statement import release_envelope
 from clusterstacks.sources.download_release import ReleaseInTheWay, pull
 from clusterstacks.sources.oci_copy import copy
 from clusterstacks.sources.oci_publish import check_tag, publish
@@ -31,7 +31,7 @@ from tests.support.releases import SINGLE, STAGED, read_release, staged_release,
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.http.client import Web
+    from clusterstacks.http.client import HTTPClient
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -47,7 +47,7 @@ async def test_what_was_published_is_fetched(registry: Registry, directory: Path
 
     assert published.new
     assert await source.list() == (STAGED.release,)
-    assert await source.digest(STAGED) == survey(STAGED, directory).digest
+    assert await source.digest(STAGED) == read_contents(STAGED, directory).digest
     (tmp_path / "into").mkdir()
     await source.fetch(STAGED, tmp_path / "into")
     assert read_release(tmp_path / "into") == staged_release()
@@ -126,7 +126,7 @@ async def test_a_release_that_is_not_there_is_told(registry: Registry, tmp_path:
 
 @pytest.mark.parametrize("listed", [True, False])
 async def test_a_copy_has_the_same_bytes_and_signatures(
-    double: RegistryDouble, registry: Registry, web: Web, directory: Path, *, listed: bool
+    double: RegistryDouble, registry: Registry, web: HTTPClient, directory: Path, *, listed: bool
 ) -> None:
     published = await publish(directory, registry, EPOCH)
     found = published.reference.digest
@@ -152,7 +152,9 @@ async def test_a_copy_has_the_same_bytes_and_signatures(
         assert any(line.endswith(".sig") for line in before)
 
 
-async def test_a_copy_within_a_registry_moves_no_bytes(double: RegistryDouble, registry: Registry, web: Web) -> None:
+async def test_a_copy_within_a_registry_moves_no_bytes(
+    double: RegistryDouble, registry: Registry, web: HTTPClient
+) -> None:
     double.holds(b"{}")
     raw = b'{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":%b,"layers":[]}'
     config = b'{"mediaType":"x/y","digest":"%b","size":2}' % digest(b"{}").encode()
@@ -166,7 +168,7 @@ async def test_a_copy_within_a_registry_moves_no_bytes(double: RegistryDouble, r
     assert dict(sent.query) == {"mount": digest(b"{}"), "from": "kaas/stacks"}
 
 
-async def test_a_copy_does_not_overwrite(registry: Registry, web: Web, directory: Path) -> None:
+async def test_a_copy_does_not_overwrite(registry: Registry, web: HTTPClient, directory: Path) -> None:
     await publish(directory, registry, EPOCH)
     async with RegistryDouble.started() as elsewhere:
         elsewhere.tags(STAGED.release, b'{"schemaVersion": 2}', OCI_INDEX)
@@ -208,7 +210,7 @@ async def test_a_pull_that_fails_leaves_nothing(
 
 async def test_a_pull_keeps_signatures_that_were_made_here(registry: Registry, directory: Path, tmp_path: Path) -> None:
     published = await publish(directory, registry, EPOCH)
-    files = survey(STAGED, directory).files
+    files = read_contents(STAGED, directory).files
     mine, theirs = (parse_private_key(new_key_pair()[0], name=name) for name in ("mine", "theirs"))
     begun = release_envelope(STAGED, files)
     await attach(registry, published.reference.digest, begun.signed(theirs).text())
@@ -226,7 +228,7 @@ async def test_a_foreign_envelope_beside_a_release_displaces_no_signature(
     registry: Registry, directory: Path, tmp_path: Path
 ) -> None:
     published = await publish(directory, registry, EPOCH)
-    files = survey(STAGED, directory).files
+    files = read_contents(STAGED, directory).files
     ours, stranger = (parse_private_key(new_key_pair()[0], name=name) for name in ("ours", "stranger"))
     foreign = release_envelope(STAGED, dict.fromkeys(files, "0" * 64)).signed(stranger)
     for envelope in (foreign, release_envelope(STAGED, files).signed(ours), foreign.signed(ours)):
@@ -240,7 +242,9 @@ async def test_a_foreign_envelope_beside_a_release_displaces_no_signature(
     assert beside.signers([ours.public]) == (ours.public,)
 
 
-async def test_a_copy_takes_no_signature_of_the_target_away(registry: Registry, web: Web, directory: Path) -> None:
+async def test_a_copy_takes_no_signature_of_the_target_away(
+    registry: Registry, web: HTTPClient, directory: Path
+) -> None:
     subject = (await publish(directory, registry, EPOCH)).reference.digest
 
     async def sign(repository: Registry, *signatures: str) -> None:
@@ -267,7 +271,7 @@ async def test_a_copy_takes_no_signature_of_the_target_away(registry: Registry, 
 
 
 async def test_what_belongs_to_another_manifest_is_not_copied(
-    double: RegistryDouble, registry: Registry, web: Web, directory: Path
+    double: RegistryDouble, registry: Registry, web: HTTPClient, directory: Path
 ) -> None:
     double.referrers = False
     release = (await publish(directory, registry, EPOCH)).reference.digest

@@ -15,11 +15,10 @@ from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.http.errors import RateLimited
 from clusterstacks.sources import kinds
-from clusterstacks.sources.open_source import SourceAccess, SourceOpener
-from clusterstacks.sources.periodic_listing import DEADLINE, Listings
-from clusterstacks.sources.source_cache import Sources
-from clusterstacks.sources.source_secrets import SecretReader
-from clusterstacks.sources.spec import SourceAddress, SourceTerms
+from clusterstacks.sources.periodic_listing import DEADLINE, SourceListings
+from clusterstacks.sources.source_cache import SourceCache
+from clusterstacks.sources.source_opener import SecretReader, SourceAccess, SourceOpener
+from clusterstacks.sources.spec import SourceAddress, SourceSettings
 from tests.support.fake_api import FakeApi
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
@@ -27,16 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.http.client import Web
-    from clusterstacks.releases.release_source import ReleaseSource
-    from clusterstacks.releases.signature_files import Evidence
+    from clusterstacks.http.client import HTTPClient
+    from clusterstacks.releases.release_source import Evidence, ReleaseSource
 
 ONE, TWO = ObjectKey("team", "one"), ObjectKey("team", "two")
 MINUTE = timedelta(minutes=1)
 
 
-def terms(place: str = "registry.example.org/a", interval: timedelta = MINUTE) -> SourceTerms:
-    return SourceTerms(address=SourceAddress(kinds.OCI, place), interval=interval)
+def terms(place: str = "registry.example.org/a", interval: timedelta = MINUTE) -> SourceSettings:
+    return SourceSettings(address=SourceAddress(kinds.OCI, place), interval=interval)
 
 
 Times: TypeAlias = list[float]
@@ -81,16 +79,16 @@ class Opener(SourceOpener):
 
     sources: Mapping[str, Source]
 
-    async def open(self, address: SourceAddress, access: SourceAccess) -> tuple[ReleaseSource, Web | None]:  # noqa: ARG002
+    async def open(self, address: SourceAddress, access: SourceAccess) -> tuple[ReleaseSource, HTTPClient | None]:  # noqa: ARG002
         return self.sources[address.place], None
 
 
 @asynccontextmanager
-async def listings(news: list[Collection[ObjectKey]], **sources: Source) -> AsyncIterator[Listings]:
+async def listings(news: list[Collection[ObjectKey]], **sources: Source) -> AsyncIterator[SourceListings]:
     places = {f"registry.example.org/{name}": source for name, source in sources.items()}
     clock = VirtualClock()
     opener = Opener(secrets=SecretReader(FakeApi()), release_dir=Path("/nowhere"), environ={}, sources=places)
-    made = Listings(Sources(opener, clock), clock, news.append)
+    made = SourceListings(SourceCache(opener, clock), clock, news.append)
     try:
         yield made
     finally:

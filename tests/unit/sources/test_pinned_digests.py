@@ -7,35 +7,37 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api.names import CHARTS_ANNOTATION, DIGEST_ANNOTATION
-from clusterstacks.charts.lockfile import Resolved
+from clusterstacks.charts.lockfile import ResolvedChart
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.sources.pinned_digests import Pins, signers_of
+from clusterstacks.sources.pinned_digests import PinnedDigests, signers_of
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
 DIGEST = f"sha256:{'0' * 64}"
-CHART = Resolved("cluster-addon/cni", "part", "1.1.0", "https://charts.example.org", DIGEST)
+CHART = ResolvedChart("cluster-addon/cni", "part", "1.1.0", "https://charts.example.org", DIGEST)
 
 
 def release(annotations: dict[str, str] | None = None) -> Manifest:
     return {"metadata": {"name": "openstack-scs-1-35-v1", **({"annotations": annotations} if annotations else {})}}
 
 
-@pytest.mark.parametrize("pins", [Pins(DIGEST), Pins(DIGEST, (CHART,)), Pins(DIGEST, (CHART, CHART))])
-def test_what_is_noted_is_read_again(pins: Pins) -> None:
-    assert Pins.of(release(pins.annotations())) == pins
+@pytest.mark.parametrize(
+    "pins", [PinnedDigests(DIGEST), PinnedDigests(DIGEST, (CHART,)), PinnedDigests(DIGEST, (CHART, CHART))]
+)
+def test_what_is_noted_is_read_again(pins: PinnedDigests) -> None:
+    assert PinnedDigests.of(release(pins.annotations())) == pins
 
 
 def test_a_release_that_was_never_downloaded_has_none() -> None:
-    assert Pins.of(release()) == Pins()
-    assert CHARTS_ANNOTATION not in Pins(DIGEST).annotations()
+    assert PinnedDigests.of(release()) == PinnedDigests()
+    assert CHARTS_ANNOTATION not in PinnedDigests(DIGEST).annotations()
 
 
 @pytest.mark.parametrize("text", ["{", '"part"', '[{"name": "part"}]', '[{"digest": 1}]'])
 def test_an_annotation_somebody_spoilt_is_named(text: str) -> None:
     with pytest.raises(SpecError, match=CHARTS_ANNOTATION):
-        Pins.of(release({DIGEST_ANNOTATION: DIGEST, CHARTS_ANNOTATION: text}))
+        PinnedDigests.of(release({DIGEST_ANNOTATION: DIGEST, CHARTS_ANNOTATION: text}))
 
 
 DIGEST = "sha256:" + "0" * 64

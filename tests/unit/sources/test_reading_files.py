@@ -10,11 +10,11 @@ import orjson
 import pytest
 
 from clusterstacks.domain.names import parse_release
-from clusterstacks.http.client import RetryPolicy, Web
+from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.http.errors import AnswerRefused, SourceUnavailable
 from clusterstacks.oci.errors import ContentCorrupt
 from clusterstacks.oci.registry import Registry
-from clusterstacks.releases.compat_statements import ask_candidate
+from clusterstacks.releases.compat_statements import fetch_candidate
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.github.assets import GitHubSource
@@ -42,8 +42,8 @@ OTHER = parse_release("local-tiny-1-35-v9")
 
 
 @asynccontextmanager
-async def web() -> AsyncIterator[Web]:
-    async with Web(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
+async def web() -> AsyncIterator[HTTPClient]:
+    async with HTTPClient(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
         yield client
 
 
@@ -126,7 +126,7 @@ async def test_a_link_in_a_directory_is_not_followed(tmp_path: Path) -> None:
 
 async def test_a_release_says_what_it_states_without_being_fetched() -> None:
     source = FakeSource({STAGED: FILES})
-    candidate = await ask_candidate(source, STAGED)
+    candidate = await fetch_candidate(source, STAGED)
     assert candidate.name == STAGED
     assert candidate.kubernetes.text == "v1.35.4"
     assert candidate.compatibility is not None
@@ -144,5 +144,5 @@ async def test_a_release_says_what_it_states_without_being_fetched() -> None:
 )
 async def test_what_cannot_be_used_names_release_and_file(files: Mapping[str, bytes], words: str) -> None:
     with pytest.raises(Exception, match=words) as caught:
-        await ask_candidate(FakeSource({STAGED: files}), STAGED)
+        await fetch_candidate(FakeSource({STAGED: files}), STAGED)
     assert str(STAGED) in str(caught.value)

@@ -9,20 +9,19 @@ from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.releases.release import METADATA
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from clusterstacks.sources import kinds
-from clusterstacks.sources.open_source import SourceOpener
-from clusterstacks.sources.periodic_listing import Listings
+from clusterstacks.sources.periodic_listing import SourceListings
 from clusterstacks.sources.remote_statements import RemoteStatements
-from clusterstacks.sources.source_cache import Sources
-from clusterstacks.sources.source_secrets import SecretReader
-from clusterstacks.sources.spec import SourceAddress, SourceTerms
-from clusterstacks.sources.stack_source import SourceChoice
+from clusterstacks.sources.source_cache import SourceCache
+from clusterstacks.sources.source_opener import SecretReader, SourceOpener
+from clusterstacks.sources.spec import SourceAddress, SourceSettings
+from clusterstacks.sources.stack_source import SourcePolicy
 from tests.support.fake_api import FakeApi
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-TERMS = SourceTerms(address=SourceAddress(kinds.DIRECTORY, ""))
+TERMS = SourceSettings(address=SourceAddress(kinds.DIRECTORY, ""))
 
 
 def stack(minor: str = "1.35") -> ClusterStack:
@@ -44,9 +43,9 @@ async def test_releases_a_stack_could_offer_are_read_once_listed(tmp_path: Path)
         release(tmp_path, name, "v1.36.1" if "1-36" in name else "v1.35.1")
     release(tmp_path, "p-s-1-35-v3", "v1.34.0")  # says what its name does not
     opener = SourceOpener(secrets=SecretReader(FakeApi()), release_dir=tmp_path, environ={})
-    sources, clock = Sources(opener, SYSTEM_CLOCK), SYSTEM_CLOCK
-    listings = Listings(sources, clock, lambda _: None)
-    statements = RemoteStatements(sources, listings, SourceChoice(default=TERMS), clock)
+    sources, clock = SourceCache(opener, SYSTEM_CLOCK), SYSTEM_CLOCK
+    listings = SourceListings(sources, clock, lambda _: None)
+    statements = RemoteStatements(sources, listings, SourcePolicy(default=TERMS), clock)
     try:
         assert statements.known([stack()]) == {}  # follows nothing
         listing = listings.follow(stack().key, TERMS)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.releases.contents import survey
+from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.errors import ReleaseBroken
 from clusterstacks.signing.errors import KeyUnusable, SignatureConflict
 from clusterstacks.signing.keys import parse_private_key, parse_public_keys
-from clusterstacks.signing.unsigned import release_envelope
+from clusterstacks.signing.statement import release_envelope
 from clusterstacks.signing.verifier import verify
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.signature_store import read_key_file, sign_beside, signature_file, write_new_key
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def contents(tmp_path: Path) -> Contents:
-    return survey(STAGED, write_release(tmp_path / "releases" / STAGED.release, staged_release()))
+    return read_contents(STAGED, write_release(tmp_path / "releases" / STAGED.release, staged_release()))
 
 
 def names(directory: Path) -> list[str]:
@@ -49,7 +49,7 @@ async def test_the_signature_lies_where_the_directory_source_finds_it_and_is_no_
 
     assert await signers(contents, key) == ("a",)
     assert signature_file(contents).name == "local-tiny-1-35-v2.dsse.json"
-    assert survey(STAGED, contents.root) == contents
+    assert read_contents(STAGED, contents.root) == contents
     assert names(contents.root.parent) == ["local-tiny-1-35-v2", "local-tiny-1-35-v2.dsse.json"]
 
 
@@ -81,7 +81,7 @@ async def test_a_signature_of_other_files_is_never_replaced(contents: Contents) 
     with pytest.raises(
         SignatureConflict, match=r"local-tiny-1-35-v2\.dsse\.json \(it is for other files: 'hashes.json'"
     ):
-        await sign_beside(survey(STAGED, contents.root), ecdsa_key())
+        await sign_beside(read_contents(STAGED, contents.root), ecdsa_key())
 
     assert signature_file(contents).read_bytes() == before
 

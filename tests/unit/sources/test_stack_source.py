@@ -11,10 +11,10 @@ from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.sources import kinds
-from clusterstacks.sources.spec import SignatureTrust, SourceAddress, SourceTerms, TrustedKey
-from clusterstacks.sources.stack_source import SourceChoice, SourceRefused
+from clusterstacks.sources.spec import SignatureTrust, SourceAddress, SourceSettings, TrustedKey
+from clusterstacks.sources.stack_source import SourcePolicy, SourceRefused
 
-OWN = SourceTerms(address=SourceAddress(kinds.OCI, "registry.example.org/kaas/stacks"), own=True)
+OWN = SourceSettings(address=SourceAddress(kinds.OCI, "registry.example.org/kaas/stacks"), own=True)
 OCI = {"oci": {"repository": "ghcr.io/team/stacks"}}
 GITHUB = {"github": {"owner": "team", "repository": "stacks"}}
 ENTERPRISE = {"github": {**GITHUB["github"], "url": "https://git.example.org/api/v3"}}
@@ -33,8 +33,8 @@ def stack(source: dict[str, Any] | None, namespace: str = "team") -> ClusterStac
     )
 
 
-def choice(allowed: str = "", trust: SignatureTrust | None = None) -> SourceChoice:
-    return SourceChoice(default=OWN, allowed=AllowedHosts.parse(allowed), trust=trust)
+def choice(allowed: str = "", trust: SignatureTrust | None = None) -> SourcePolicy:
+    return SourcePolicy(default=OWN, allowed=AllowedHosts.parse(allowed), trust=trust)
 
 
 def test_without_a_word_it_is_the_operators_own() -> None:

@@ -1,5 +1,5 @@
-"""What lint asks of a stack, one module a theme; each ends in its ``RULES``.
+"""Lint rules, one module per theme; each module ends with its ``RULES``.
 
-Law: a rule is a pure function of the stack. It never raises, whatever the files hold, and never shows what they hold
-where that may be secret.
+A rule is a pure function of the loaded stack. It never raises, whatever the files contain, and never prints content
+that may be secret.
 """

@@ -1,17 +1,15 @@
-"""The ClusterClass and its templates, as Cluster API and the operator want them."""
+"""Rules for the ClusterClass and its templates."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND
-from clusterstacks.api.untyped import at, mapping, mappings, text
 from clusterstacks.apply.class_object_rules import GroupKind, check_class_objects
 from clusterstacks.authoring.example_objects import NAMESPACE
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
-from clusterstacks.authoring.positions import line_of_text
-from clusterstacks.authoring.read_compat import stated_in
-from clusterstacks.domain.documents import shown
+from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_text
+from clusterstacks.authoring.read_compat import stack_compatibility
+from clusterstacks.domain.documents import at, mapping, mappings, shown, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import object_id, split_api_version
 
@@ -20,17 +18,17 @@ if TYPE_CHECKING:
 
     from clusterstacks.authoring.stack import LintedStack
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.render.examination import RenderedDocument
+    from clusterstacks.render.protocol import RenderedDocument
 
 LOCAL_GROUP = "local.clusterstack.x-k8s.io"
-"""Kinds of the local environment, whose operator is started with them as ``--class-kinds``."""
+"""API group of the local environment's kinds; ``csctl dev`` starts the operator with them in ``--class-kinds``."""
 
 BUILTIN = "builtin"
-"""Variables that Cluster API itself defines."""
+"""Prefix of the variables that Cluster API defines itself."""
 
 
-def kinds(stack: LintedStack) -> Iterator[Fault]:
-    """The class chart holds nothing but what an operator takes without being told to."""
+def kinds(stack: LintedStack) -> Iterator[LintProblem]:
+    """The class chart renders only kinds that the operator accepts, and templates."""
     for document in _documents(stack):
         identity = object_id(document.manifest)
         template = identity.kind.endswith("Template") and bool(identity.group)
@@ -38,12 +36,12 @@ def kinds(stack: LintedStack) -> Iterator[Fault]:
         try:
             check_class_objects([document.manifest], namespace=NAMESPACE, extra_kinds=extra)
         except SpecError as error:
-            problem, _, way_out = error.message.partition(": ")
-            yield _fault(stack, document, problem, way_out)
+            problem, _, remedy = error.message.partition(": ")
+            yield _problem(stack, document, problem, remedy)
 
 
-def extra_kinds(stack: LintedStack) -> Iterator[Fault]:
-    """Templates of other groups need a word to the operator."""
+def extra_kinds(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every template belongs to an API group that the operator accepts without ``--class-kinds``."""
     for document in _documents(stack):
         identity = object_id(document.manifest)
         if not identity.group or identity.group == LOCAL_GROUP or not identity.kind.endswith("Template"):
@@ -52,12 +50,12 @@ def extra_kinds(stack: LintedStack) -> Iterator[Fault]:
             check_class_objects([document.manifest], namespace=NAMESPACE)
         except SpecError:
             kind = f"{identity.kind}.{identity.group}"
-            problem = f"{identity} is of a kind that operators do not take without being told"
-            yield _fault(stack, document, problem, f"tell providers to start theirs with --class-kinds {kind}")
+            problem = f"{identity} is of a kind that the operator accepts only with --class-kinds"
+            yield _problem(stack, document, problem, f"document that the operator needs --class-kinds {kind}")
 
 
-def class_name(stack: LintedStack) -> Iterator[Fault]:
-    """The chart brings the ClusterClass that is called like the release."""
+def class_name(stack: LintedStack) -> Iterator[LintProblem]:
+    """The chart renders a ClusterClass that has the name of the release."""
     chart = stack.class_chart
     if chart is None or stack.name is None or not chart.rendered:
         return
@@ -65,30 +63,30 @@ def class_name(stack: LintedStack) -> Iterator[Fault]:
     names = [one.manifest["metadata"]["name"] for one in classes]
     if stack.name.class_name in names:
         return
-    way_out = "write name: {{ .Release.Name }}-{{ .Chart.Version }}"
+    remedy = "write name: {{ .Release.Name }}-{{ .Chart.Version }}"
     if not classes:
-        yield Fault(
-            chart.chart_file, 1, "the chart renders no ClusterClass", f"add one, with {way_out.removeprefix('write ')}"
+        yield LintProblem(
+            chart.chart_file, 1, "the chart renders no ClusterClass", f"add one with {remedy.removeprefix('write ')}"
         )
         return
-    problem = f"the ClusterClass of version {stack.version} is called {names[0]}, not {stack.name.class_name}"
-    yield _fault(stack, classes[0], problem, way_out)
+    problem = f"the ClusterClass of version {stack.version} has the name {names[0]}, not {stack.name.class_name}"
+    yield _problem(stack, classes[0], problem, remedy)
 
 
-def references(stack: LintedStack) -> Iterator[Fault]:
-    """Every template a ClusterClass names is in the chart."""
+def references(stack: LintedStack) -> Iterator[LintProblem]:
+    """The chart renders every template that the ClusterClass references."""
     there = {(_group(one.manifest), *_kind_and_name(one.manifest)) for one in _documents(stack)}
     for document in _classes(stack):
         for role, reference in _references(document.manifest):
             wanted = (_group(reference), *_kind_and_name(reference))
             if wanted not in there:
                 group, kind, name = wanted
-                problem = f"{role} names {kind} {name} of group {group!r}, which the chart does not render"
-                yield _fault(stack, document, problem, "correct kind, group and name, or add the template", name)
+                problem = f"{role} references {kind} {name} of group {group!r}, which the chart does not render"
+                yield _problem(stack, document, problem, "correct kind, group and name, or add the template", name)
 
 
-def patch_targets(stack: LintedStack) -> Iterator[Fault]:
-    """Every patch selects a template the class names; Cluster API refuses a class with others."""
+def patch_targets(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every patch selects a template that the class references; Cluster API rejects a class with other patches."""
     for document in _classes(stack):
         named = {(_group(one), text(one, "kind")) for _, one in _references(document.manifest)}
         for patch in mappings(document.manifest, "spec", "patches"):
@@ -97,12 +95,14 @@ def patch_targets(stack: LintedStack) -> Iterator[Fault]:
                 target = (_group(selector), text(selector, "kind"))
                 if target not in named:
                     name = text(patch, "name")
-                    problem = f"patch {name} selects {target[1]} of group {target[0]!r}, which the class does not name"
-                    way_out = "correct the selector's apiVersion and kind"
-                    yield _fault(stack, document, problem, way_out, f"kind: {target[1]}")
+                    problem = (
+                        f"patch {name} selects {target[1]} of group {target[0]!r}, which the class does not reference"
+                    )
+                    remedy = "correct apiVersion and kind of the selector"
+                    yield _problem(stack, document, problem, remedy, f"kind: {target[1]}")
 
 
-def patch_variables(stack: LintedStack) -> Iterator[Fault]:
+def patch_variables(stack: LintedStack) -> Iterator[LintProblem]:
     """Every variable that a patch reads is defined."""
     for document in _classes(stack):
         known = {text(one, "name") for one in mappings(document.manifest, "spec", "variables")} | {BUILTIN}
@@ -111,7 +111,7 @@ def patch_variables(stack: LintedStack) -> Iterator[Fault]:
                 if variable.replace("[", ".").partition(".")[0] not in known:
                     name = text(patch, "name")
                     problem = f"patch {name} reads variable {variable}, which the class does not define"
-                    yield _fault(
+                    yield _problem(
                         stack, document, problem, "define it under spec.variables, or correct its name", variable
                     )
 
@@ -144,23 +144,25 @@ def _reference(place: str, holder: Manifest) -> Iterator[tuple[str, Manifest]]:
         yield place, reference
 
 
-def fixed_versions(stack: LintedStack) -> Iterator[Fault]:
-    """A class for a range of Kubernetes versions chooses what belongs to one, as node images do, by the cluster's."""
+def fixed_versions(stack: LintedStack) -> Iterator[LintProblem]:
+    """A class for a range of Kubernetes versions contains no value, such as a node image, that is fixed to one."""
     if stack.settings is None or not _is_ranged(stack):
         return
     version = stack.settings.kubernetes.text.removeprefix("v")
     for document in _documents(stack):
         for named in _texts(document.manifest.get("spec")):
             if version in named:
-                problem = f"{shown(named)} is fixed to {version}, and clusters of the class may run other versions"
-                way_out = "choose it in a patch by builtin.controlPlane.version and builtin.machineDeployment.version"
-                yield _fault(stack, document, problem, way_out, version)
+                problem = f"{shown(named)} is fixed to {version}, but clusters of the class may run other versions"
+                remedy = (
+                    "set it in a patch that uses builtin.controlPlane.version and builtin.machineDeployment.version"
+                )
+                yield _problem(stack, document, problem, remedy, version)
                 break
 
 
 def _is_ranged(stack: LintedStack) -> bool:
     try:
-        return stated_in(stack) is not None
+        return stack_compatibility(stack) is not None
     except SpecError:
         return False
 
@@ -194,31 +196,63 @@ def _group(manifest: Manifest) -> str:
     return split_api_version(text(manifest, "apiVersion"))[0]
 
 
-def _fault(stack: LintedStack, document: RenderedDocument, problem: str, way_out: str, *needles: str) -> Fault:
+def _problem(stack: LintedStack, document: RenderedDocument, problem: str, remedy: str, *needles: str) -> LintProblem:
     chart = stack.class_chart
     path = chart.place(document.path) if chart else document.path
     kind, name = document.manifest["kind"], at(document.manifest, "metadata", "name")
-    return Fault(path, line_of_text(stack.content(path), *needles, f"name: {name}", f"kind: {kind}"), problem, way_out)
+    return LintProblem(
+        path, line_of_text(stack.content(path), *needles, f"name: {name}", f"kind: {kind}"), problem, remedy
+    )
+
+
+def refused_by_server(stack: LintedStack) -> Iterator[LintProblem]:
+    """The management cluster accepts every object of the class."""
+    chart = stack.class_chart
+    for refusal in stack.refusals if chart else ():
+        path = chart.place(refusal.path) if chart else refusal.path
+        line = line_of_text(stack.content(path), f"name: {refusal.name}", f"kind: {refusal.kind}")
+        problem = f"the management cluster rejects {refusal.kind} {refusal.name}: {refusal.problem}"
+        yield LintProblem(path, line, problem, refusal.remedy)
 
 
 RULES = (
     LintRule(
         "class-kind",
         LintSeverity.ERROR,
-        "The class's chart holds a ClusterClass, templates and images, nothing else.",
+        "The class chart renders a ClusterClass, templates and image objects only.",
         kinds,
     ),
-    LintRule("class-extra-kind", LintSeverity.WARNING, "Templates are of Cluster API's provider groups.", extra_kinds),
-    LintRule("class-name", LintSeverity.ERROR, "The ClusterClass is called like the release.", class_name),
-    LintRule("class-reference", LintSeverity.ERROR, "Every template a ClusterClass names is in the chart.", references),
     LintRule(
-        "patch-target", LintSeverity.ERROR, "Every patch selects a template the ClusterClass names.", patch_targets
+        "class-extra-kind",
+        LintSeverity.WARNING,
+        "Templates belong to the API groups of Cluster API providers.",
+        extra_kinds,
     ),
-    LintRule("patch-variable", LintSeverity.ERROR, "Every variable a patch reads is defined.", patch_variables),
+    LintRule("class-name", LintSeverity.ERROR, "The ClusterClass has the name of the release.", class_name),
+    LintRule(
+        "class-reference",
+        LintSeverity.ERROR,
+        "The chart renders every template that the ClusterClass references.",
+        references,
+    ),
+    LintRule(
+        "patch-target",
+        LintSeverity.ERROR,
+        "Every patch selects a template that the ClusterClass references.",
+        patch_targets,
+    ),
+    LintRule("patch-variable", LintSeverity.ERROR, "Every variable that a patch reads is defined.", patch_variables),
     LintRule(
         "fixed-version",
         LintSeverity.WARNING,
-        "A class for several Kubernetes versions has nothing, like a node image, that is fixed to one.",
+        "A class for several Kubernetes versions contains no value, such as a node image, that is fixed to one.",
         fixed_versions,
     ),
+)
+
+SERVER_RULE = LintRule(
+    "server",
+    LintSeverity.ERROR,
+    "The management cluster accepts the objects of the class (only with --against).",
+    refused_by_server,
 )

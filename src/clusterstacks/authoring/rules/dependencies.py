@@ -1,70 +1,69 @@
-"""The charts that charts depend on: a build must find them, and tomorrow the same ones."""
+"""Rules for chart dependencies: a build finds them, and a later build finds the same ones."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
-from clusterstacks.authoring.positions import line_of_field
-from clusterstacks.authoring.rules.messages import cause_of
+from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_field, split_message
 from clusterstacks.charts.requirements import lacking, locked
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.authoring.stack import LintedStack
-    from clusterstacks.authoring.stack_chart import Chart
+    from clusterstacks.authoring.stack import LintedChart, LintedStack
     from clusterstacks.charts.requirements import ChartRequirement
 
 
-def readable(stack: LintedStack) -> Iterator[Fault]:
-    """Dependencies and lock file can be read and fit together."""
+def readable(stack: LintedStack) -> Iterator[LintProblem]:
+    """Dependencies and lock file are valid and agree."""
     for chart in stack.charts:
         if chart.metadata is None:
-            continue  # it does not render, which says so better
+            continue  # ``chart-renders`` reports it
         try:
             locked(chart.files, chart.directory)
             lacking(chart.files, chart.directory)
         except SpecError as error:
-            problem, way_out = cause_of(error.message, chart.directory)
-            yield Fault(chart.chart_file, _line(chart), problem, way_out or "correct its dependencies")
+            problem, remedy = split_message(error.message, chart.directory)
+            yield LintProblem(
+                chart.chart_file, _line(chart), problem, remedy or "correct the dependencies of the chart"
+            )
 
 
-def unlocked(stack: LintedStack) -> Iterator[Fault]:
-    """A dependency that is not in the stack is one exact version."""
+def unlocked(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every dependency that is not vendored has one exact version."""
     for chart in stack.charts:
         for number, requirement in _lacking(chart):
             if not requirement.exact:
-                problem = f"dependency {requirement.name} is whatever version is the newest when a release is built"
-                way_out = (
+                problem = f"dependency {requirement.name} is not pinned: each build uses the newest matching version"
+                remedy = (
                     f"run helm dependency update {chart.directory} and commit Chart.lock, or write one exact version"
                 )
-                yield Fault(chart.chart_file, _line(chart, number), problem, way_out)
+                yield LintProblem(chart.chart_file, _line(chart, number), problem, remedy)
 
 
-def unvendored(stack: LintedStack) -> Iterator[Fault]:
-    """A chart whose dependencies are left out cannot be looked at."""
+def unvendored(stack: LintedStack) -> Iterator[LintProblem]:
+    """No chart is skipped because a dependency is missing."""
     for chart in stack.charts:
         if chart.complete is not None or chart.missing:
             continue
         for number, requirement in _lacking(chart):
             problem = f"dependency {requirement.name} is not in charts/, so {chart.title} is not rendered here"
-            yield Fault(chart.chart_file, _line(chart, number), problem, "lint it without --dependencies leave")
+            yield LintProblem(chart.chart_file, _line(chart, number), problem, "lint it without --dependencies leave")
 
 
-def missing(stack: LintedStack) -> Iterator[Fault]:
-    """Every dependency can be had."""
+def missing(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every dependency can be downloaded."""
     for chart in stack.charts:
         if chart.missing and _lacking(chart):
-            way_out = f"run helm dependency build {chart.directory}, or lint with --dependencies leave"
+            remedy = f"run helm dependency build {chart.directory}, or skip the chart with --dependencies leave"
             if chart.unreachable:
-                way_out = "check the network and the address; lint with --dependencies leave to leave the chart out"
-            yield Fault(chart.chart_file, _line(chart), chart.missing, way_out)
+                remedy = "check the network and the address, or skip the chart with --dependencies leave"
+            yield LintProblem(chart.chart_file, _line(chart), chart.missing, remedy)
 
 
-def _lacking(chart: Chart) -> list[tuple[int, ChartRequirement]]:
-    """Dependencies that ``charts/`` does not hold, with their places in the list."""
+def _lacking(chart: LintedChart) -> list[tuple[int, ChartRequirement]]:
+    """Return the dependencies that are not in ``charts/``, with their indexes in the list."""
     try:
         absent = lacking(chart.files, chart.directory)
         wanted = list(locked(chart.files, chart.directory))
@@ -77,22 +76,25 @@ def _names(requirements: tuple[ChartRequirement, ...]) -> set[tuple[str, str]]:
     return {(one.name, one.repository) for one in requirements}
 
 
-def _line(chart: Chart, number: int = 0) -> int:
+def _line(chart: LintedChart, number: int = 0) -> int:
     return line_of_field(chart.content, ("dependencies", number))
 
 
 RULES = (
     LintRule(
-        "dependencies", LintSeverity.ERROR, "Chart dependencies and their lock file can be read and agree.", readable
+        "dependencies", LintSeverity.ERROR, "Chart dependencies and their lock file are valid and agree.", readable
     ),
     LintRule(
         "dependency-unlocked",
         LintSeverity.WARNING,
-        "Every chart dependency is vendored, or one exact version.",
+        "Every chart dependency is vendored or has one exact version.",
         unlocked,
     ),
     LintRule("dependency-missing", LintSeverity.ERROR, "Every chart dependency can be downloaded.", missing),
     LintRule(
-        "dependency-unvendored", LintSeverity.WARNING, "No chart is left out for lack of a dependency.", unvendored
+        "dependency-unvendored",
+        LintSeverity.WARNING,
+        "No chart is skipped because a dependency is missing.",
+        unvendored,
     ),
 )

@@ -1,18 +1,22 @@
-"""csctl.yaml and the names that follow from it."""
+"""Rules for csctl.yaml, stack.yaml and versions.yaml, and for the names that follow from them."""
 
 from __future__ import annotations
 
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.untyped import at
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
-from clusterstacks.authoring.positions import line_of_field, line_of_text
-from clusterstacks.authoring.rules.messages import fault_of
-from clusterstacks.building.leftover_versions import left_version
+from clusterstacks.authoring.findings import (
+    LintProblem,
+    LintRule,
+    LintSeverity,
+    line_of_field,
+    line_of_text,
+    problem_of_error,
+)
+from clusterstacks.building.packaging import leftover_version
 from clusterstacks.building.pinning import without_dependency
 from clusterstacks.building.settings import CSCTL, STACK, VERSIONS
-from clusterstacks.domain.documents import shown
+from clusterstacks.domain.documents import at, shown
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -21,53 +25,56 @@ if TYPE_CHECKING:
     from clusterstacks.authoring.stack import LintedStack
 
 
-def settings(stack: LintedStack) -> Iterator[Fault]:
-    """The files that say which stack it is can be read, and their names can stand in a release's name."""
+def settings(stack: LintedStack) -> Iterator[LintProblem]:
+    """csctl.yaml or stack.yaml is valid, and its names are allowed in the name of a release."""
     if problem := stack.settings_problem:
-        yield fault_of(stack, problem, CSCTL, "correct it; csctl init shows one")
+        yield problem_of_error(stack, problem, CSCTL, "correct it; csctl init writes an example")
 
 
-def addon_versions(stack: LintedStack) -> Iterator[Fault]:
-    """Versions of addons listed for a Kubernetes version can be set."""
+def addon_versions(stack: LintedStack) -> Iterator[LintProblem]:
+    """The addon versions that are listed for a Kubernetes version can be set."""
     if problem := stack.pinning_problem:
-        yield fault_of(stack, problem, STACK, "list dependencies of the addons' charts with versions they have")
+        yield problem_of_error(stack, problem, STACK, "list dependencies of the addon charts, with versions that exist")
 
 
-def idle_versions(stack: LintedStack) -> Iterator[Fault]:
-    """Nothing about versions is written that has no effect."""
+def idle_versions(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every version in the settings has an effect."""
     if stack.settings is None:
         return
     if stack.settings.unlisted is not None:
         file = stack.settings.addons_file
         problem = (
-            f"names Kubernetes {stack.settings.unlisted}, and {file} {stack.settings.kubernetes} for the same minor"
+            f"names Kubernetes {stack.settings.unlisted}, but {file} {stack.settings.kubernetes} for the same minor"
         )
         line = line_of_text(stack.content(CSCTL), "kubernetesVersion:")
-        yield Fault(
-            CSCTL, line, problem, "csctl create builds the first, with --kubernetes the second: write one version"
+        yield LintProblem(
+            CSCTL,
+            line,
+            problem,
+            "csctl create builds the first, with --kubernetes the second: write the same version in both",
         )
     if not stack.pinning_problem:
         for key in without_dependency(stack.tree, stack.settings):
             path = stack.settings.addons_file
-            problem = f"{key} is no dependency of an addon: it sets nothing"
+            problem = f"{key} is not a dependency of an addon, so it has no effect"
             line = line_of_text(stack.content(path), f"{key}:")
-            yield Fault(path, line, problem, "correct its name, or leave it if something else reads it")
+            yield LintProblem(path, line, problem, "correct its name, or keep it if another program reads it")
 
 
-def left_versions(stack: LintedStack) -> Iterator[Fault]:
-    """The class names no Kubernetes version of another release of its directory."""
+def left_versions(stack: LintedStack) -> Iterator[LintProblem]:
+    """The class contains no Kubernetes version of another release of the same directory."""
     if stack.settings is None:
         return
     try:
-        left = left_version(stack.tree, stack.settings.kubernetes, stack.others)
+        left = leftover_version(stack.tree, stack.settings.kubernetes, stack.others)
     except SpecError:
-        return  # of .helmignore, which rendering reports
+        return  # .helmignore is broken: ``chart-renders`` reports it
     if left is not None:
-        yield Fault(left.path, left.line, left.problem, left.remedy)
+        yield LintProblem(left.path, left.line, left.problem, left.remedy)
 
 
-def chart_name(stack: LintedStack) -> Iterator[Fault]:
-    """The class's chart is called as releases expect it (INCUMBENT D48)."""
+def chart_name(stack: LintedStack) -> Iterator[LintProblem]:
+    """The class chart has the name that releases require."""
     chart = stack.class_chart
     if chart is None or stack.name is None:
         return
@@ -75,20 +82,20 @@ def chart_name(stack: LintedStack) -> Iterator[Fault]:
     expected = f"{stack.name.series}-cluster-class"
     if chart.metadata is not None and found != expected:
         line = line_of_field(chart.content, ("name",))
-        yield Fault(chart.chart_file, line, f"the chart is called {shown(found)}", f"write name: {expected}")
+        yield LintProblem(chart.chart_file, line, f"the chart has the name {shown(found)}", f"write name: {expected}")
 
 
-def chart_version(stack: LintedStack) -> Iterator[Fault]:
-    """A chart that a build gives its version has one line for it."""
+def chart_version(stack: LintedStack) -> Iterator[LintProblem]:
+    """A chart whose version is set by a build has a line of its own for it."""
     for chart in stack.charts:
         if chart.versioned and chart.metadata is not None and at(chart.metadata, "version") != stack.version.dot:
             line = line_of_text(chart.content, "version:")
-            problem = "has no line that holds the version alone, which a build could set"
-            yield Fault(chart.chart_file, line, problem, "write a line version: v1, without blanks before it")
+            problem = "has no line with only the version, so a build cannot set it"
+            yield LintProblem(chart.chart_file, line, problem, "write the line 'version: v1' without indentation")
 
 
-def minor_directory(stack: LintedStack) -> Iterator[Fault]:
-    """A directory called after a Kubernetes minor holds a stack for that minor."""
+def minor_directory(stack: LintedStack) -> Iterator[LintProblem]:
+    """A directory with the name of a Kubernetes minor contains a stack for that minor."""
     if stack.settings is None or VERSIONS in stack.tree:
         return
     major, dash, minor = PurePath(stack.directory).name.partition("-")
@@ -96,8 +103,8 @@ def minor_directory(stack: LintedStack) -> Iterator[Fault]:
     path = STACK if STACK in stack.tree else CSCTL
     if dash and major.isdecimal() and minor.isdecimal() and f"{major}.{minor}" != str(series):
         line = line_of_text(stack.content(path), "kubernetesVersion:")
-        problem = f"is for Kubernetes {series}, but its directory is called {major}-{minor}"
-        yield Fault(
+        problem = f"is for Kubernetes {series}, but its directory has the name {major}-{minor}"
+        yield LintProblem(
             path, line, problem, f"correct the version, or rename the directory to {series.major}-{series.minor}"
         )
 
@@ -112,32 +119,32 @@ RULES = (
     LintRule(
         "addon-versions",
         LintSeverity.ERROR,
-        "Addon versions of stack.yaml or versions.yaml can be set.",
+        "The addon versions of stack.yaml or versions.yaml can be set.",
         addon_versions,
     ),
-    LintRule("idle-version", LintSeverity.WARNING, "Every version written down has an effect.", idle_versions),
+    LintRule("idle-version", LintSeverity.WARNING, "Every version in the settings has an effect.", idle_versions),
     LintRule(
         "left-version",
         LintSeverity.ERROR,
-        "The class names no Kubernetes version of another release of its directory.",
+        "The class contains no Kubernetes version of another release of the same directory.",
         left_versions,
     ),
     LintRule(
         "chart-name",
         LintSeverity.ERROR,
-        "The class's chart is called <provider>-<stack>-<major>-<minor>-cluster-class.",
+        "The class chart has the name <provider>-<stack>-<major>-<minor>-cluster-class.",
         chart_name,
     ),
     LintRule(
         "chart-version",
         LintSeverity.ERROR,
-        "A chart that a build gives its version has one line for it.",
+        "A chart whose version is set by a build has a line with only the version.",
         chart_version,
     ),
     LintRule(
         "directory-name",
         LintSeverity.WARNING,
-        "A directory called 1-35 holds a stack for Kubernetes 1.35.",
+        "A directory with the name 1-35 contains a stack for Kubernetes 1.35.",
         minor_directory,
     ),
 )

@@ -1,4 +1,4 @@
-"""The files of a stack directory as such: their keys, placeholders, encoding, size, and leftovers of editors."""
+"""Rules for source files: unknown keys, placeholders, encoding, size, private keys and leftovers of editors."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
-from clusterstacks.authoring.positions import line_of_field
-from clusterstacks.authoring.stack_chart import oversized
+from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_field
+from clusterstacks.authoring.stack import oversized
 from clusterstacks.building.packaging import CLASS_DIRECTORY
 from clusterstacks.building.pinning import ADDON_DIRECTORY
 from clusterstacks.building.settings import CSCTL
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from clusterstacks.authoring.stack import LintedStack
 
 Keys: TypeAlias = "Mapping[str, Keys | None]"
-"""The keys of a mapping, or of the mappings in a list, with those below; None where anything may follow."""
+"""The known keys of a mapping, or of the mappings in a list, and the keys below each; None allows any content."""
 
 _CHECK: Final[Keys] = {
     "objects": {"key": None, "apiVersion": None, "kind": None, "name": None, "namespace": None},
@@ -35,7 +34,7 @@ _STAGE: Final[Keys] = {
     "waitForPostCondition": _CHECK,
 }
 _ANY: Final = "*"
-"""Stands for every key; ``unknown-hook`` looks at the keys of addonStages."""
+"""Matches every key; ``unknown-hook`` checks the keys of addonStages."""
 
 KNOWN: Final[Mapping[str, Keys]] = {
     CSCTL: {
@@ -48,12 +47,12 @@ KNOWN: Final[Mapping[str, Keys]] = {
     },
     ADDON_CONFIG: {"apiVersion": None, "clusterAddonVersion": None, "addonStages": {_ANY: _STAGE}},
 }
-"""Every key that csctl or the operator reads, or did in Go: structs CsctlConfig and ClusterAddonConfig there."""
+"""Every key that csctl or the operator reads, here or in Go (structs CsctlConfig and ClusterAddonConfig)."""
 
 _LEFTOVER: Final = re.compile(
     r"\.DS_Store|Thumbs\.db|desktop\.ini|\._.+|.+~|\.#.+|#.+#|.+\.(?:orig|rej|bak|tmp|sw[a-p])|\.swp", re.IGNORECASE
 )
-"""Names that operating systems, editors and ``patch`` give to files which nobody means to publish."""
+"""Names of files that operating systems, editors and ``patch`` leave behind."""
 
 _TEXT: Final = (".yaml", ".yml", ".tpl", ".txt", ".json")
 _PRIVATE_KEY: Final = re.compile(rb"\A\s*-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----")
@@ -62,12 +61,12 @@ _EMPTY_SPEC: Final = re.compile(rb"^[ \t]+spec:[ \t]*\{\}", re.MULTILINE)
 
 
 def is_leftover(name: str) -> bool:
-    """Tell whether a file's name is that of a leftover of an editor or operating system."""
+    """Return whether a file has the name of a leftover of an editor or operating system."""
     return _LEFTOVER.fullmatch(name) is not None
 
 
-def keys(stack: LintedStack) -> Iterator[Fault]:
-    """Find keys that neither csctl nor the operator reads."""
+def keys(stack: LintedStack) -> Iterator[LintProblem]:
+    """csctl.yaml and clusteraddon.yaml contain only keys that csctl or the operator reads."""
     for file, known in KNOWN.items():
         document = stack.document(file)
         for path, there in _unknown(document, known, ()) if isinstance(document, dict) else ():
@@ -75,18 +74,18 @@ def keys(stack: LintedStack) -> Iterator[Fault]:
             close = get_close_matches(str(key), there, n=1)
             meant = f"did you mean {close[0]}? " if close else ""
             problem = f"{f'{parent} has ' if parent else ''}the unknown key {key!r}, which has no effect"
-            known_keys = f"known are {', '.join(sorted(there))}"
-            yield Fault(file, line_of_field(stack.content(file), path), problem, meant + known_keys)
+            known_keys = f"known keys are {', '.join(sorted(there))}"
+            yield LintProblem(file, line_of_field(stack.content(file), path), problem, meant + known_keys)
 
 
-def placeholders(stack: LintedStack) -> Iterator[Fault]:
-    """Find templates of ``csctl init`` that are as empty as it wrote them."""
+def placeholders(stack: LintedStack) -> Iterator[LintProblem]:
+    """No template of ``csctl init`` is still empty."""
     for path, content in stack.tree.items():
         if not path.startswith(f"{CLASS_DIRECTORY}templates/"):
             continue
         empty, marker = _EMPTY_SPEC.search(content), _TO_FILL_IN.search(content)
         if empty and marker:
-            yield Fault(
+            yield LintProblem(
                 path,
                 content.count(b"\n", 0, empty.start()) + 1,
                 "is still the placeholder that csctl init wrote",
@@ -94,8 +93,8 @@ def placeholders(stack: LintedStack) -> Iterator[Fault]:
             )
 
 
-def encodings(stack: LintedStack) -> Iterator[Fault]:
-    """Find text files with bytes that are not UTF-8."""
+def encodings(stack: LintedStack) -> Iterator[LintProblem]:
+    """Text files are UTF-8."""
     for path, content in stack.tree.items():
         if not path.endswith(_TEXT):
             continue
@@ -104,39 +103,41 @@ def encodings(stack: LintedStack) -> Iterator[Fault]:
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
             problem = f"is not UTF-8 at byte {error.start}: Helm writes U+FFFD instead of this character"
-            yield Fault(path, line, problem, "save the file as UTF-8")
+            yield LintProblem(path, line, problem, "save the file as UTF-8")
 
 
-def line_ends(stack: LintedStack) -> Iterator[Fault]:
-    """Find text files with the line ends of Windows, of which the first is named."""
+def line_ends(stack: LintedStack) -> Iterator[LintProblem]:
+    """Text files have Unix line endings; only the first file with others is reported by name."""
     found = sorted(path for path, content in stack.tree.items() if path.endswith(_TEXT) and b"\r\n" in content)
     if found:
-        more = f" (and so have {len(found) - 1} more files)" if len(found) > 1 else ""
-        problem = f"has the line ends of Windows (CRLF){more}: the stack has another hash than with those of Unix (LF)"
-        way_out = "save it with LF, and write the line '* text=auto eol=lf' into .gitattributes"
-        yield Fault(found[0], 1, problem, way_out)
+        more = f" (so do {len(found) - 1} more files)" if len(found) > 1 else ""
+        problem = f"has Windows line endings (CRLF){more}: they change the hash of the stack"
+        remedy = "save it with Unix line endings (LF), and add the line '* text=auto eol=lf' to .gitattributes"
+        yield LintProblem(found[0], 1, problem, remedy)
 
 
-def private_keys(stack: LintedStack) -> Iterator[Fault]:
-    """Find private keys."""
+def private_keys(stack: LintedStack) -> Iterator[LintProblem]:
+    """No file is a private key."""
     for path, content in stack.tree.items():
         if _PRIVATE_KEY.match(content):
-            way_out = "move it out of the stack directory; if it was committed or published, make a new key"
-            yield Fault(path, 1, "is a private key", way_out)
+            remedy = "move it out of the stack directory; if it was committed or published, make a new key"
+            yield LintProblem(path, 1, "is a private key", remedy)
 
 
-def leftovers(stack: LintedStack) -> Iterator[Fault]:
-    """Find files of editors and operating systems."""
+def leftovers(stack: LintedStack) -> Iterator[LintProblem]:
+    """No file is a leftover of an editor or operating system."""
     for path in stack.tree:
         if is_leftover(path.rpartition("/")[2]):
-            problem = "is a leftover of an editor or of the operating system, and counts for the hash of the stack"
+            problem = "is a leftover of an editor or operating system; it changes the hash of the stack"
             if path.startswith((CLASS_DIRECTORY, ADDON_DIRECTORY)):
-                problem += " and may be in the release"
-            yield Fault(path, 1, problem, "delete it, and add its name to .gitignore and to .helmignore of the chart")
+                problem += " and may get into the release"
+            yield LintProblem(
+                path, 1, problem, "delete it, and add its name to .gitignore and to .helmignore of the chart"
+            )
 
 
-def sizes(stack: LintedStack) -> Iterator[Fault]:
-    """Find files and charts that are too large for the operator."""
+def sizes(stack: LintedStack) -> Iterator[LintProblem]:
+    """No file and no chart is too large for the operator."""
     for chart in stack.charts:
         if not (found := oversized(chart.files)):
             continue
@@ -148,14 +149,14 @@ def sizes(stack: LintedStack) -> Iterator[Fault]:
                 if size > LIMITS.file_bytes
                 else f"is the largest file of a chart of {total} bytes: a chart may have {_mib(LIMITS.total_bytes)}"
             )
-            way_out = "remove it, or keep it outside of the chart and let a workload download it"
-            yield Fault(f"{chart.directory}/{name}", 1, problem, way_out)
+            remedy = "remove it, or keep it outside the chart and let a workload download it"
+            yield LintProblem(f"{chart.directory}/{name}", 1, problem, remedy)
 
 
 def _unknown(
     value: object, known: Keys, path: tuple[str | int, ...]
 ) -> Iterator[tuple[tuple[str | int, ...], Sequence[str]]]:
-    """Yield the path of each unknown key, and the keys known at its place."""
+    """Yield the path of each unknown key, and the keys that are known there."""
     if isinstance(value, list):
         for at, item in enumerate(value):
             yield from _unknown(item, known, (*path, at))
@@ -177,12 +178,15 @@ def _mib(count: int) -> str:
 
 RULES = (
     LintRule("unknown-key", LintSeverity.ERROR, "csctl.yaml and clusteraddon.yaml have no unknown keys.", keys),
-    LintRule(
-        "placeholder", LintSeverity.ERROR, "Templates that csctl init left to be filled in are filled in.", placeholders
-    ),
+    LintRule("placeholder", LintSeverity.ERROR, "No template is still a placeholder of csctl init.", placeholders),
     LintRule("not-utf8", LintSeverity.ERROR, "YAML files and templates are UTF-8 text.", encodings),
     LintRule("private-key", LintSeverity.ERROR, "No file is a private key.", private_keys),
-    LintRule("line-ends", LintSeverity.WARNING, "Text files have the line ends of Unix.", line_ends),
+    LintRule("line-ends", LintSeverity.WARNING, "Text files have Unix line endings.", line_ends),
     LintRule("editor-file", LintSeverity.WARNING, "No file is a leftover of an editor or operating system.", leftovers),
-    LintRule("file-size", LintSeverity.ERROR, "No file of a chart has more than 16 MiB, and no chart 64 MiB.", sizes),
+    LintRule(
+        "file-size",
+        LintSeverity.ERROR,
+        "No file of a chart is larger than 16 MiB, and no chart larger than 64 MiB.",
+        sizes,
+    ),
 )

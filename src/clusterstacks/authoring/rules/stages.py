@@ -1,4 +1,4 @@
-"""clusteraddon.yaml: the stages, the charts they name and the conditions they wait for."""
+"""Rules for clusteraddon.yaml: stages, the charts that they name, and the conditions that they wait for."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
-from clusterstacks.api.untyped import at, text
-from clusterstacks.authoring.findings import Fault, LintRule, LintSeverity
-from clusterstacks.authoring.positions import line_of_field
-from clusterstacks.authoring.rules.messages import fault_of
+from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_field, problem_of_error
 from clusterstacks.charts.chart import CHART_FILE
 from clusterstacks.domain.addon_config import LifecycleHook, StageAction, parse_addon_config
+from clusterstacks.domain.documents import at, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.release import ADDON_CONFIG
 
@@ -24,8 +22,8 @@ if TYPE_CHECKING:
 _FIRST = re.compile(r"\[0\]")
 
 
-def readable(stack: LintedStack) -> Iterator[Fault]:
-    """Every stage can be run."""
+def readable(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every stage is valid."""
     if not stack.staged:
         return
     content = stack.content(ADDON_CONFIG)
@@ -33,19 +31,21 @@ def readable(stack: LintedStack) -> Iterator[Fault]:
         document = yaml.load(content, name=ADDON_CONFIG)
         parse_addon_config(_without_stages(document))
     except SpecError as error:
-        yield fault_of(stack, error.message, ADDON_CONFIG, "write addonStages with a list of stages for each hook")
+        yield problem_of_error(
+            stack, error.message, ADDON_CONFIG, "write addonStages with a list of stages for each hook"
+        )
         return
     for hook, index, stage in _stages(document):
         try:
-            # One stage at a time: an author wants to see all that are wrong.
+            # One stage at a time, so that every broken stage is reported.
             parse_addon_config({"addonStages": {hook: [stage]}})
         except SpecError as error:
             message = _FIRST.sub(f"[{index}]", error.message, count=1)
-            yield fault_of(stack, message, ADDON_CONFIG, "correct the stage")
+            yield problem_of_error(stack, message, ADDON_CONFIG, "correct the stage")
 
 
-def hooks(stack: LintedStack) -> Iterator[Fault]:
-    """Every key of addonStages is a hook that runs."""
+def hooks(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every key of addonStages is a hook that the operator runs."""
     known = [hook.value for hook in LifecycleHook]
     for key in _mapping(at(stack.document(ADDON_CONFIG), "addonStages")):
         if key not in known:
@@ -53,10 +53,10 @@ def hooks(stack: LintedStack) -> Iterator[Fault]:
             close = get_close_matches(str(key), known, n=1)
             meant = f"did you mean {close[0]}? " if close else ""
             problem = f"{key} is not a hook, so its stages never run"
-            yield Fault(ADDON_CONFIG, line, problem, f"{meant}known are {', '.join(known)}")
+            yield LintProblem(ADDON_CONFIG, line, problem, f"{meant}known are {', '.join(known)}")
 
 
-def charts_of_stages(stack: LintedStack) -> Iterator[Fault]:
+def charts_of_stages(stack: LintedStack) -> Iterator[LintProblem]:
     """Every addon that a stage applies has a chart."""
     there = {chart.addon for chart in stack.addons}
     for hook, index, stage in _stages(stack.document(ADDON_CONFIG)):
@@ -64,14 +64,14 @@ def charts_of_stages(stack: LintedStack) -> Iterator[Fault]:
         if stack.staged and addon and text(stage, "action") == StageAction.APPLY and addon not in there:
             line = line_of_field(stack.content(ADDON_CONFIG), ("addonStages", hook, index, "name"))
             choice = ", ".join(sorted(there)) or "none"
-            way_out = f"add cluster-addon/{addon}/{CHART_FILE}, or correct the name (there is {choice})"
-            yield Fault(ADDON_CONFIG, line, f"stage {addon} of {hook} has no chart", way_out)
+            remedy = f"add cluster-addon/{addon}/{CHART_FILE}, or correct the name (existing addons: {choice})"
+            yield LintProblem(ADDON_CONFIG, line, f"stage {addon} of {hook} has no chart", remedy)
 
 
-def stages_of_charts(stack: LintedStack) -> Iterator[Fault]:
-    """Every chart is applied to new clusters by some stage."""
+def stages_of_charts(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every chart is applied to new clusters by a stage."""
     if not stack.staged or not isinstance(stack.document(ADDON_CONFIG), dict):
-        return  # what cannot be read names no stage
+        return  # ``stages`` reports it
     stages = list(_stages(stack.document(ADDON_CONFIG)))
     named = {text(stage, "name") for _, _, stage in stages}
     first = {text(stage, "name") for hook, _, stage in stages if hook == LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED}
@@ -79,19 +79,21 @@ def stages_of_charts(stack: LintedStack) -> Iterator[Fault]:
     lost = {text(stage, "name") for hook, _, stage in stages if hook not in known}  # unknown-hook reports these
     for chart in stack.addons:
         if chart.addon not in first | lost:
-            which = "no new cluster gets it" if chart.addon in named else "it is never delivered"
+            which = "new clusters do not get it" if chart.addon in named else "it is never delivered"
             hook = LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED
-            way_out = f"add a stage with name: {chart.addon} to {hook} of {ADDON_CONFIG}"
-            yield Fault(chart.chart_file, 1, f"no stage applies {chart.addon} there, so {which}", way_out)
+            remedy = f"add a stage with name: {chart.addon} to {hook} of {ADDON_CONFIG}"
+            yield LintProblem(
+                chart.chart_file, 1, f"no stage applies {chart.addon} to new clusters, so {which}", remedy
+            )
 
 
-def conditions(stack: LintedStack) -> Iterator[Fault]:
-    """Every condition is CEL that compiles with the keys of its objects."""
+def conditions(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every condition is a CEL expression that compiles with the keys of its objects."""
     for broken in stack.conditions:
         line = line_of_field(stack.content(ADDON_CONFIG), broken.path)
         said = broken.problem.removeprefix(f"{ADDON_CONFIG}, ")
         problem, _, advice = said.rpartition("; ")  # as clusterstacks.render.cel has it
-        yield Fault(ADDON_CONFIG, line, problem or said, advice if problem else "correct the condition")
+        yield LintProblem(ADDON_CONFIG, line, problem or said, advice if problem else "correct the condition")
 
 
 def _stages(document: object) -> Iterator[tuple[str, int, dict[str, object]]]:
@@ -101,7 +103,7 @@ def _stages(document: object) -> Iterator[tuple[str, int, dict[str, object]]]:
 
 
 def _without_stages(document: object) -> object:
-    """Leave out what each stage says, so that only hooks and lists are looked at."""
+    """Empty the lists of stages, so that only hooks and lists are checked."""
     if not isinstance(document, dict) or not isinstance(document.get("addonStages"), dict):
         return document
     shape = {hook: [] if isinstance(listed, list) else listed for hook, listed in document["addonStages"].items()}
@@ -116,13 +118,15 @@ RULES = (
     LintRule(
         "stages",
         LintSeverity.ERROR,
-        "Every stage of clusteraddon.yaml has a name, an action and usable conditions.",
+        "Every stage of clusteraddon.yaml has a name, an action and valid conditions.",
         readable,
     ),
-    LintRule("unknown-hook", LintSeverity.ERROR, "Every key of addonStages is a hook that runs.", hooks),
+    LintRule("unknown-hook", LintSeverity.ERROR, "Every key of addonStages is a hook that the operator runs.", hooks),
     LintRule("stage-chart", LintSeverity.ERROR, "Every addon that a stage applies has a chart.", charts_of_stages),
     LintRule(
         "chart-stage", LintSeverity.WARNING, "Every chart is applied to new clusters by a stage.", stages_of_charts
     ),
-    LintRule("condition", LintSeverity.ERROR, "Every condition of a stage is CEL that compiles.", conditions),
+    LintRule(
+        "condition", LintSeverity.ERROR, "Every condition of a stage is a CEL expression that compiles.", conditions
+    ),
 )

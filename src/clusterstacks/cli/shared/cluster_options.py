@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.cli.shared.paths import DIRECTORY, FILE
+from clusterstacks.cli.shared.options import DIRECTORY, FILE
 from clusterstacks.domain.objects import ObjectKey
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from clusterstacks.clusters.context import Outlook
+    from clusterstacks.compat.statements import UpstreamFacts
     from clusterstacks.kube.client import Client
     from clusterstacks.planner.model_builder import Target
 
 
 @dataclass(frozen=True, slots=True)
-class Management:
+class ManagementCluster:
     """A management cluster and who asks it.
 
     Args:
@@ -77,7 +78,7 @@ def management_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def call(*, kubeconfig: Path | None, context: str, **rest: Any) -> Any:  # noqa: ANN401 - whatever the verb takes
-        return command(management=Management(kubeconfig, context), **rest)
+        return command(management=ManagementCluster(kubeconfig, context), **rest)
 
     for option in (
         click.option(
@@ -92,11 +93,13 @@ def management_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-PEEK = 300_000
+QUICK_SEARCH_COMBINATIONS = 300_000
 """Combinations looked at to see whether sources need not be asked: about a second. Where that is too few they are."""
 
 
-async def outlook_of(client: Client, cluster: ObjectKey, releases: Path | None, goal: Target | None = None) -> Outlook:
+async def read_cluster_outlook(
+    client: Client, cluster: ObjectKey, releases: Path | None, goal: Target | None = None
+) -> Outlook:
     """Read a Cluster and what it could become, as the user of this program sees it.
 
     The facts in the status of ClusterStackReleases come first. Sources are asked only where these do not tell what the
@@ -107,17 +110,15 @@ async def outlook_of(client: Client, cluster: ObjectKey, releases: Path | None, 
     """
     from datetime import UTC, datetime
 
-    from clusterstacks.cli.shared.upstream_facts import facts_in_force
-    from clusterstacks.clusters.context import Surroundings, read_outlook
-    from clusterstacks.clusters.state import ReleasesUnknown
+    from clusterstacks.cli.shared.cluster_options import upstream_facts
+    from clusterstacks.clusters.context import ReleasesUnknown, Surroundings, read_outlook
     from clusterstacks.releases.compat_statements import read_candidates
-    from clusterstacks.sources.open_source import SourceOpener
-    from clusterstacks.sources.source_secrets import SecretReader
+    from clusterstacks.sources.source_opener import SecretReader, SourceOpener
 
     around = Surroundings(
         # No source is a directory here: that would be one of the operator's.
         opener=SourceOpener(secrets=SecretReader(client), release_dir=Path(os.devnull), environ=os.environ),
-        upstream=facts_in_force(),
+        upstream=upstream_facts(),
         given=read_candidates(releases) if releases is not None else (),
         now=datetime.now(UTC),
     )
@@ -137,6 +138,22 @@ def _shows_a_plan(outlook: Outlook, goal: Target) -> bool:
     if isinstance(goal, ReleaseName) and goal not in {one.name for one in outlook.world.candidates}:
         return False
     try:
-        return isinstance(find_plan(outlook.world, outlook.state, goal, Budget(PEEK)), Plan)
+        return isinstance(find_plan(outlook.world, outlook.state, goal, Budget(QUICK_SEARCH_COMBINATIONS)), Plan)
     except SpecError:
         return False
+
+
+INSTALLED = Path("cluster-stacks", "compatibility")
+"""Below the user's data directory (XDG base directory specification)."""
+
+
+def installed_facts_directory() -> Path:
+    """Return the directory of the facts that ``csctl compat update`` installs; it need not exist."""
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / INSTALLED
+
+
+def upstream_facts() -> UpstreamFacts:
+    """Return the built-in facts with those laid over them that the user installed."""
+    from clusterstacks.compat.library import facts
+
+    return facts(installed_facts_directory())

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.linter import findings
-from clusterstacks.authoring.load_stack import load
-from clusterstacks.authoring.rule_registry import BEFORE_BUILD, REFUSED
+from clusterstacks.authoring.linter import BEFORE_BUILD, REFUSED, apply_rules
+from clusterstacks.authoring.stack import load_stack
 from clusterstacks.cli.shared import output
 from clusterstacks.domain.errors import SpecError
 
@@ -28,7 +27,7 @@ def check_sources(trees: Mapping[str, Mapping[str, bytes]], *, strict: bool) -> 
     """
     refused: list[str] = []
     for directory, tree in trees.items():
-        for finding in findings(load(tree, directory), BEFORE_BUILD):
+        for finding in apply_rules(load_stack(tree, directory), BEFORE_BUILD):
             if strict or finding.rule in REFUSED:
                 refused.append(_line(directory, finding))
             else:
@@ -40,5 +39,5 @@ def check_sources(trees: Mapping[str, Mapping[str, bytes]], *, strict: bool) -> 
 
 
 def _line(directory: str, finding: LintFinding) -> str:
-    fault = finding.fault
-    return f"{directory}/{fault.path}:{fault.line}: {fault.message}: {fault.way_out}"
+    problem = finding.problem
+    return f"{directory}/{problem.path}:{problem.line}: {problem.message}: {problem.remedy}"

@@ -28,7 +28,7 @@ _SIGNS = {NodeState.DONE: "✓", NodeState.WORKING: "…", NodeState.FAILED: "�
 _STYLES = {NodeState.DONE: "green", NodeState.WORKING: "yellow", NodeState.FAILED: "red"}
 
 
-class LivePicture:
+class LiveView:
     """Shows a tree of nodes as it changes; used as a context manager.
 
     On a terminal the tree is redrawn in place. Elsewhere a node is printed when it appears, gets ready or fails, and
@@ -77,7 +77,7 @@ class LivePicture:
             from rich.console import Console
             from rich.live import Live
 
-            self._live = Live(auto_refresh=False, console=Console(no_color=output.MANNER.colours is False))
+            self._live = Live(auto_refresh=False, console=Console(no_color=output.SETTINGS.colours is False))
             self._live.start()
 
     def _leave(self) -> None:

@@ -79,7 +79,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u2
 
 
 @dataclass(slots=True)
-class Manner:
+class OutputSettings:
     """How this run of csctl prints, as its options say.
 
     Args:
@@ -103,13 +103,13 @@ class Manner:
         return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
 
 
-MANNER = Manner()
+SETTINGS = OutputSettings()
 """That of this process; :func:`run` begins with the defaults."""
 
 
 def run(command: Callable[[], object]) -> int:
     """Run a command and translate how it ends into an exit code; no traceback reaches the user unless asked for."""
-    MANNER.colour, MANNER.quiet, MANNER.verbose = "auto", False, bool(os.environ.get(TRACE_VARIABLE))
+    SETTINGS.colour, SETTINGS.quiet, SETTINGS.verbose = "auto", False, bool(os.environ.get(TRACE_VARIABLE))
     try:
         result = command()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, it becomes an exit code
@@ -120,7 +120,7 @@ def run(command: Callable[[], object]) -> int:
 def _exit_code(error: BaseException) -> int:
     """Tell the user what happened, and give the exit code for it."""
     code = BUG
-    if MANNER.verbose and isinstance(error, (ClusterStacksError, OSError)):
+    if SETTINGS.verbose and isinstance(error, (ClusterStacksError, OSError)):
         traceback.print_exception(error)
     match error:
         case click.exceptions.Exit():
@@ -153,8 +153,8 @@ def _file_error(error: OSError) -> SpecError:
     """Say what the disk refused; a write that failed does not tell the name of its file."""
     file = error.filename2 or error.filename  # of two, the second is the one that is written
     place = f"{file}: " if file is not None else ""
-    way_out = _WAYS_OUT.get(error.errno or 0, "")
-    return SpecError("FileFailed", f"{place}{error.strerror}{f': {way_out}' if way_out else ''}")
+    remedy = _WAYS_OUT.get(error.errno or 0, "")
+    return SpecError("FileFailed", f"{place}{error.strerror}{f': {remedy}' if remedy else ''}")
 
 
 def printable(text: str) -> str:
@@ -212,7 +212,7 @@ def say_digests(*, content: str, manifest: str = "") -> None:
 
 def note(text: str) -> None:
     """Print a line beside the result, unless csctl is quiet."""
-    if not MANNER.quiet:
+    if not SETTINGS.quiet:
         _echo(printable(text), err=True)
 
 
@@ -223,7 +223,7 @@ def warn(text: str) -> None:
 
 def trace(text: str) -> None:
     """Print a line that only a search for an error needs."""
-    if MANNER.verbose:
+    if SETTINGS.verbose:
         _echo(click.style(printable(text), dim=True), err=True)
 
 
@@ -248,7 +248,7 @@ def progress() -> Callable[[str], None]:
     began = time.monotonic()
 
     def report(text: str) -> None:
-        if not MANNER.quiet:
+        if not SETTINGS.quiet:
             _echo(f"{click.style(f'{time.monotonic() - began:6.1f} s', dim=True)}  {printable(text)}", err=True)
 
     return report
@@ -260,11 +260,11 @@ def megabytes(count: int) -> str:
 
 
 def _echo(text: str, *, err: bool = False) -> None:
-    click.echo(text, err=err, color=MANNER.colours)
+    click.echo(text, err=err, color=SETTINGS.colours)
 
 
 def _show_bug(error: BaseException) -> None:
-    if MANNER.verbose:
+    if SETTINGS.verbose:
         traceback.print_exception(error)
     else:
         what = f"{type(error).__name__}: {error}".splitlines()[0]

@@ -16,7 +16,7 @@ from clusterstacks.domain.errors import SpecError, told_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from clusterstacks.http.client import Web
+    from clusterstacks.http.client import HTTPClient
     from clusterstacks.oci.reference import Reference
     from clusterstacks.oci.registry import Registry
 
@@ -41,15 +41,15 @@ class ServerTrust:
     ca: Path | None = None
     plain_http: bool = False
 
-    def web(self) -> Web:
+    def web(self) -> HTTPClient:
         """Return connections; close them."""
-        from clusterstacks.http.client import Web
+        from clusterstacks.http.client import HTTPClient
 
         if self.ca is None:
-            return Web(plain_http=self.plain_http, report=output.progress(), trace=output.trace)
+            return HTTPClient(plain_http=self.plain_http, report=output.progress(), trace=output.trace)
         with told_of(self.ca):
             ca = _read_ca(self.ca)
-            return Web(ca=ca, plain_http=self.plain_http, report=output.progress(), trace=output.trace)
+            return HTTPClient(ca=ca, plain_http=self.plain_http, report=output.progress(), trace=output.trace)
 
 
 def _read_ca(path: Path) -> str:
@@ -70,15 +70,15 @@ def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @asynccontextmanager
-async def opened_registry(reference: Reference, trust: ServerTrust) -> AsyncIterator[Registry]:
+async def open_registry(reference: Reference, trust: ServerTrust) -> AsyncIterator[Registry]:
     """Give a repository, with the credentials of who runs this program."""
     import os
 
-    from clusterstacks.oci.credentials import find
+    from clusterstacks.oci.credentials import find_credentials
     from clusterstacks.oci.registry import Registry
 
     async with trust.web() as web:
-        credentials = await find(reference, os.environ)
+        credentials = await find_credentials(reference, os.environ)
         yield Registry(web, reference, credentials, plain_http=trust.plain_http, progress=ProgressPrinter())
 
 

@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     from clusterstacks.cli.shared.registry_options import ServerTrust
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.releases.contents import Contents
-    from clusterstacks.releases.release_source import ReleaseSource
-    from clusterstacks.releases.signature_files import Evidence
+    from clusterstacks.releases.release_source import Evidence, ReleaseSource
     from clusterstacks.sources.spec import Location
 
 KEY_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True, slots=True)
-class Signable:
+class SignableRelease:
     """A release whose files were all read.
 
     Args:
@@ -39,7 +38,7 @@ class Signable:
     evidence: Evidence
 
 
-def located(text: str) -> tuple[Location, ReleaseName]:
+def parse_release_ref(text: str) -> tuple[Location, ReleaseName]:
     """Read which release is meant: by its directory, or by its place and name as ``csctl pull`` reads them.
 
     Raises:
@@ -49,7 +48,7 @@ def located(text: str) -> tuple[Location, ReleaseName]:
     from clusterstacks.sources.spec import Location, SourceAddress
 
     if Path(text).is_dir():
-        name = release_of(Path(text))
+        name = release_name_of(Path(text))
         return Location(SourceAddress(DIRECTORY, str(Path(text).resolve().parent)), name), name
     location = parse_location(text, os.environ)
     if location.release is None:
@@ -57,7 +56,7 @@ def located(text: str) -> tuple[Location, ReleaseName]:
     return location, location.release
 
 
-def release_of(directory: Path) -> ReleaseName:
+def release_name_of(directory: Path) -> ReleaseName:
     """Return the release whose directory this is.
 
     Raises:
@@ -75,7 +74,9 @@ def release_of(directory: Path) -> ReleaseName:
 
 
 @asynccontextmanager
-async def found(location: Location, name: ReleaseName, trust: ServerTrust) -> AsyncIterator[Signable]:
+async def open_release_files(
+    location: Location, name: ReleaseName, trust: ServerTrust
+) -> AsyncIterator[SignableRelease]:
     """Give a release, wherever it is.
 
     Raises:
@@ -86,40 +87,40 @@ async def found(location: Location, name: ReleaseName, trust: ServerTrust) -> As
     from clusterstacks.sources.kinds import open_location
 
     if not location.address.kind.is_remote:
-        yield await on_disk(Path(location.address.place), name)
+        yield await read_release_directory(Path(location.address.place), name)
         return
     async with trust.web() as web:
         source = await open_location(
             location.address, web, os.environ, plain_http=trust.plain_http, progress=ProgressPrinter()
         )
-        async with fetched(source, name) as release:
+        async with fetch_release_files(source, name) as release:
             yield release
 
 
-async def on_disk(directory: Path, name: ReleaseName) -> Signable:
+async def read_release_directory(directory: Path, name: ReleaseName) -> SignableRelease:
     """Read a release directory where it is.
 
     Raises:
         SpecError: It holds what no release may hold.
         OSError: It cannot be read.
     """
-    from clusterstacks.releases.contents import survey
+    from clusterstacks.releases.contents import read_contents
     from clusterstacks.sources.directory import DirectorySource
 
     evidence = await DirectorySource(directory).evidence(name)
-    return Signable(survey(name, directory / name.release), evidence)
+    return SignableRelease(read_contents(name, directory / name.release), evidence)
 
 
 @asynccontextmanager
-async def fetched(source: ReleaseSource, name: ReleaseName) -> AsyncIterator[Signable]:
+async def fetch_release_files(source: ReleaseSource, name: ReleaseName) -> AsyncIterator[SignableRelease]:
     """Give a release out of a source, for as long as it is looked at.
 
     Raises:
         SpecError: It holds what no release may hold.
         DependencyError: The source fails.
     """
-    from clusterstacks.releases.contents import survey
+    from clusterstacks.releases.contents import read_contents
 
     with TemporaryDirectory(prefix="csctl-") as directory:
         await source.fetch(name, Path(directory))
-        yield Signable(survey(name, Path(directory)), await source.evidence(name))
+        yield SignableRelease(read_contents(name, Path(directory)), await source.evidence(name))

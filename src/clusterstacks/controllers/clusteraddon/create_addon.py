@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.addon_annotations import releases_named
 from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.clusterapi import ClusterView, cluster_view
+from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.names import (
     API_VERSION,
     CLUSTER_API_GROUP,
@@ -18,39 +17,23 @@ from clusterstacks.api.names import (
     WATCH_FILTER_LABEL,
     Kind,
 )
+from clusterstacks.controllers.class_usage import release_of
 from clusterstacks.controllers.clusteraddon.class_access import CLASS_NOT_OFFERED
 from clusterstacks.controllers.clusteraddon.mirrored_conditions import mirror, withdraw_refusal
-from clusterstacks.domain.names import InvalidName, parse_class
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Stalled
 from clusterstacks.kube.errors import AlreadyExists
 
 if TYPE_CHECKING:
+    from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
     from clusterstacks.kube.client import Client
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder
 
 REFUSED_RECHECK = timedelta(minutes=5)
 """Nothing tells when the labels of a namespace change, by which a ClusterStack may admit it. Arbitrary."""
-
-
-def release_of(cluster: ClusterView) -> ObjectKey | None:
-    """The ClusterStackRelease a Cluster's class comes from, by name; None for classes that are no cluster stack's."""
-    try:
-        return ObjectKey(cluster.class_namespace, parse_class(cluster.class_name).release)
-    except InvalidName:
-        return None
-
-
-def releases_used(cluster: ClusterView) -> tuple[ObjectKey, ...]:
-    """The ClusterStackReleases a Cluster needs: that of its class, and those its annotations take addons from."""
-    try:
-        own = parse_class(cluster.class_name)
-    except InvalidName:
-        return ()
-    return tuple(ObjectKey(cluster.class_namespace, one.release) for one in releases_named(cluster.annotations, own))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +46,9 @@ class AddonCreator:
 
     client: Client
     clock: Clock
-    releases: Store
-    addons: Store
-    offers: ClassAccess
+    releases: ObjectCache
+    addons: ObjectCache
+    access: ClassAccess
     events: EventRecorder
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:
@@ -81,7 +64,7 @@ class AddonCreator:
             return None
         release_key = release_of(cluster)
         release = self.releases.get(release_key) if release_key is not None else None
-        refusal = await self.offers.refusal(cluster, [release]) if release is not None else ""
+        refusal = await self.access.refusal(cluster, [release]) if release is not None else ""
         if refusal:
             await mirror(self.client, manifest, Stalled(CLASS_NOT_OFFERED, refusal), self.clock.now())
             await self.events.record(manifest, "Warning", CLASS_NOT_OFFERED, refusal)

@@ -10,17 +10,17 @@ from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.names import EventReason, Reason, StackCondition
-from clusterstacks.api.untyped import mappings, text
-from clusterstacks.controllers.clusteraddon.create_addon import release_of, releases_used
+from clusterstacks.controllers.class_usage import CLASS_NAMESPACE_INDEX, release_of, releases_used
 from clusterstacks.controllers.clusterstack.missing_versions import lacking, nothing
+from clusterstacks.controllers.clusterstack.owned_releases import summarise
 from clusterstacks.controllers.clusterstack.provider_template import (
     ensure_provider_object,
     provider_object,
     read_template,
 )
 from clusterstacks.controllers.clusterstack.retention import ReleaseAction, Retention, Subscription, decide
-from clusterstacks.controllers.clusterstack.summary import summarise
 from clusterstacks.domain.conditions import Severity
+from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
@@ -34,13 +34,10 @@ if TYPE_CHECKING:
     from clusterstacks.controllers.clusterstack.owned_releases import OwnedReleases
     from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.kube.client import Client
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.events import EventRecorder
-    from clusterstacks.sources.periodic_listing import Listings
-    from clusterstacks.sources.stack_source import SourceChoice
-
-CLASS_NAMESPACE_INDEX = "class namespace"
-"""Index of Clusters by the namespace their class lies in."""
+    from clusterstacks.sources.periodic_listing import SourceListings
+    from clusterstacks.sources.stack_source import SourcePolicy
 
 RESYNC = timedelta(minutes=5)
 """Events wake the reconciler; this only bounds a lost one. As the Go operator's resync."""
@@ -59,10 +56,10 @@ class StackReconciler:
     """Keep the releases of one stack."""
 
     client: Client
-    choice: SourceChoice
-    listings: Listings
-    clusters: Store
-    addons: Store
+    choice: SourcePolicy
+    listings: SourceListings
+    clusters: ObjectCache
+    addons: ObjectCache
     releases: OwnedReleases
     events: EventRecorder
     provider_kinds: Collection[KindPattern]

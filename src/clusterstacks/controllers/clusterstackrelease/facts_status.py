@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.releases.release import Release
-    from clusterstacks.sources.fetcher import Supply
+    from clusterstacks.sources.fetcher import ReleaseFetcher
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FactsInStatus:
+class StatusFacts:
     """Writes the facts of releases.
 
     Args:
         supply: Opens releases that were applied before their facts were kept.
     """
 
-    supply: Supply
+    supply: ReleaseFetcher
     _written: dict[ObjectKey, str] = field(default_factory=dict)
     """By object, the digest whose facts this process has written: a CRD without the field drops them each time."""
 

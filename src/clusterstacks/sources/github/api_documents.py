@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api.bounded_json import Undecodable, decode
 from clusterstacks.http.errors import AnswerRefused
-from clusterstacks.sources.downloads import DIGEST, StatedFile
+from clusterstacks.sources.downloads import DIGEST, ExpectedFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from clusterstacks.http.response import HTTPDocument
+    from clusterstacks.http.messages import HTTPDocument
 
 MAX_PAGE_VALUES: Final = 300_000
 """Values of a page: 100 releases of 80 files each; a file has some 35 with its uploader."""
@@ -36,7 +36,7 @@ class Asset:
     """
 
     number: int
-    file: StatedFile
+    file: ExpectedFile
     complete: bool
 
 
@@ -123,7 +123,7 @@ def read_asset(place: str, document: HTTPDocument) -> Asset:
 def _asset(asset: Mapping[str, Any]) -> Asset:
     digest = asset.get("digest")  # null on assets from before June 2025; absent on older Enterprise Servers
     stated = digest if isinstance(digest, str) and DIGEST.fullmatch(digest) else ""
-    file = StatedFile(_text(asset["name"]), stated, _number(asset["size"]))
+    file = ExpectedFile(_text(asset["name"]), stated, _number(asset["size"]))
     return Asset(_number(asset["id"]), file, asset["state"] == "uploaded")
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.digests import content_digest
-from clusterstacks.http.conditional_get import Revalidated
+from clusterstacks.http.conditional_get import ConditionalCache
 from clusterstacks.http.errors import NotThere, SourceUnavailable
-from clusterstacks.http.response import refusal
+from clusterstacks.http.messages import status_error
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
-from clusterstacks.releases.release_source import MAX_RELEASE_BYTES
-from clusterstacks.releases.signature_files import MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
-from clusterstacks.sources.downloads import check_content, check_files, receive
+from clusterstacks.releases.release_source import MAX_RELEASE_BYTES, MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
+from clusterstacks.sources.downloads import check_content, check_files, save_body
 from clusterstacks.sources.github.api_documents import read_page, read_release
 from clusterstacks.sources.github.rest_api import API, GitHubRepository
 
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.http.client import Web
-    from clusterstacks.http.response import HTTPDocument, HTTPResponse
+    from clusterstacks.http.client import HTTPClient
+    from clusterstacks.http.messages import HTTPDocument, HTTPResponse
     from clusterstacks.sources.github.api_documents import Asset, GitHubRelease, ReleasePage
 
 MAX_PAGES = 100
@@ -52,10 +51,10 @@ class GitHubSource:
         SpecError: Owner or repository have no name GitHub allows, or ``api`` is no URL.
     """
 
-    def __init__(self, web: Web, owner: str, repository: str, *, token: str = "", api: str = API) -> None:
+    def __init__(self, web: HTTPClient, owner: str, repository: str, *, token: str = "", api: str = API) -> None:
         self.repository = GitHubRepository(web, owner, repository, token=token, api=api)
-        self._pages = Revalidated(self.repository.read, self._read_page, most=MAX_PAGES)
-        self._releases = Revalidated(self.repository.read, self._read_release, most=_MOST_RELEASES)
+        self._pages = ConditionalCache(self.repository.read, self._read_page, most=MAX_PAGES)
+        self._releases = ConditionalCache(self.repository.read, self._read_release, most=_MOST_RELEASES)
 
     async def list(self) -> tuple[str, ...]:
         """Name the tags of all published releases, sorted, foreign ones as well.
@@ -114,7 +113,7 @@ class GitHubSource:
         for asset in self._files(name, await self.release(name)):
             async with self._download(asset) as answer:
                 _check_there(answer)
-                room -= await receive(answer, asset.file, into, release=name, room=room)
+                room -= await save_body(answer, asset.file, into, release=name, room=room)
 
     async def pages(self) -> AsyncIterator[ReleasePage]:
         """Read the list of releases, page by page; raises as :meth:`list`."""
@@ -188,4 +187,4 @@ def _check_there(answer: HTTPResponse) -> None:
     if answer.status == _GONE:
         raise SourceUnavailable(answer.place, "the asset was deleted a moment ago")
     if answer.status != 200:
-        raise refusal(answer)
+        raise status_error(answer)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -12,15 +15,13 @@ from yarl import URL
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.conditional_get import UNCHANGED
 from clusterstacks.http.errors import CredentialsRefused, RateLimited, ServerUnavailable
-from clusterstacks.http.response import HTTPDocument, refusal
-from clusterstacks.sources.github.rate_limit import RateLimit, rest_asked
+from clusterstacks.http.messages import HTTPDocument, retry_after, status_error
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Mapping
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping
 
-    from clusterstacks.http.client import Web
-    from clusterstacks.http.request import Body
-    from clusterstacks.http.response import HTTPResponse
+    from clusterstacks.http.client import HTTPClient
+    from clusterstacks.http.messages import Body, HTTPResponse
 
 API = "https://api.github.com"
 
@@ -83,7 +84,7 @@ class GitHubRepository:
         SpecError: Owner or repository have no name GitHub allows, or ``api`` is no URL.
     """
 
-    def __init__(self, web: Web, owner: str, repository: str, *, token: str = "", api: str = API) -> None:
+    def __init__(self, web: HTTPClient, owner: str, repository: str, *, token: str = "", api: str = API) -> None:
         if not (_OWNER.fullmatch(owner) and _REPOSITORY.fullmatch(repository)):
             raise SpecError(
                 "RepositoryInvalid", "owner or name of the GitHub repository is none: write github://owner/name"
@@ -120,7 +121,7 @@ class GitHubRepository:
         """
         async with self.open("GET", url, headers=condition) as answer:
             if answer.status != 200 and not (condition and answer.status == UNCHANGED):
-                raise refusal(answer)
+                raise status_error(answer)
             return HTTPDocument(answer.status, answer.headers, await answer.read(MAX_DOCUMENT_BYTES))
 
     async def write(
@@ -143,7 +144,7 @@ class GitHubRepository:
             if answer.status == _HIDDEN and _HIDDEN not in expect:  # what GitHub says to a token that may not write
                 raise CredentialsRefused(self.place, answer.status, self._who)
             if answer.status not in expect:
-                raise refusal(answer)
+                raise status_error(answer)
             return HTTPDocument(answer.status, answer.headers, await answer.read(MAX_DOCUMENT_BYTES))
 
     @asynccontextmanager
@@ -196,3 +197,66 @@ def _base(api: str) -> str:
     except ValueError:
         pass
     raise SpecError("ApiInvalid", f"the API of GitHub is {API}, or https://<host>/api/v3 of an Enterprise Server")
+
+
+SHORTEST = timedelta(minutes=1)
+"""The rest after a refusal that names no time; doubled each time it comes again. Source: as above."""
+
+LONGEST = timedelta(hours=1)
+"""The window of the primary limit: nothing that GitHub may ask for lasts longer."""
+
+
+def rest_asked(headers: Mapping[str, str], body: bytes) -> timedelta | None:
+    """Read how long a refusal (403) asks to wait; zero when it is about a limit without a time, None when it is not.
+
+    A clock that is wrong on this machine does no harm: the end of the window counts from the server's own time.
+    """
+    if pause := retry_after(headers):
+        return pause
+    if headers.get("X-RateLimit-Remaining") == "0":
+        reset = headers.get("X-RateLimit-Reset", "")
+        seconds = int(reset) - _server_time(headers) if reset.isdecimal() and len(reset) <= 12 else 0
+        return timedelta(seconds=max(seconds, 0))
+    return timedelta() if b"rate limit" in body.lower() else None
+
+
+class RateLimit:
+    """Remembers until when nothing may be asked.
+
+    Args:
+        clock: Seconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._until = clock()
+        self._unsaid = timedelta()
+
+    def check(self, place: str) -> None:
+        """Return when something may be asked.
+
+        Raises:
+            RateLimited: Not yet.
+        """
+        left = self._until - self._clock()
+        if left > 0:
+            raise RateLimited(place, timedelta(seconds=round(left) or 1))
+
+    def begin(self, asked: timedelta) -> timedelta:
+        """Rest as long as asked, which is zero when no time was named, and return how long that is."""
+        if not asked:
+            self._unsaid = min(max(SHORTEST, 2 * self._unsaid), LONGEST)
+        rest = min(asked or self._unsaid, LONGEST)
+        self._until = self._clock() + rest.total_seconds()
+        return rest
+
+    def end(self) -> None:
+        """Take note of an answer that was none about limits."""
+        self._unsaid = timedelta()
+
+
+def _server_time(headers: Mapping[str, str]) -> int:
+    try:
+        return int(parsedate_to_datetime(headers.get("Date", "")).timestamp())
+    except (TypeError, ValueError):
+        return int(datetime.now(UTC).timestamp())

@@ -3,7 +3,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from clusterstacks.cli.shared.live_view import LivePicture
+from clusterstacks.cli.shared.live_view import LiveView
 from clusterstacks.devcluster.demo.view import NodeState, ViewNode
 
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def test_in_a_pipe_a_node_is_printed_when_it_changes_and_not_again(capsys: pytest.CaptureFixture[str]) -> None:
-    with LivePicture() as picture:
+    with LiveView() as picture:
         picture.show([ViewNode("stack", NodeState.WORKING, "downloading")])
         picture.show([ViewNode("stack", NodeState.WORKING, "still downloading")])
         picture.show(
@@ -31,14 +31,14 @@ def test_in_a_pipe_a_node_is_printed_when_it_changes_and_not_again(capsys: pytes
 
 def test_equal_titles_below_different_roots_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
     addons = ViewNode("addons", NodeState.DONE)
-    with LivePicture() as picture:
+    with LiveView() as picture:
         picture.show([ViewNode("one", NodeState.DONE, "", (addons,)), ViewNode("two", NodeState.DONE, "", (addons,))])
 
     assert capsys.readouterr().out.count("addons") == 2
 
 
 def test_what_a_node_is_doing_is_told_shortly(capsys: pytest.CaptureFixture[str]) -> None:
-    with LivePicture() as picture:
+    with LiveView() as picture:
         picture.show([ViewNode("addons", NodeState.WORKING, "failing checks: " + "informer-sync, " * 20)])
 
     (line,) = capsys.readouterr().out.splitlines()
@@ -47,7 +47,7 @@ def test_what_a_node_is_doing_is_told_shortly(capsys: pytest.CaptureFixture[str]
 
 
 def test_what_others_print_comes_between(capsys: pytest.CaptureFixture[str]) -> None:
-    with LivePicture() as picture:
+    with LiveView() as picture:
         picture.show([ViewNode("before", NodeState.DONE)])
         with picture.aside():
             sys.stdout.write("a plan\n")

@@ -3,16 +3,19 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from clusterstacks.controllers.clusteraddon.progress import RolloutProgress, StagePhase, StageProgress, read_progress
 from clusterstacks.controllers.clusteraddon.rollout_plan import (
     ControlPlaneState,
     Done,
     Occasion,
     Prune,
     RolloutPlan,
+    RolloutProgress,
     RunStage,
+    StagePhase,
+    StageProgress,
     WaitForUpgrade,
     plan_rollout,
+    read_progress,
 )
 from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Stage, StageAction
 from clusterstacks.domain.versions import KubernetesVersion
@@ -102,7 +105,7 @@ def test_the_stages_of_an_occasion_run_in_order_and_end_with_one_prune(
 
 @pytest.mark.parametrize("recorded", ["", "two"])
 def test_what_only_an_upgrade_brings_is_kept_up_to_date_once_the_cluster_has_it(recorded: str) -> None:
-    """A ClusterAddon deleted by hand and made anew installs, in a cluster that has had upgrades (INCUMBENT D21)."""
+    """A ClusterAddon deleted by hand and made anew installs, in a cluster that has had upgrades (D21)."""
     release = config(install="a", before="b", after="b c")
 
     assert played(plan(release, recorded, delivered="a b old"))[0] == ["a", "b", "keep a b", "done"]

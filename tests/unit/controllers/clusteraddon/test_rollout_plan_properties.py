@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.controllers.clusteraddon.progress import RolloutProgress, StagePhase, read_progress
 from clusterstacks.controllers.clusteraddon.rollout_plan import (
     ControlPlaneState,
     Done,
     Occasion,
     Prune,
     RolloutPlan,
+    RolloutProgress,
     RunStage,
+    StagePhase,
     WaitForUpgrade,
     plan_rollout,
+    read_progress,
 )
 from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Stage, StageAction
 from clusterstacks.domain.versions import KubernetesVersion
@@ -160,7 +162,7 @@ def test_the_class_is_recorded_only_by_a_rollout_that_ran_to_its_end(
 def test_no_stage_of_another_hook_runs_at_an_installation_and_none_at_rest(
     classes: dict[str, AddonConfig | None], recorded: str, *, changed: bool
 ) -> None:
-    """INCUMBENT D81."""
+    """D81."""
     rollout = plan_rollout(
         classes["two"], recorded=recorded, wanted="two", changed=changed, delivered=(), progress=RolloutProgress()
     )

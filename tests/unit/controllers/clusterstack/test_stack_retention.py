@@ -6,23 +6,22 @@ from pathlib import Path
 
 from clusterstacks.api.names import API_VERSION, GROUP, Kind
 from clusterstacks.api.provider_refs import DEFAULT_KINDS
+from clusterstacks.controllers.class_usage import CLASS_NAMESPACE_INDEX, class_namespace
 from clusterstacks.controllers.clusterstack.owned_releases import OwnedReleases
-from clusterstacks.controllers.clusterstack.reconciler import CLASS_NAMESPACE_INDEX, StackReconciler
+from clusterstacks.controllers.clusterstack.reconciler import StackReconciler
 from clusterstacks.controllers.status_reconciler import StatusPatch
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.resources import Resource
-from clusterstacks.operator.event_handlers import class_namespace
-from clusterstacks.runtime.cache import Store, key_of
+from clusterstacks.runtime.cache import ObjectCache, key_of
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.sources import kinds
-from clusterstacks.sources.open_source import SourceOpener
 from clusterstacks.sources.owners import STACK_INDEX, stacks_owning
-from clusterstacks.sources.periodic_listing import Listings
-from clusterstacks.sources.source_cache import Sources
-from clusterstacks.sources.source_secrets import SecretReader
-from clusterstacks.sources.spec import SourceAddress, SourceTerms
-from clusterstacks.sources.stack_source import SourceChoice
+from clusterstacks.sources.periodic_listing import SourceListings
+from clusterstacks.sources.source_cache import SourceCache
+from clusterstacks.sources.source_opener import SecretReader, SourceOpener
+from clusterstacks.sources.spec import SourceAddress, SourceSettings
+from clusterstacks.sources.stack_source import SourcePolicy
 from tests.support.fake_api import FakeApi
 
 RELEASES = Resource(GROUP, "v1alpha1", Kind.CLUSTER_STACK_RELEASE.value, "clusterstackreleases", namespaced=True)
@@ -48,13 +47,13 @@ STACK: Manifest = {
 async def kept(*, using: str, recorded: str) -> set[str]:
     """Give the releases left of v1 and v2, both ready, when a cluster's class and its addons' are these."""
     api = FakeApi(RELEASES, CLUSTERS, CLASSES, EVENTS)
-    releases = Store({STACK_INDEX: stacks_owning})
+    releases = ObjectCache({STACK_INDEX: stacks_owning})
     owner = {"apiVersion": API_VERSION, "kind": STACK["kind"], "name": "scs", "uid": "1"}
     for name in (OLD, NEW):
         manifest = {"metadata": {"name": name, "ownerReferences": [owner]}, "status": {"ready": True}}
         one = await api.create(RELEASES, manifest, "stacks")
         releases.put(key_of(one), one)
-    clusters, addons = Store({CLASS_NAMESPACE_INDEX: class_namespace}), Store()
+    clusters, addons = ObjectCache({CLASS_NAMESPACE_INDEX: class_namespace}), ObjectCache()
     topology = {"classRef": {"name": using, "namespace": "stacks"}}
     key = ObjectKey("team", "one")
     clusters.put(key, {"metadata": {"name": "one", "namespace": "team"}, "spec": {"topology": topology}})
@@ -62,8 +61,8 @@ async def kept(*, using: str, recorded: str) -> set[str]:
     opener = SourceOpener(secrets=SecretReader(api), release_dir=Path("/nowhere"), environ={})
     reconciler = StackReconciler(
         client=api,
-        choice=SourceChoice(default=SourceTerms(address=SourceAddress(kinds.DIRECTORY, ""), own=True)),
-        listings=Listings(Sources(opener, SystemClock()), SystemClock(), lambda _: None),
+        choice=SourcePolicy(default=SourceSettings(address=SourceAddress(kinds.DIRECTORY, ""), own=True)),
+        listings=SourceListings(SourceCache(opener, SystemClock()), SystemClock(), lambda _: None),
         clusters=clusters,
         addons=addons,
         releases=OwnedReleases(client=api, store=releases, events=EventRecorder(api, "test")),

@@ -10,7 +10,7 @@ import pytest
 
 from clusterstacks.domain.digests import content_digest
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.http.client import RetryPolicy, Web
+from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.http.errors import (
     AnswerRefused,
     CredentialsRefused,
@@ -41,16 +41,18 @@ async def github() -> AsyncIterator[GitHubDouble]:
 
 
 @pytest.fixture
-async def web() -> AsyncIterator[Web]:
-    async with Web(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
+async def web() -> AsyncIterator[HTTPClient]:
+    async with HTTPClient(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
         yield client
 
 
-def source_of(web: Web, github: GitHubDouble, token: str = TOKEN) -> GitHubSource:
+def source_of(web: HTTPClient, github: GitHubDouble, token: str = TOKEN) -> GitHubSource:
     return GitHubSource(web, OWNER, REPOSITORY, token=token, api=github.url)
 
 
-async def test_a_release_is_downloaded_with_all_its_assets(web: Web, github: GitHubDouble, tmp_path: Path) -> None:
+async def test_a_release_is_downloaded_with_all_its_assets(
+    web: HTTPClient, github: GitHubDouble, tmp_path: Path
+) -> None:
     github.add(STAGED.release, {**FILES, SIGNATURE: b"{}"})
     source = source_of(web, github)
     await source.fetch(STAGED, tmp_path)
@@ -59,7 +61,7 @@ async def test_a_release_is_downloaded_with_all_its_assets(web: Web, github: Git
     assert (await source.evidence(STAGED)).envelopes == (b"{}",)
 
 
-async def test_the_store_takes_releases_from_github(web: Web, github: GitHubDouble, tmp_path: Path) -> None:
+async def test_the_store_takes_releases_from_github(web: HTTPClient, github: GitHubDouble, tmp_path: Path) -> None:
     github.add(STAGED.release, staged_release())
     github.add(SINGLE.release, single_release())
     source = source_of(web, github)
@@ -69,7 +71,7 @@ async def test_the_store_takes_releases_from_github(web: Web, github: GitHubDoub
 
 
 async def test_the_token_goes_to_the_api_and_never_to_the_host_of_the_assets(
-    web: Web, github: GitHubDouble, tmp_path: Path
+    web: HTTPClient, github: GitHubDouble, tmp_path: Path
 ) -> None:
     github.add(STAGED.release, FILES)
     await source_of(web, github).fetch(STAGED, tmp_path)
@@ -78,26 +80,28 @@ async def test_the_token_goes_to_the_api_and_never_to_the_host_of_the_assets(
     assert not any("Authorization" in request.headers for request in github.asset_requests)
 
 
-async def test_without_a_token_none_is_sent(web: Web, github: GitHubDouble) -> None:
+async def test_without_a_token_none_is_sent(web: HTTPClient, github: GitHubDouble) -> None:
     github.add(STAGED.release, FILES)
     assert await source_of(web, github, token="").list() == (STAGED.release,)
     assert not any("Authorization" in request.headers for request in github.requests)
 
 
-async def test_releases_are_listed_by_tag_without_drafts_and_with_pre_releases(web: Web, github: GitHubDouble) -> None:
+async def test_releases_are_listed_by_tag_without_drafts_and_with_pre_releases(
+    web: HTTPClient, github: GitHubDouble
+) -> None:
     github.add("local-tiny-1-35-v1", {}, title="The first one")
     github.add("local-tiny-1-35-v2", {}, prerelease=True)
     github.add("local-tiny-1-35-v3", {}, draft=True)
     assert await source_of(web, github).list() == ("local-tiny-1-35-v1", "local-tiny-1-35-v2")
 
 
-async def test_a_draft_is_no_release(web: Web, github: GitHubDouble) -> None:
+async def test_a_draft_is_no_release(web: HTTPClient, github: GitHubDouble) -> None:
     github.add(STAGED.release, FILES, draft=True)
     with pytest.raises(ReleaseNotFound, match=f"{STAGED} is not in {github.url}/repos/{OWNER}/{REPOSITORY}"):
         await source_of(web, github).digest(STAGED)
 
 
-async def test_what_did_not_change_is_not_sent_again_and_does_not_count(web: Web, github: GitHubDouble) -> None:
+async def test_what_did_not_change_is_not_sent_again_and_does_not_count(web: HTTPClient, github: GitHubDouble) -> None:
     github.add(STAGED.release, FILES)
     source = source_of(web, github)
     assert (await source.list(), await source.digest(STAGED)) == ((STAGED.release,), DIGEST)
@@ -107,7 +111,7 @@ async def test_what_did_not_change_is_not_sent_again_and_does_not_count(web: Web
     assert all("If-None-Match" in request.headers for request in github.requests[2:])
 
 
-async def test_what_changed_is_seen_although_it_was_remembered(web: Web, github: GitHubDouble) -> None:
+async def test_what_changed_is_seen_although_it_was_remembered(web: HTTPClient, github: GitHubDouble) -> None:
     release = github.add(STAGED.release, FILES)
     source = source_of(web, github)
     assert await source.digest(STAGED) == DIGEST
@@ -119,7 +123,7 @@ async def test_what_changed_is_seen_although_it_was_remembered(web: Web, github:
         await source.digest(STAGED)
 
 
-async def test_without_stated_digests_only_a_download_tells(web: Web, tmp_path: Path) -> None:
+async def test_without_stated_digests_only_a_download_tells(web: HTTPClient, tmp_path: Path) -> None:
     async with GitHubDouble.started(digests=False) as github:
         github.add(STAGED.release, FILES)
         source = source_of(web, github)
@@ -128,7 +132,7 @@ async def test_without_stated_digests_only_a_download_tells(web: Web, tmp_path: 
         assert read_release(tmp_path) == FILES
 
 
-async def test_a_private_repository_is_there_for_the_token_only(web: Web) -> None:
+async def test_a_private_repository_is_there_for_the_token_only(web: HTTPClient) -> None:
     async with GitHubDouble.started(private=True) as github:
         github.add(STAGED.release, FILES)
         assert await source_of(web, github).list() == (STAGED.release,)
@@ -136,19 +140,21 @@ async def test_a_private_repository_is_there_for_the_token_only(web: Web) -> Non
             await source_of(web, github, token="").list()
 
 
-async def test_a_wrong_token_is_said_and_not_shown(web: Web, github: GitHubDouble) -> None:
+async def test_a_wrong_token_is_said_and_not_shown(web: HTTPClient, github: GitHubDouble) -> None:
     with pytest.raises(CredentialsRefused, match="status 401") as caught:
         await source_of(web, github, token="wrong-token").list()
     assert "wrong-token" not in f"{caught.value!r} {source_of(web, github, token='wrong-token').__dict__}"
 
 
-async def test_a_refusal_without_a_limit_is_about_the_token(web: Web, github: GitHubDouble) -> None:
+async def test_a_refusal_without_a_limit_is_about_the_token(web: HTTPClient, github: GitHubDouble) -> None:
     github.faults.append(Fault("GET", "/releases", 403, message="Resource not accessible by personal access token"))
     with pytest.raises(CredentialsRefused, match="status 403"):
         await source_of(web, github).list()
 
 
-async def test_an_exhausted_limit_is_waited_for_and_nothing_is_asked_meanwhile(web: Web, github: GitHubDouble) -> None:
+async def test_an_exhausted_limit_is_waited_for_and_nothing_is_asked_meanwhile(
+    web: HTTPClient, github: GitHubDouble
+) -> None:
     github.remaining = 0
     source = source_of(web, github)
     with pytest.raises(RateLimited, match="too many requests") as caught:
@@ -160,7 +166,7 @@ async def test_an_exhausted_limit_is_waited_for_and_nothing_is_asked_meanwhile(w
     assert len(github.requests) == 1
 
 
-async def test_a_secondary_limit_that_names_a_time_is_kept(web: Web, github: GitHubDouble) -> None:
+async def test_a_secondary_limit_that_names_a_time_is_kept(web: HTTPClient, github: GitHubDouble) -> None:
     message = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
     github.faults.append(Fault("GET", "/releases", 403, {"Retry-After": "90"}, message))
     with pytest.raises(RateLimited) as caught:
@@ -169,7 +175,7 @@ async def test_a_secondary_limit_that_names_a_time_is_kept(web: Web, github: Git
 
 
 @pytest.mark.parametrize("status", [403, 429])
-async def test_a_secondary_limit_without_a_time_is_a_minute(web: Web, github: GitHubDouble, status: int) -> None:
+async def test_a_secondary_limit_without_a_time_is_a_minute(web: HTTPClient, github: GitHubDouble, status: int) -> None:
     github.faults.extend([Fault("GET", "/releases", status, {}, "You have exceeded a secondary rate limit.")] * 4)
     source = source_of(web, github)
     with pytest.raises(RateLimited) as caught:
@@ -178,13 +184,15 @@ async def test_a_secondary_limit_without_a_time_is_a_minute(web: Web, github: Gi
 
 
 @pytest.mark.parametrize("status", [500, 502, 503])
-async def test_a_server_that_fails_for_a_moment_is_asked_again(web: Web, github: GitHubDouble, status: int) -> None:
+async def test_a_server_that_fails_for_a_moment_is_asked_again(
+    web: HTTPClient, github: GitHubDouble, status: int
+) -> None:
     github.add(STAGED.release, FILES)
     github.faults.append(Fault("GET", "/releases", status))
     assert await source_of(web, github).list() == (STAGED.release,)
 
 
-async def test_a_server_that_goes_on_failing_is_unavailable(web: Web, github: GitHubDouble) -> None:
+async def test_a_server_that_goes_on_failing_is_unavailable(web: HTTPClient, github: GitHubDouble) -> None:
     github.faults.extend([Fault("GET", "/releases", 503)] * 9)
     with pytest.raises(ServerUnavailable, match="status 503"):
         await source_of(web, github).list()
@@ -198,7 +206,7 @@ async def test_a_server_that_goes_on_failing_is_unavailable(web: Web, github: Gi
     ],
 )
 async def test_an_asset_that_is_not_what_is_stated_is_refused(
-    web: Web, github: GitHubDouble, tmp_path: Path, served: bytes, problem: str
+    web: HTTPClient, github: GitHubDouble, tmp_path: Path, served: bytes, problem: str
 ) -> None:
     github.add(STAGED.release, FILES).assets[1].served = served
     with pytest.raises(SourceUnavailable, match=problem) as caught:
@@ -206,14 +214,14 @@ async def test_an_asset_that_is_not_what_is_stated_is_refused(
     assert "secret-of-the-url" not in str(caught.value)
 
 
-async def test_a_signature_that_is_not_what_is_stated_is_refused(web: Web, github: GitHubDouble) -> None:
+async def test_a_signature_that_is_not_what_is_stated_is_refused(web: HTTPClient, github: GitHubDouble) -> None:
     github.add(STAGED.release, {SIGNATURE: b"{}"}).assets[0].served = b"[]"
     with pytest.raises(SourceUnavailable, match="digest"):
         await source_of(web, github).evidence(STAGED)
 
 
 async def test_an_asset_that_goes_on_and_on_is_cut_off(
-    web: Web, github: GitHubDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    web: HTTPClient, github: GitHubDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clusterstacks.sources.downloads.MAX_FILE_BYTES", 1000)
     github.add(STAGED.release, {"a": b"a"}).assets[0].served = b"a" * 100_000
@@ -221,7 +229,7 @@ async def test_an_asset_that_goes_on_and_on_is_cut_off(
         await source_of(web, github).fetch(STAGED, tmp_path)
 
 
-async def test_an_asset_that_is_still_being_uploaded_makes_no_release(web: Web, github: GitHubDouble) -> None:
+async def test_an_asset_that_is_still_being_uploaded_makes_no_release(web: HTTPClient, github: GitHubDouble) -> None:
     release = github.add(STAGED.release, FILES)
     release.assets[1].state = "starter"
     with pytest.raises(SourceUnavailable, match=r"b\.tgz of release .* is not uploaded whole"):
@@ -233,7 +241,7 @@ async def test_an_asset_that_is_still_being_uploaded_makes_no_release(web: Web, 
 
 @pytest.mark.parametrize("name", ["../escape", "a/b", "a\\b", "..", "", "invisible\u202e", "x" * 256])
 async def test_an_asset_with_a_name_that_is_none_is_refused(
-    web: Web, github: GitHubDouble, tmp_path: Path, name: str
+    web: HTTPClient, github: GitHubDouble, tmp_path: Path, name: str
 ) -> None:
     github.add(STAGED.release, {name: b"x"})
     with pytest.raises(ReleaseBroken, match="no name of a file"):
@@ -242,19 +250,19 @@ async def test_an_asset_with_a_name_that_is_none_is_refused(
     assert read_release(tmp_path) == {}
 
 
-async def test_too_many_assets_are_not_downloaded(web: Web, github: GitHubDouble, tmp_path: Path) -> None:
+async def test_too_many_assets_are_not_downloaded(web: HTTPClient, github: GitHubDouble, tmp_path: Path) -> None:
     github.add(STAGED.release, {f"{number}": b"" for number in range(release_source.MAX_FILES + 1)})
     with pytest.raises(ReleaseBroken, match="one more than the 100 files"):
         await source_of(web, github).fetch(STAGED, tmp_path)
     assert not github.asset_requests
 
 
-async def test_a_release_without_a_signature_has_no_evidence(web: Web, github: GitHubDouble) -> None:
+async def test_a_release_without_a_signature_has_no_evidence(web: HTTPClient, github: GitHubDouble) -> None:
     github.add(STAGED.release, FILES)
     assert (await source_of(web, github).evidence(STAGED)).envelopes == ()
 
 
-async def test_an_answer_that_is_none_of_github_is_said_to_be_so(web: Web, github: GitHubDouble) -> None:
+async def test_an_answer_that_is_none_of_github_is_said_to_be_so(web: HTTPClient, github: GitHubDouble) -> None:
     github.faults.append(Fault("GET", "/releases", 200, message="Welcome"))
     with pytest.raises(AnswerRefused, match="no list of releases: is it the right address"):
         await source_of(web, github).list()
@@ -263,7 +271,7 @@ async def test_an_answer_that_is_none_of_github_is_said_to_be_so(web: Web, githu
 @pytest.mark.parametrize(("owner", "name"), [("a/b", "c"), ("a", ".."), ("a", "b?c"), ("", "c"), ("a", "b" * 101)])
 def test_a_repository_that_github_cannot_have_is_refused(owner: str, name: str) -> None:
     with pytest.raises(SpecError, match="github://owner/name"):
-        GitHubSource(Web(environ={}), owner, name)
+        GitHubSource(HTTPClient(environ={}), owner, name)
 
 
 @pytest.mark.parametrize(
@@ -271,4 +279,4 @@ def test_a_repository_that_github_cannot_have_is_refused(owner: str, name: str) 
 )
 def test_an_api_that_is_no_url_is_refused(api: str) -> None:
     with pytest.raises(SpecError, match="the API of GitHub is https://"):
-        GitHubSource(Web(environ={}), OWNER, REPOSITORY, api=api)
+        GitHubSource(HTTPClient(environ={}), OWNER, REPOSITORY, api=api)

@@ -9,7 +9,7 @@ import pytest
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_release
-from clusterstacks.http.client import RetryPolicy, Web
+from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.http.errors import AnswerRefused, CredentialsRefused, RateLimited, ServerUnavailable
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseTaken
 from clusterstacks.sources.github.assets import GitHubSource
@@ -36,13 +36,13 @@ async def github(request: pytest.FixtureRequest) -> AsyncIterator[GitHubDouble]:
 
 
 @pytest.fixture
-async def web() -> AsyncIterator[Web]:
-    async with Web(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
+async def web() -> AsyncIterator[HTTPClient]:
+    async with HTTPClient(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
         yield client
 
 
 @pytest.fixture
-def source(web: Web, github: GitHubDouble) -> GitHubSource:
+def source(web: HTTPClient, github: GitHubDouble) -> GitHubSource:
     return GitHubSource(web, OWNER, REPOSITORY, token=TOKEN, api=github.url)
 
 
@@ -209,7 +209,7 @@ async def test_the_token_is_not_sent_to_a_host_that_is_none_of_the_api(
         await publish(directory, source, silent)
 
 
-async def test_publishing_needs_a_token_that_may_write(web: Web, github: GitHubDouble, directory: Path) -> None:
+async def test_publishing_needs_a_token_that_may_write(web: HTTPClient, github: GitHubDouble, directory: Path) -> None:
     with pytest.raises(SpecError, match="set GIT_ACCESS_TOKEN"):
         await publish(directory, GitHubSource(web, OWNER, REPOSITORY, api=github.url), silent)
     assert not github.requests

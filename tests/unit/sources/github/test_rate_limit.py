@@ -8,7 +8,7 @@ from email.utils import format_datetime
 import pytest
 
 from clusterstacks.http.errors import RateLimited
-from clusterstacks.sources.github.rate_limit import LONGEST, RateLimit, rest_asked
+from clusterstacks.sources.github.rest_api import LONGEST, RateLimit, rest_asked
 
 MINUTE = timedelta(minutes=1)
 NOON = datetime(2001, 1, 1, 12, tzinfo=UTC)

@@ -1,0 +1,225 @@
+"""Verdicts as ``csctl compat`` prints them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from clusterstacks.cli.shared import output
+from clusterstacks.compat.matrices import worst
+from clusterstacks.compat.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clusterstacks.compat.matrices import Matrix, ReleasePart, Row
+    from clusterstacks.compat.statements import ComponentFacts, UpgradeStatement, UpstreamStatement
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
+
+COLOURS: Final = {
+    Verdict.OK: "green",
+    Verdict.UNTESTED: "yellow",
+    Verdict.UNKNOWN: "yellow",
+    Verdict.INCOMPATIBLE: "red",
+}
+WIDTH: Final = max(map(len, Verdict))
+PARTLY: Final = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRelease:
+    """A release with one Kubernetes version.
+
+    Args:
+        label: What to call it.
+        kubernetes: The version.
+        parts: What holds of each part.
+    """
+
+    label: str
+    kubernetes: KubernetesVersion
+    parts: tuple[ReleasePart, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of its parts."""
+        return worst(part.judgement for part in self.parts)
+
+    @property
+    def broken(self) -> bool:
+        """Whether a part is incompatible."""
+        return self.verdict is Verdict.INCOMPATIBLE
+
+
+def print_checked(checked: Sequence[CheckedRelease], contradictions: Sequence[str], form: str) -> None:
+    """Print the verdicts on releases, and what they say differently."""
+    if form == "json":
+        releases = [_checked_document(one) for one in checked]
+        output.print_json({"releases": releases, "contradictions": list(contradictions)})
+        return
+    for one in checked:
+        click.echo(f"{output.printable(one.label)} with Kubernetes {one.kubernetes}: {_coloured(one.verdict)}")
+        for part in one.parts:
+            source = f"  {part.judgement.source}" if part.judgement.source else ""
+            text = output.printable(f"{part.judgement.text}{_of_addon(part.addon)}{source}")
+            click.echo(f"  {_coloured(part.judgement.verdict, WIDTH)}  {text}")
+    for text in contradictions:
+        output.note(f"{text}: the release a component is taken from decides")
+
+
+def print_matrix(matrix: Matrix, form: str) -> None:
+    """Print a table of verdicts."""
+    if form == "json":
+        rows = {"releases": matrix.releases, "components": matrix.components}
+        output.print_json(
+            {
+                "kubernetes": [str(minor) for minor in matrix.minors],
+                **{key: [_row_document(row, matrix.minors) for row in value] for key, value in rows.items()},
+            }
+        )
+        return
+    lines = [[row.releases[0], *_cells(row)] for row in matrix.releases]
+    lines += [[f"{row.name} {row.version}{_of_addon(row.addon)}", *_cells(row)] for row in matrix.components]
+    output.print_table(("KUBERNETES", *map(str, matrix.minors)), lines)
+    if any(cell.partly for row in (*matrix.releases, *matrix.components) for cell in row.cells):
+        output.say(f"{PARTLY} not for every patch: ask with csctl compat check --kubernetes")
+
+
+def _checked_document(checked: CheckedRelease) -> Manifest:
+    return {
+        "release": checked.label,
+        "kubernetes": str(checked.kubernetes),
+        "verdict": checked.verdict.value,
+        "parts": [
+            {
+                "fact": part.fact,
+                "component": part.name or None,
+                "version": part.version or None,
+                "addon": part.addon or None,
+                "verdict": part.judgement.verdict.value,
+                "text": part.judgement.text,
+                "source": part.judgement.source or None,
+            }
+            for part in checked.parts
+        ],
+    }
+
+
+def _row_document(row: Row, minors: Sequence[KubernetesMinor]) -> Manifest:
+    about = {"component": row.name, "version": row.version, "addon": row.addon or None} if row.name else {}
+    cells = zip(minors, row.cells, strict=True)
+    return {
+        **about,
+        "releases": list(row.releases),
+        "kubernetes": {str(minor): {"verdict": cell.verdict.value, "partly": cell.partly} for minor, cell in cells},
+    }
+
+
+def _cells(row: Row) -> list[str]:
+    return [f"{cell.verdict.value}{PARTLY if cell.partly else ''}" for cell in row.cells]
+
+
+def _of_addon(addon: str) -> str:
+    return f" [addon {addon}]" if addon else ""
+
+
+def _coloured(verdict: Verdict, width: int = 0) -> str:
+    return click.style(verdict.value.ljust(width), fg=COLOURS[verdict])
+
+
+BUILT_IN = "built in"
+
+
+def print_list(known: Sequence[ComponentFacts], form: str) -> None:
+    """Print which components are known, how old the facts are, and where they are from."""
+    if form == "json":
+        output.print_json([_head(one) for one in known])
+    else:
+        rows = [(one.name, one.title, one.read, one.origin or BUILT_IN) for one in known]
+        output.print_table(("COMPONENT", "TITLE", "FACTS OF", "FROM"), rows)
+
+
+def print_sheet(component: ComponentFacts, form: str) -> None:
+    """Print everything known about a component."""
+    if form == "json":
+        output.print_json(_document(component))
+        return
+    output.say(f"{component.title}: facts of {component.read}, {component.origin or BUILT_IN}", bold=True)
+    output.say(_wrapped(component.semantics))
+    if verdict := component.outside_verdict:
+        output.say(f"  Outside of the ranges: {verdict}.")
+    rows = [_statement_cells(one) for one in component.statements]
+    output.print_table(("VERSION", "KUBERNETES", "NEVER OUTSIDE", "KIND", "SOURCE"), rows)
+    if component.upgrade is not None:
+        output.say(_upgrade_line(component.upgrade))
+
+
+def _wrapped(text: str) -> str:
+    return click.wrap_text(text, width=100, initial_indent="  ", subsequent_indent="  ")
+
+
+def _statement_cells(statement: UpstreamStatement) -> tuple[str, ...]:
+    role = f" in a {statement.role} cluster" if statement.role else ""
+    doubt = f", {statement.confidence} confidence" if statement.confidence else ""
+    return (
+        statement.text,
+        str(statement.kubernetes or "-"),
+        str(statement.limit or "-"),
+        f"{statement.kind}{role}{doubt}",
+        statement.source.url,
+    )
+
+
+def _upgrade_line(upgrade: UpgradeStatement) -> str:
+    step = upgrade.rule.max_minor_step
+    up = "by any number of minors" if step is None else f"by at most {step} minor{'' if step == 1 else 's'}"
+    down = "and down" if upgrade.rule.downgrade else "and never down"
+    since = f" from {upgrade.since} on" if upgrade.since is not None else ""
+    return f"Upgraded{since} {up} at a time {down}: {upgrade.source.url}"
+
+
+def _head(component: ComponentFacts) -> Manifest:
+    return {
+        "component": component.name,
+        "title": component.title,
+        "factsOf": component.read,
+        "installed": component.origin or None,
+    }
+
+
+def _document(component: ComponentFacts) -> Manifest:
+    outside, upgrade = component.outside_verdict, component.upgrade
+    return {
+        **_head(component),
+        "semantics": component.semantics,
+        "outside": outside.value if outside else None,
+        "statements": [_statement_document(one) for one in component.statements],
+        "upgrade": _upgrade_document(upgrade) if upgrade is not None else None,
+    }
+
+
+def _statement_document(statement: UpstreamStatement) -> Manifest:
+    return {
+        "version": statement.text,
+        "kubernetes": str(statement.kubernetes) if statement.kubernetes else None,
+        "neverOutside": str(statement.limit) if statement.limit else None,
+        "kind": statement.kind,
+        "role": statement.role or None,
+        "confidence": statement.confidence or "high",
+        "source": statement.source.url,
+        "published": statement.source.published or None,
+        "retrieved": statement.source.retrieved,
+        "notes": statement.notes or None,
+    }
+
+
+def _upgrade_document(upgrade: UpgradeStatement) -> Manifest:
+    return {
+        "maxMinorStep": upgrade.rule.max_minor_step,
+        "downgrade": upgrade.rule.downgrade,
+        "since": str(upgrade.since) if upgrade.since is not None else None,
+        "source": upgrade.source.url,
+    }

@@ -1,0 +1,19 @@
+"""Lists the controllers of the operator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.controllers.clusteraddon import registration as clusteraddon
+from clusterstacks.controllers.clusterstack import registration as clusterstack
+from clusterstacks.controllers.clusterstackrelease import registration as clusterstackrelease
+
+if TYPE_CHECKING:
+    from clusterstacks.controllers.registration import Registration
+
+REGISTRATIONS: Final[tuple[Registration, ...]] = (
+    clusterstack.REGISTRATION,
+    clusterstackrelease.REGISTRATION,
+    clusteraddon.REGISTRATION,
+    clusteraddon.CREATOR_REGISTRATION,
+)

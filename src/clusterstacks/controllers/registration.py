@@ -1,0 +1,229 @@
+"""Registers controllers: the kinds they keep in memory, what enqueues their objects, and how they are built."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeAlias
+
+from clusterstacks.api.clusterapi import is_watched
+from clusterstacks.api.names import GROUP, READY_CONDITION, Kind
+from clusterstacks.controllers.status_reconciler import StatusPatch, StatusReconciler
+from clusterstacks.domain.documents import at, mapping, mappings, text
+from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.runtime.cache import CacheChange, Index, ObjectCache
+from clusterstacks.runtime.informer import Informer, Trim, drop_managed_fields
+from clusterstacks.runtime.metrics import Unready
+
+if TYPE_CHECKING:
+    from clusterstacks.api.provider_refs import KindPattern
+    from clusterstacks.controllers.workload_clients import Workloads
+    from clusterstacks.domain.compatibility import Rule
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.outcomes import Outcome
+    from clusterstacks.kube.client import Client
+    from clusterstacks.releases.store import ReleaseStore
+    from clusterstacks.render.renderer import Renderer
+    from clusterstacks.runtime.clock import Clock
+    from clusterstacks.runtime.controller import Reconcile
+    from clusterstacks.runtime.events import EventRecorder
+    from clusterstacks.runtime.metrics import Metrics
+    from clusterstacks.sources.fetcher import ReleaseFetcher
+    from clusterstacks.sources.periodic_listing import SourceListings
+    from clusterstacks.sources.stack_source import SourcePolicy
+
+ToKeys: TypeAlias = Callable[[CacheChange], Iterable[ObjectKey]]
+"""Maps a change of an object to the keys to enqueue; controller-runtime calls it MapFunc."""
+
+Enqueue: TypeAlias = Callable[[ObjectKey], None]
+
+_WATCHED_METADATA = ("generation", "labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedKind:
+    """A kind whose objects the operator keeps in memory.
+
+    Args:
+        indexes: By name of the index, the values under which an object is found.
+        trim: Returns the part of an object that is kept.
+        keep_unreadable: Whether an object that cannot be read is kept as far as it can. Of a Cluster and its class only
+            names, metadata and versions decide anything, and a release that a Cluster uses must not be deleted because
+            the Cluster's variables cannot be read. In our own kinds a missing field has a meaning.
+        namespaced: Whether ``--namespace`` limits it.
+        required: Whether controllers wait for it. Decisions on a store that is filled in part would delete what is in
+            use. Without CompatibilityRules clusters still come up.
+    """
+
+    kind: str
+    group: str = GROUP
+    indexes: Mapping[str, Index] = field(default_factory=dict)
+    trim: Trim = drop_managed_fields
+    keep_unreadable: bool = False
+    namespaced: bool = True
+    metadata_only: bool = False
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Enqueues objects when an object of a cached kind changes."""
+
+    kind: str
+    to_keys: ToKeys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciler:
+    """A reconciler with what enqueues its objects.
+
+    Args:
+        forget: Called for each deleted object of its kind, before the watches.
+        source_keys: Returns what to enqueue when the source of a ClusterStack has other releases than before.
+    """
+
+    reconcile: Reconcile
+    watches: tuple[Watch, ...]
+    forget: Callable[[ObjectKey], None] | None = None
+    source_keys: Callable[[ObjectKey], Iterable[ObjectKey]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """The parts of the operator that reconcilers are built from.
+
+    Args:
+        informers: By kind; one for each :class:`CachedKind`.
+        make_informer: Returns an informer of a further kind.
+        run_informer: Starts it.
+        enqueue: By name of a controller, what enqueues one of its objects. It can be called once the controllers run.
+        make_supply: Returns what fetches releases; its argument is called with an object whose release has come.
+        releases: Verified releases on disk.
+        rules: Returns the CompatibilityRules that count for a Cluster, by its release and labels; None while unknown.
+        watch_filter: Value of ``--watch-filter``.
+        provider_kinds: Value of ``--provider-kinds``.
+        class_kinds: Value of ``--class-kinds``.
+    """
+
+    client: Client
+    clock: Clock
+    events: EventRecorder
+    metrics: Metrics
+    renderer: Renderer
+    workloads: Workloads
+    informers: Mapping[str, Informer]
+    make_informer: Callable[[CachedKind], Informer]
+    run_informer: Callable[[Informer], None]
+    enqueue: Callable[[str], Enqueue]
+    make_supply: Callable[[Enqueue], ReleaseFetcher]
+    choice: SourcePolicy
+    listings: SourceListings
+    releases: ReleaseStore
+    rules: Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...] | None]
+    watch_filter: str
+    provider_kinds: Collection[KindPattern]
+    class_kinds: Collection[str]
+
+    def cache(self, kind: str) -> ObjectCache:
+        """Return the objects of a cached kind."""
+        return self.informers[kind].cache
+
+    def status_reconciler(
+        self,
+        kind: Kind,
+        work: Callable[[StatusPatch], Awaitable[Outcome | None]],
+        advisory: frozenset[str] = frozenset(),
+    ) -> StatusReconciler:
+        """Return the reconciler that reads an object, does the work, and writes its status."""
+        return StatusReconciler(
+            group=GROUP,
+            kind=kind,
+            client=self.client,
+            clock=self.clock,
+            events=self.events,
+            work=work,
+            advisory=advisory,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """A controller as the operator registers it.
+
+    Args:
+        name: Name in metrics and logs, and of the flag ``--NAME-concurrency``.
+        kind: Kind of the objects it reconciles.
+        build: Builds the reconciler.
+        caches: Kinds that are kept in memory for it.
+        concurrency: Default of the flag; 0 for a controller without a flag.
+        concurrency_of: Name of the controller whose flag counts where it has none.
+        concurrency_help: Help of the flag.
+        reports_ready: Whether its objects have the condition Ready, by which metrics count them.
+    """
+
+    name: str
+    kind: str
+    build: Callable[[Environment], Reconciler]
+    caches: tuple[CachedKind, ...] = ()
+    concurrency: int = 0
+    concurrency_of: str = ""
+    concurrency_help: str = ""
+    reports_ready: bool = True
+
+
+def is_news(change: CacheChange) -> bool:
+    """Whether more than the status changed, which for our kinds only we write."""
+    if change.old is None or change.new is None:
+        return True
+    old, new = change.old["metadata"], change.new["metadata"]
+    return any(old.get(key) != new.get(key) for key in _WATCHED_METADATA)
+
+
+def of_watched(change: CacheChange, watch_filter: str) -> bool:
+    """Whether the changed object is for the operator with this ``--watch-filter``."""
+    return is_watched(change.new or change.old or {}, watch_filter)
+
+
+def self_key(watch_filter: str) -> ToKeys:
+    """Return what enqueues the changed object itself."""
+
+    def to_keys(change: CacheChange) -> Iterator[ObjectKey]:
+        if is_news(change) and of_watched(change, watch_filter):
+            yield change.key
+
+    return to_keys
+
+
+def present(store: ObjectCache, keys: Iterable[ObjectKey], watch_filter: str) -> Iterator[ObjectKey]:
+    """Leave out objects that do not exist and those of other operators."""
+    for key in keys:
+        manifest = store.get(key)
+        if manifest is not None and is_watched(manifest, watch_filter):
+            yield key
+
+
+def count_unready(objects: Iterable[Manifest]) -> Unready:
+    """Count the objects whose condition Ready is not True; one without the condition counts since its creation."""
+    since = [_since(one) for one in objects if _ready(one).get("status") != "True"]
+    return Unready(len(since), min((one for one in since if one), default=0.0))
+
+
+def ready_condition(manifest: Manifest) -> Manifest:
+    """Return the status of an object with nothing but the condition Ready, without its message."""
+    found = {key: value for key, value in _ready(manifest).items() if key != "message"}
+    return {"conditions": [found]} if found else {}
+
+
+def _ready(manifest: Manifest) -> Manifest:
+    conditions = mappings(mapping(manifest, "status"), "conditions")
+    return next((one for one in conditions if one.get("type") == READY_CONDITION), {})
+
+
+def _since(manifest: Manifest) -> float:
+    ready = _ready(manifest)
+    found = text(ready, "lastTransitionTime") if ready else at(manifest, "metadata", "creationTimestamp")
+    try:
+        return datetime.fromisoformat(str(found)).timestamp()
+    except ValueError:
+        return 0.0

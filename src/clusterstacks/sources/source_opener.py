@@ -1,0 +1,239 @@
+"""From what a ClusterStack and its Secrets say to a source that can be asked."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.names import SOURCE_CREDENTIALS_LABEL
+from clusterstacks.domain.errors import DependencyError, SpecError
+from clusterstacks.http.allowlist import AllowedHosts, host_of
+from clusterstacks.http.client import HTTPClient
+from clusterstacks.oci.credentials import ANONYMOUS, RegistryCredentials, from_docker_config
+from clusterstacks.oci.reference import Reference
+from clusterstacks.oci.transfers import silent
+from clusterstacks.sources.directory import DirectorySource
+from clusterstacks.sources.stack_source import NOTHING_ALLOWED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.kube.client import Client
+    from clusterstacks.releases.release_source import ReleaseSource
+    from clusterstacks.sources.spec import SourceAddress, SourceSettings
+
+CREDENTIALS = "spec.source.credentials"
+CA = "spec.source.ca"
+
+
+class CredentialsInClear(SpecError):
+    """Credentials that would go over plain HTTP."""
+
+    def __init__(self, terms: SourceSettings, host: str) -> None:
+        super().__init__(
+            "CredentialsInClear",
+            f"the credentials of Secret {terms.namespace}/{terms.credentials} are not sent to {terms.address}: it is "
+            "asked over plain HTTP, where anyone on the way can read them; use TLS, leave the credentials out, or ask "
+            f"the provider to start the operator with --plain-http-credentials {host}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAccess:
+    """Who asks a source, and whom it is believed; never shown.
+
+    Args:
+        credentials: Of whatever kind the source takes.
+        ca: PEM certificates; empty for the system's.
+    """
+
+    credentials: RegistryCredentials = ANONYMOUS
+    ca: str = field(default="", repr=False)
+
+    @property
+    def digest(self) -> str:
+        """Tells this access from another without holding it."""
+        one = self.credentials
+        parts = (one.username, one.password, one.token, one.identity, self.ca)
+        return sha256("\0".join(sha256(part.encode()).hexdigest() for part in parts).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOpener:
+    """Makes sources.
+
+    Args:
+        secrets: Reads those ClusterStacks name.
+        release_dir: The operator's own directory; no source reads the disk outside of it.
+        ca: PEM certificates the operator's own source is believed by; empty for the system's.
+        environ: Where credentials of the operator's own source, and proxies, are found.
+        plain_http_credentials: Places that are sent the Secrets of ClusterStacks without TLS.
+    """
+
+    secrets: SecretReader
+    release_dir: Path
+    ca: str = field(default="", repr=False)
+    environ: Mapping[str, str] = field(repr=False)
+    plain_http_credentials: AllowedHosts = NOTHING_ALLOWED
+
+    async def access(self, terms: SourceSettings) -> SourceAccess:
+        """Read credentials and authorities as they are now.
+
+        Raises:
+            CredentialsInClear: Everybody on the way could read the credentials.
+            SecretUnusable: A Secret is missing, is not meant for this, or holds something else.
+            ClusterStacksError: The operator's own credentials cannot be read.
+        """
+        if terms.own:
+            return SourceAccess(await terms.address.kind.credentials(terms.address, self.environ), self.ca)
+        credentials, ca = ANONYMOUS, ""
+        if terms.credentials:
+            self._require_private(terms)
+            values = await self.secrets.credentials(terms.namespace, terms.credentials, purpose=CREDENTIALS)
+            credentials = _credentials(values, terms)
+        if terms.ca:
+            pem = await self.secrets.value(terms.namespace, terms.ca, terms.ca_key, purpose=CA)
+            ca = _text(pem, f"{terms.namespace}/{terms.ca}", terms.ca_key)
+        return SourceAccess(credentials, ca)
+
+    async def open(self, address: SourceAddress, access: SourceAccess) -> tuple[ReleaseSource, HTTPClient | None]:
+        """Make a source, and the connections to be closed with it; nothing is asked yet.
+
+        Raises:
+            SpecError: The address or the certificates are none.
+        """
+        if not address.kind.is_remote:
+            return DirectorySource(self.release_dir, address.place), None
+        web = HTTPClient(ca=access.ca, plain_http=address.is_plain, environ=self.environ)
+        return address.kind.open(address, web, access.credentials, silent), web
+
+    def _require_private(self, terms: SourceSettings) -> None:
+        """Refuse to send a Secret over plain HTTP; the operator's own source does not come here."""
+        url = terms.address.kind.allowlist_url(terms.address)
+        if terms.address.is_plain and not self.plain_http_credentials.allows(url):
+            raise CredentialsInClear(terms, host_of(url))
+
+
+def _credentials(values: Mapping[str, bytes], terms: SourceSettings) -> RegistryCredentials:
+    secret = f"{terms.namespace}/{terms.credentials}"
+    if DOCKER_CONFIG in values:
+        if not terms.address.kind.is_registry:
+            raise SecretUnusable(secret, "is for registries; give one with username and password, or with token")
+        config = from_docker_config(
+            values[DOCKER_CONFIG], Reference.parse(terms.address.place), file=f"Secret {secret}"
+        )
+        if config == ANONYMOUS:
+            raise SecretUnusable(secret, f"holds nothing for {terms.address.place}; add that registry to it")
+        return config
+    if "token" in values:
+        return RegistryCredentials(token=_text(values["token"], secret, "token").strip())
+    if "username" in values or "password" in values:
+        username, password = (_text(values.get(key, b""), secret, key) for key in ("username", "password"))
+        return RegistryCredentials(username, password)
+    raise SecretUnusable(secret, f"holds neither {DOCKER_CONFIG}, nor token, nor username and password; add one")
+
+
+def _text(value: bytes, secret: str, key: str) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise SecretUnusable(secret, f"has a key {key} that is no text; write it again") from None
+
+
+DOCKER_CONFIG = ".dockerconfigjson"
+
+CREDENTIALS_TYPES = ("kubernetes.io/dockerconfigjson", "kubernetes.io/basic-auth")
+"""Types whose purpose is to be sent to a server that asks who one is."""
+
+OPAQUE = "Opaque"
+"""The type of a Secret that names none; what it is for, only its label tells."""
+
+
+class SecretUnusable(DependencyError):
+    """A Secret is missing or does not hold what it should; a person must mend it, but nothing tells when."""
+
+    def __init__(self, secret: str, problem: str) -> None:
+        super().__init__("SecretUnusable", f"Secret {secret} {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class SecretReader:
+    """Reads Secrets of the management cluster live."""
+
+    client: Client
+
+    async def values(self, namespace: str, name: str, *, purpose: str) -> dict[str, bytes]:
+        """Read every value of a Secret.
+
+        Args:
+            namespace: The Secret's.
+            name: The Secret's.
+            purpose: The field that names it, for messages.
+
+        Raises:
+            SecretUnusable: There is none.
+            DependencyError: The API server does not give it.
+        """
+        return _values(await self._find(namespace, name, purpose=purpose), f"{namespace}/{name}")
+
+    async def credentials(self, namespace: str, name: str, *, purpose: str) -> dict[str, bytes]:
+        """Read every value of a Secret that is going to be sent to somebody.
+
+        Whoever may name it need not be allowed to read Secrets, so it must be one that is meant for that.
+
+        Raises:
+            SecretUnusable: There is none, or it is meant for something else.
+            DependencyError: The API server does not give it.
+        """
+        secret = await self._find(namespace, name, purpose=purpose)
+        _require_credentials(secret, namespace, name)
+        return _values(secret, f"{namespace}/{name}")
+
+    async def _find(self, namespace: str, name: str, *, purpose: str) -> Manifest:
+        secret = await self.client.find(await self.client.resource("", "Secret"), name, namespace)
+        if secret is None:
+            raise SecretUnusable(f"{namespace}/{name}", f"does not exist, but {purpose} names it; create it")
+        return secret
+
+    async def value(self, namespace: str, name: str, key: str, *, purpose: str) -> bytes:
+        """Read one value.
+
+        Raises:
+            SecretUnusable: There is none.
+            DependencyError: The API server does not give it.
+        """
+        values = await self.values(namespace, name, purpose=purpose)
+        if key not in values:
+            raise SecretUnusable(f"{namespace}/{name}", f"has no key {key}, but {purpose} names it; add it")
+        return values[key]
+
+
+def _require_credentials(secret: Manifest, namespace: str, name: str) -> None:
+    kind = secret.get("type") or OPAQUE
+    labels = secret["metadata"].get("labels") or {}
+    if kind in CREDENTIALS_TYPES or (kind == OPAQUE and labels.get(SOURCE_CREDENTIALS_LABEL) == "true"):
+        return
+    title = f"{namespace}/{name}"
+    if kind == OPAQUE:
+        command = f"kubectl -n {namespace} label secret {name} {SOURCE_CREDENTIALS_LABEL}=true"
+        raise SecretUnusable(
+            title, f"is not labelled as credentials of a source, so it is not sent to one; if it holds them: {command}"
+        )
+    types = ", ".join(CREDENTIALS_TYPES)
+    raise SecretUnusable(
+        title,
+        f"is of type {kind}, which is not sent to a source; name one of type {types}, or {OPAQUE} with the label "
+        f"{SOURCE_CREDENTIALS_LABEL}=true",
+    )
+
+
+def _values(secret: Manifest, title: str) -> dict[str, bytes]:
+    try:
+        return {key: base64.b64decode(value, validate=True) for key, value in (secret.get("data") or {}).items()}
+    except (binascii.Error, TypeError):
+        raise SecretUnusable(title, "holds a value that is no base64; write it again") from None
