@@ -1,6 +1,6 @@
 """Suggests what to do instead of a rejected write: one command to begin with, and the steps that follow.
 
-A suggestion is best budget with a timeout: without one the refusal names the command that searches for a plan.
+A suggestion is best effort with a timeout: without one the refusal names the command that searches for a plan.
 """
 
 from __future__ import annotations
