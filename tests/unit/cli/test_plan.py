@@ -47,7 +47,7 @@ def run(world: Path, *arguments: str) -> int:
 def test_the_text_is_a_list_of_steps_with_their_commands(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(world, "--to", "v1.36.1") == 0
     assert capsys.readouterr().out.splitlines() == [
-        "1. move addon cni from 1.17.0 to 1.18.0 of p-s-1-36-v1",
+        "1. update addon cni from 1.17.0 to 1.18.0 (from release p-s-1-36-v1)",
         "     needed for Kubernetes v1.36.1: cilium 1.17.0 works with Kubernetes >=1.30 <1.36",
         (
             "     kubectl patch cluster NAME --type merge --patch "
@@ -57,7 +57,7 @@ def test_the_text_is_a_list_of_steps_with_their_commands(world: Path, capsys: py
             "     kubectl wait clusteraddon cluster-addon-NAME "
             "'--for=jsonpath={.status.addons[?(@.name==\"cni\")].release}=p-s-1-36-v1' --timeout=15m"
         ),
-        "2. move kubernetes from v1.35.1 to v1.36.1",
+        "2. update Kubernetes from v1.35.1 to v1.36.1",
         "     the version asked for",
         '     kubectl patch cluster NAME --type merge --patch \'{"spec":{"topology":{"version":"v1.36.1"}}}\'',
         "     kubectl wait cluster NAME --for=condition=TopologyReconciled --timeout=2h",
@@ -66,7 +66,7 @@ def test_the_text_is_a_list_of_steps_with_their_commands(world: Path, capsys: py
             "'--for=jsonpath={.status.observedKubernetesVersion}=v1.36.1' --timeout=2h"
         ),
         "     kubectl wait cluster NAME --for=condition=ClusterStackAddonsReady --timeout=15m",
-        "Cost 11: 10 for each step that rolls nodes, 1 for each addon.",
+        "2 steps; 1 of them replaces nodes.",
     ]
 
 
@@ -82,7 +82,7 @@ def test_no_way_is_exit_code_3_with_a_document(world: Path, capsys: pytest.Captu
     assert run(world, "--to", "v1.34.0", "-o", "json") == 3
     assert json.loads(capsys.readouterr().out)["steps"] == []
     assert run(world, "--to", "v1.34.0") == 3
-    assert capsys.readouterr().out.startswith("There is no way: Kubernetes v1.34.0 is out of reach")
+    assert capsys.readouterr().out.startswith("There is no plan: Kubernetes v1.34.0 is out of reach")
 
 
 @pytest.mark.parametrize(

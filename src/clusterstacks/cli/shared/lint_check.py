@@ -1,4 +1,4 @@
-"""Applies the rules of lint that need no rendering before releases are built."""
+"""Lint of source files before ``csctl create`` builds releases, with the rules that need no rendering."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def check_sources(trees: Mapping[str, Mapping[str, bytes]], *, strict: bool) -> None:
-    """Print what lint finds in the files of stacks.
+    """Print the findings in the files of stacks.
 
     Args:
-        trees: The files of each stack directory, by how messages call it.
-        strict: Refuse whatever is found, not only what makes a release useless.
+        trees: The files of each stack directory, by its name in messages.
+        strict: Raise for every finding, not only for those that make a release useless.
 
     Raises:
-        SpecError: A finding is to be corrected before anything is built.
+        SpecError: A finding must be fixed before the build.
     """
     refused: list[str] = []
     for directory, tree in trees.items():
@@ -35,7 +35,7 @@ def check_sources(trees: Mapping[str, Mapping[str, bytes]], *, strict: bool) -> 
     if refused:
         shown = refused[: output.NOTED]
         more = [f"{len(refused) - len(shown)} more; 'csctl lint' prints them"] if len(refused) > len(shown) else []
-        raise SpecError("SourceRefused", "\n".join(["correct the source before a release is built:", *shown, *more]))
+        raise SpecError("SourceRefused", "\n".join(["fix these problems before the build:", *shown, *more]))
 
 
 def _line(directory: str, finding: LintFinding) -> str:
