@@ -112,8 +112,8 @@ def test_a_search_that_stops_is_exit_code_4_and_no_verdict(world: Path, capsys: 
     assert run(world, "--to", "v1.36.1", "-o", "json", "--timeout", "0.000000001") == 4
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "the search for a plan stopped undecided after" in captured.err
-    assert "give it more --timeout or name a nearer target" in captured.err
+    assert "the search for a plan stopped without a result after" in captured.err
+    assert "increase --timeout, or choose a nearer target" in captured.err
 
 
 def test_a_hostile_world_ends_in_time_and_says_how_far_the_search_got(
@@ -130,7 +130,7 @@ def test_a_hostile_world_ends_in_time_and_says_how_far_the_search_got(
     first, last = world.candidates[0], world.candidates[-1]
     (tmp_path / "state.yaml").write_text(f"{{kubernetes: {first.kubernetes}, class: {first.name}}}")
     assert run(tmp_path, "--to", str(last.kubernetes), "--timeout", "1.5") == 4
-    assert "the search for a plan stopped undecided after" in capsys.readouterr().err
+    assert "the search for a plan stopped without a result after" in capsys.readouterr().err
 
 
 def test_what_upstream_states_counts_where_a_release_is_silent(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,12 +147,18 @@ def test_what_upstream_states_counts_where_a_release_is_silent(world: Path, caps
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["plan", "--to", "v1.36.1"], "name either NAMESPACE/CLUSTER or a file with --from"),
-        (["plan", "team/one", "--from", "STATE", "--to", "v1.36.1"], "name either NAMESPACE/CLUSTER or a file"),
-        (["plan", "--from", "STATE", "--to", "v1.36.1"], "--from goes with --releases, and asks no cluster"),
-        (["plan", "--from", "STATE", "--context", "a", "--to", "v1.36.1"], "--from goes with --releases"),
-        (["plan", "one", "--to", "v1.36.1"], "'one' is no Cluster: write its namespace and its name, like team-a/prod"),
-        (["why", "a/b/c", "v1.36.1"], "'a/b/c' is no Cluster"),
+        (["plan", "--to", "v1.36.1"], "expected either NAMESPACE/CLUSTER or --from FILE"),
+        (
+            ["plan", "team/one", "--from", "STATE", "--to", "v1.36.1"],
+            "expected either NAMESPACE/CLUSTER or --from FILE",
+        ),
+        (["plan", "--from", "STATE", "--to", "v1.36.1"], "--from requires --releases and cannot be combined"),
+        (
+            ["plan", "--from", "STATE", "--context", "a", "--to", "v1.36.1"],
+            "--from requires --releases and cannot be combined",
+        ),
+        (["plan", "one", "--to", "v1.36.1"], "'one' is not a Cluster (expected NAMESPACE/NAME"),
+        (["why", "a/b/c", "v1.36.1"], "'a/b/c' is not a Cluster"),
         (["why", "team/one", "newest"], "'newest' is no target"),
         (["why", "team/one", "v1.36.1", "--kubeconfig", "STATE", "--context", "none"], "kubeconfig"),
     ],
