@@ -115,7 +115,7 @@ async def deliver(client: Client, name: str, manifests: list[Manifest]) -> None:
     delivery = Delivery(client)
     records = await delivery.records()
     revision = Revision.of(manifests, "benchmark")
-    report = await delivery.deliver(name, revision)
+    report = await delivery.install(name, revision)
     assert report.synced, [one.error for one in report.objects if not one.synced]
     await delivery.prune({*records, name})
 

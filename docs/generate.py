@@ -18,7 +18,7 @@ from clusterstacks.api.yaml import dump
 from clusterstacks.authoring.linter import BEFORE_BUILD, REFUSED, RULES
 from clusterstacks.cli.main import csctl
 from clusterstacks.cli.shared.output import EXIT_CODES
-from clusterstacks.operator.go_flags import WITHOUT_MEANING
+from clusterstacks.operator.go_operator import WITHOUT_MEANING
 from clusterstacks.operator.rbac import RIGHTS, TAKE_OVER_RIGHTS, Right, RightScope, policy_rules
 from clusterstacks.operator.settings import option_parser
 from clusterstacks.runtime.metrics import Metrics

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.untyped import mappings, text
 from clusterstacks.building.create import build_release
 from clusterstacks.devcluster.demo.await_state import read_back
 from clusterstacks.devcluster.demo.scenario import build_first, build_second, examples
+from clusterstacks.domain.documents import mappings, text
 from clusterstacks.kube.transport import Pool
 from tests.support.kubectl import Kubectl
 from tests.support.stories import (

@@ -92,6 +92,6 @@ async def test_incumbent_1_5_bundles_behave_as_before(world: World) -> None:
         # A class whose release is not there is no error: it may come with clusterctl move.
         await world.create(cluster_manifest(world.namespace, "two", unknown.class_name, "v1.30.0"))
         annotation = {"clusterstack.x-k8s.io/addon-release": name.release}
-        assert "has no place here" in await refusal(world.patch(cluster, {"metadata": {"annotations": annotation}}))
+        assert "cannot be used here" in await refusal(world.patch(cluster, {"metadata": {"annotations": annotation}}))
         other = {"classRef": {"name": name.class_name.replace("local-", "docker-")}}
         assert "stays with its provider and stack" in await refusal(world.patch(cluster, {"spec": {"topology": other}}))

@@ -111,7 +111,7 @@ async def test_d52_requests_grow_by_one_with_each_object(world: World) -> None:
             client = Client(parse_kubeconfig(dict(world.workload_kubeconfig), base=None), pool)
             requests = Recorder.on(client)
             manifests = [config_map(f"{world.namespace}-{number}-{one}") for one in range(number)]
-            await Delivery(client).deliver(f"{world.namespace}-{number}", Revision.of(manifests, "inputs"))
+            await Delivery(client).install(f"{world.namespace}-{number}", Revision.of(manifests, "inputs"))
             counted.append(len(requests.calls))
     assert counted[1] - counted[0] == 40
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.operator.go_flags import WITHOUT_MEANING
+from clusterstacks.operator.go_operator import WITHOUT_MEANING
 from clusterstacks.operator.settings import option_parser, parse_settings
 
 ARGUMENTS = {

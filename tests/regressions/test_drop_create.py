@@ -99,7 +99,7 @@ def test_drop_h1_minors_of_versions_yaml_are_built_on_demand(run: Run, tmp_path:
     assert run(several, *HASH, "--all-minors")[0] == 0
     assert built(tmp_path) == ["local-several-1-34", "local-several-1-35"]
 
-    assert "exclude each other" in run(several, *HASH, "--all-minors", "--kubernetes", "1-34")[2]
+    assert "cannot be combined with --all-minors" in run(several, *HASH, "--all-minors", "--kubernetes", "1-34")[2]
 
 
 def test_drop_h1_all_minors_hold_the_one_of_csctl_yaml(run: Run, tmp_path: Path, several: Path) -> None:
@@ -210,7 +210,7 @@ def test_drop_m1_a_release_of_another_source_or_of_other_versions_is_refused(
     code, _, err = run(stack, *CUSTOM, *to(remote))
 
     assert code == output.MUST_CHANGE
-    assert "is published already with another content" in err
+    assert "is already published with other content" in err
 
 
 REMOTES = {
@@ -235,7 +235,7 @@ def test_user_20_create_builds_without_any_remote_and_says_so(run: Run, tmp_path
 
     assert code == 0, err
     assert built(tmp_path) == ["local-single-1-33-v1"]
-    assert err.splitlines()[0].startswith("remote none, as neither GIT_* nor OCI_* is set")
+    assert err.splitlines()[0].startswith("remote none, because neither GIT_* nor OCI_* is set")
 
 
 def test_user_20_the_remote_that_was_chosen_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +243,7 @@ def test_user_20_the_remote_that_was_chosen_is_named(run: Run, tmp_path: Path, m
 
     code, _, err = run(copied("single", tmp_path))
 
-    assert (code, err.splitlines()[0]) == (2, "remote oci, as OCI_REGISTRY is set (--remote chooses another)")
+    assert (code, err.splitlines()[0]) == (2, "remote oci, because OCI_REGISTRY is set (--remote selects another)")
 
 
 @pytest.mark.parametrize("remote", [("--remote", "directory"), ("--remote", "gitlab"), ("--remote", "oci"), ()])
@@ -259,7 +259,7 @@ def test_drop_l4_publishing_without_a_remote_is_refused_before_anything_is_built
     code, _, err = run(copied("single", tmp_path), "--mode", "hash", "--publish")
 
     assert (code, built(tmp_path)) == (output.MUST_CHANGE, [])
-    assert "--publish takes a remote to publish to: --remote github, oci or directory" in err
+    assert "--publish needs a remote: use --remote github, oci or directory" in err
 
 
 @pytest.mark.parametrize("directory", [(), ("-o", "out"), ("--output", "./out/deep/")])

@@ -12,9 +12,8 @@ import pytest
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import ADOPT_ANNOTATION, CLUSTER_KIND, Kind
-from clusterstacks.apply.apply_set import record_name
-from clusterstacks.apply.delivery import Delivery, Recipient, RecordOfAnotherCluster, Revision
-from clusterstacks.apply.record_store import SECRETS
+from clusterstacks.apply.delivery import Delivery, RecordOfAnotherCluster, RecordOwner, Revision
+from clusterstacks.apply.record_store import SECRETS, record_name
 from clusterstacks.domain.objects import ObjectKey
 from tests.support.requests import Recorder
 from tests.support.stacks import TinyStack, config_map, templates
@@ -64,7 +63,7 @@ async def test_drop_l7_a_second_cluster_with_the_same_kubeconfig_leaves_the_addo
         assert await world.delivered(f"{world.namespace}-csi") is None
 
         # What the message says to do.
-        command = shlex.split(found["message"].partition("take over the addons: ")[2])
+        command = shlex.split(found["message"].partition("adopt the addons: ")[2])
         assert command[:3] == ["kubectl", "annotate", "--overwrite"]
         assert command[3:-1] == ["clusters.cluster.x-k8s.io", "--namespace", world.namespace, "second"]
         key, _, value = command[-1].partition("=")
@@ -91,21 +90,21 @@ async def test_drop_l7_a_second_cluster_with_the_same_kubeconfig_leaves_the_addo
 
 
 async def test_drop_l7_records_without_a_cluster_are_adopted_by_the_next_write_and_cause_none(world: World) -> None:
-    recipient = Recipient(ObjectKey("team", "prod"))
+    recipient = RecordOwner(ObjectKey("team", "prod"))
     addon = f"{world.namespace}-cni"
     manifests = [config_map(f"{world.namespace}-old")]
-    await Delivery(world.workload).deliver(addon, Revision.of(manifests, "inputs"))
+    await Delivery(world.workload).install(addon, Revision.of(manifests, "inputs"))
 
     requests = Recorder.on(world.workload)
     delivery = Delivery(world.workload, recipient)
     assert (await delivery.records())[addon].cluster == ""
-    await delivery.deliver(addon, Revision.of(manifests, "inputs"))
+    await delivery.install(addon, Revision.of(manifests, "inputs"))
     report = await delivery.prune([addon])
     assert report.complete
     assert not requests.writes
 
     changed = [config_map(f"{world.namespace}-new")]
-    await Delivery(world.workload, recipient).deliver(addon, Revision.of(changed, "other"))
+    await Delivery(world.workload, recipient).install(addon, Revision.of(changed, "other"))
     assert (await Delivery(world.workload, recipient).records())[addon].cluster == "team/prod"
 
 
@@ -113,18 +112,18 @@ async def test_drop_l7_what_replaces_a_cluster_takes_over_what_it_is_told_and_no
     for name in ("old", "other"):
         revision = Revision.of([config_map(f"{world.namespace}-{name}")], "inputs")
         # As if each had come first.
-        await Delivery(world.workload).deliver(f"{world.namespace}-{name}", revision)
+        await Delivery(world.workload).install(f"{world.namespace}-{name}", revision)
         stored = await world.workload.get(SECRETS, record_name(f"{world.namespace}-{name}"), "kube-system")
         await named(world, stored, f"team/{name}")
 
-    delivery = Delivery(world.workload, Recipient(ObjectKey("team", "new"), adopts="team/old"))
+    delivery = Delivery(world.workload, RecordOwner(ObjectKey("team", "new"), adopts="team/old"))
     with pytest.raises(RecordOfAnotherCluster, match=r"has addons of Cluster team/other \(") as caught:
         await delivery.prune(())
 
     assert caught.value.message.endswith(f"--namespace team new {ADOPT_ANNOTATION}=team/other")
     assert await world.delivered(f"{world.namespace}-old") is not None
     assert await world.delivered(f"{world.namespace}-other") is not None
-    await Delivery(world.workload, Recipient(ObjectKey("team", "new"), adopts="team/other")).prune(())
+    await Delivery(world.workload, RecordOwner(ObjectKey("team", "new"), adopts="team/other")).prune(())
     assert await world.delivered(f"{world.namespace}-old") is None
     assert await world.delivered(f"{world.namespace}-other") is None
 

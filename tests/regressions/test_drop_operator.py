@@ -13,7 +13,7 @@ import yaml
 
 from clusterstacks.api.names import Kind
 from clusterstacks.devcluster.loopback import free_port
-from clusterstacks.operator.go_installation import EXTENSIONS, WEBHOOKS, GoLeftovers
+from clusterstacks.operator.go_operator import EXTENSIONS, WEBHOOKS, GoLeftovers
 from clusterstacks.operator.rbac import TAKE_OVER_RIGHTS, RightScope
 from tests.support.manifests import crd, named
 from tests.support.operating import install, is_ready

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.apply.delivery import Delivery, Recipient, Revision
+from clusterstacks.apply.delivery import Delivery, RecordOwner, Revision
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
@@ -88,10 +88,10 @@ async def deliver_as_before(world: World, cluster: str) -> None:
     """Deliver the addon of version 1 with its test, as versions of the operator did that applied every hook."""
     async with Pool() as pool:
         client = Client(parse_kubeconfig(world.workload_kubeconfig, base=None), pool)
-        delivery = Delivery(client, Recipient(ObjectKey(world.namespace, cluster)))
+        delivery = Delivery(client, RecordOwner(ObjectKey(world.namespace, cluster)))
         record = (await delivery.records())[world.namespace]
         manifests = [config_map(world.namespace, number="1"), job(world.namespace, "test")]
-        report = await delivery.deliver(world.namespace, Revision.of(manifests, record.inputs))
+        report = await delivery.install(world.namespace, Revision.of(manifests, record.inputs))
         assert report.synced, json.dumps([one.error for one in report.objects])
 
 

@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster.loopback import free_port
-from clusterstacks.runtime.controller import ReconcilerHost
-from clusterstacks.webhooks.certificate_rotation import CertificateKeeper
-from clusterstacks.webhooks.certificates import Times, made
+from clusterstacks.runtime.controller import Controller
+from clusterstacks.webhooks.certificates import CertificateRotator, Times, create_serving
 from clusterstacks.webhooks.configuration import Endpoint, WebhookScope, configuration
 from tests.support.guarding import guarded
 
@@ -24,7 +23,7 @@ async def dead_webhooks(world: World) -> None:
     """Leave the registration of an operator that is gone."""
     url = f"https://127.0.0.1:{free_port()}"
     endpoint = Endpoint(url=url)
-    serving = made(endpoint.names, Times().lifetime, datetime.now(UTC), None)
+    serving = create_serving(endpoint.names, Times().lifetime, datetime.now(UTC), None)
     manifest = configuration(endpoint, WebhookScope(world.namespace), serving.authorities)
     resource = await world.client.resource("admissionregistration.k8s.io", manifest["kind"], "v1")
     await world.client.apply(resource, manifest, manager="cluster-stack-operator", force=True)
@@ -33,18 +32,18 @@ async def dead_webhooks(world: World) -> None:
 def noting_order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Note in which order reconcilers begin and webhooks are registered."""
     order: list[str] = []
-    begin, tell = ReconcilerHost.run, CertificateKeeper._tell
+    begin, tell = Controller.run, CertificateRotator._register
 
-    async def noted_begin(self: ReconcilerHost) -> None:
+    async def noted_begin(self: Controller) -> None:
         order.append("reconciler")
         await begin(self)
 
-    async def noted_tell(self: CertificateKeeper, serving: Serving) -> None:
+    async def noted_tell(self: CertificateRotator, serving: Serving) -> None:
         await tell(self, serving)
         order.append("webhooks")
 
-    monkeypatch.setattr(ReconcilerHost, "run", noted_begin)
-    monkeypatch.setattr(CertificateKeeper, "_tell", noted_tell)
+    monkeypatch.setattr(Controller, "run", noted_begin)
+    monkeypatch.setattr(CertificateRotator, "_register", noted_tell)
     return order
 
 

@@ -58,7 +58,7 @@ async def test_live_l6_a_full_disk_names_the_directory(tmp_path: Path, monkeypat
     with pytest.raises(DependencyError) as caught:
         await DirectorySource(tmp_path / "releases").fetch(name, into)
 
-    assert f"releases cannot be kept in {into}: No space left on device" in caught.value.message
+    assert f"releases cannot be stored in {into}: No space left on device" in caught.value.message
 
 
 def test_live_l6_the_start_line_says_where_releases_come_from() -> None:

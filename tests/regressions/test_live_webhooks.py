@@ -71,7 +71,7 @@ async def test_live_h4_the_record_is_noted_before_a_webhook_configuration_and_th
     manifests = [strict(word, "secrets", "configmaps"), config_map(word, number="1")]
 
     with pytest.raises(WebhookFailed) as caught:
-        await delivery(workload).deliver(word, Revision.of(manifests, "1"))
+        await delivery(workload).install(word, Revision.of(manifests, "1"))
 
     told = str(caught.value)
     for part in (
@@ -91,7 +91,7 @@ async def test_live_h4_the_record_is_noted_before_a_webhook_configuration_and_th
 
 
 async def _until_delivered(workload: Client, word: str, revision: Revision) -> None:
-    report = await delivery(workload).deliver(word, revision)
+    report = await delivery(workload).install(word, revision)
     assert report.synced
     assert report.state is DeliveryState.PRUNED
 
@@ -104,7 +104,7 @@ async def test_live_h4_a_configuration_that_the_new_revision_drops_is_deleted_be
     webhook = strict(word, "secrets", "configmaps", kind=resource.kind)
     await _deliver_locked(workload, word, [webhook, config_map(word, number="1")])
 
-    report = await delivery(workload).deliver(word, Revision.of([config_map(word, number="2")], "2"))
+    report = await delivery(workload).install(word, Revision.of([config_map(word, number="2")], "2"))
 
     assert report.synced
     assert await workload.find(resource, word) is None
@@ -134,7 +134,7 @@ async def test_live_h4_a_configuration_in_the_place_of_ours_is_not_deleted(world
     await world.workload.create(VALIDATING, webhook)
 
     with pytest.raises(WebhookFailed, match=f"ValidatingWebhookConfiguration {word}: repair"):
-        await delivery(workload).deliver(word, Revision.of([config_map(word, number="2")], "2"))
+        await delivery(workload).install(word, Revision.of([config_map(word, number="2")], "2"))
 
     assert await workload.find(VALIDATING, word) is not None
 
@@ -142,7 +142,7 @@ async def test_live_h4_a_configuration_in_the_place_of_ours_is_not_deleted(world
 async def _deliver_locked(workload: Client, word: str, manifests: list[dict[str, Any]]) -> None:
     """Deliver a webhook configuration that refuses the end of its own delivery."""
     with pytest.raises(WebhookFailed):
-        await delivery(workload).deliver(word, Revision.of(manifests, "1"))
+        await delivery(workload).install(word, Revision.of(manifests, "1"))
 
 
 async def test_live_h4_the_cluster_names_the_webhook_and_a_rollback_frees_itself(

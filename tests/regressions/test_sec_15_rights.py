@@ -10,9 +10,9 @@ import yaml
 
 from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.kube.errors import NotFound
-from clusterstacks.operator.go_installation import EXTENSIONS
+from clusterstacks.operator.go_operator import EXTENSIONS
 from clusterstacks.operator.rbac import ANY, READ, RIGHTS, RightScope, policy_rules
-from clusterstacks.webhooks.certificate_rotation import SECRET_NAME
+from clusterstacks.webhooks.certificates import SECRET_NAME
 from tests.support.guarding import guarded
 from tests.support.manifests import crd
 from tests.support.operating import PROVIDER_GROUP, install, is_ready

@@ -11,10 +11,10 @@ import pytest
 
 from clusterstacks.api import yaml
 from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, RecordedObject
-from clusterstacks.apply.messages import explain, fixed_fields
+from clusterstacks.apply.messages import explain, immutable_fields
 from clusterstacks.apply.record_codec import RecordUnreadable, pack_record, unpacking_record, unpacking_revision
 from clusterstacks.apply.targets import ApplyTarget
-from clusterstacks.controllers.clusteraddon.cluster_values import own_values
+from clusterstacks.controllers.clusteraddon.addon_inputs import cluster_values
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectId
 from clusterstacks.kube.errors import FieldCause, Forbidden, Invalid
@@ -104,7 +104,7 @@ def test_sec_3_words_of_a_server_are_matched_in_time_that_grows_with_their_lengt
     forbidden = Forbidden(words, status=403, reason="Forbidden")
 
     with no_stall():
-        assert fixed_fields(refusal, TARGET) == ()
+        assert immutable_fields(refusal, TARGET) == ()
         assert explain(forbidden, TARGET) == words
 
 
@@ -123,7 +123,7 @@ def test_sec_3_words_of_a_server_are_matched_in_time_that_grows_with_their_lengt
 def test_sec_3_fields_that_cannot_change_are_recognized_in_words_of_any_length(words: str) -> None:
     refusal = Invalid("apply", status=422, reason="Invalid", causes=(FieldCause("spec", "", words),))
 
-    assert fixed_fields(refusal, TARGET) == ("spec",)
+    assert immutable_fields(refusal, TARGET) == ("spec",)
 
 
 def nested(opening: str, closing: str, levels: int = 1_023) -> str:
@@ -218,7 +218,7 @@ def test_sec_18_deep_values_of_a_cluster_name_cluster_variable_and_addon() -> No
         no_stall(),
         pytest.raises(SpecError, match=r"addonValues\.cni of Cluster team/one nests deeper than 200 levels"),
     ):
-        own_values("cni", with_values(value))
+        cluster_values("cni", with_values(value))
 
 
 def test_sec_18_large_values_of_a_cluster_do_not_stall_the_operator() -> None:
@@ -230,7 +230,7 @@ def test_sec_18_large_values_of_a_cluster_do_not_stall_the_operator() -> None:
     ]
     for value in values:
         with no_stall(), pytest.raises(SpecError, match=r"addonValues\.cni of Cluster team/one has more than"):
-            own_values("cni", with_values(value))
+            cluster_values("cni", with_values(value))
 
 
 async def test_sec_18_values_are_laid_over_others_in_a_worker() -> None:
@@ -241,7 +241,7 @@ async def test_sec_18_values_are_laid_over_others_in_a_worker() -> None:
     renderer = Renderer()
     try:
         for own in (deep, many):
-            assert own_values("cni", with_values(own)) == own
+            assert cluster_values("cni", with_values(own)) == own
             with no_stall():
                 text = await renderer.overlay("base: 1\n", own, label="addon cni")
             assert yaml.load(text) == {"base": 1, **own}

@@ -113,7 +113,7 @@ class Stand:
 @asynccontextmanager
 async def stand(tmp_path: Path, *, listed: bool) -> AsyncIterator[Stand]:
     directory = write_release(tmp_path / "published" / STAGED.release, staged_release())
-    async with RegistryDouble.started() as double, HTTPClient(patience=RetryPolicy(attempts=1), environ={}) as web:
+    async with RegistryDouble.started() as double, HTTPClient(retries=RetryPolicy(attempts=1), environ={}) as web:
         double.referrers = listed
         registry = Registry(web, double.reference)
         await publish(directory, registry, EPOCH)

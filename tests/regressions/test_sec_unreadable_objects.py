@@ -76,7 +76,7 @@ async def test_sec_1_a_cluster_that_cannot_be_read_keeps_no_other_cluster_from_i
 
         assert operator._probes.ready().passed
         # Its class counts as used, also after a restart.
-        used = operator._informers[CLUSTER_KIND].store.by_index(CLASS_INDEX, str(ObjectKey(tenant, name.class_name)))
+        used = operator._informers[CLUSTER_KIND].cache.by_index(CLASS_INDEX, str(ObjectKey(tenant, name.class_name)))
         assert [one["metadata"]["name"] for one in used] == ["odd"]
         clusters = await world.client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
         (odd,) = (await world.client.list_metadata(clusters, tenant)).items
@@ -124,7 +124,7 @@ async def test_sec_14_the_operator_is_not_ready_while_an_informer_fails_for_minu
             await informer.synced()
         assert operator._probes.ready().passed
         health = operator._informers[CLUSTER_KIND].health
-        health._patience = 0.0
+        health._tolerance = 0.0
         health.failed("no route")
         await asyncio.sleep(0.01)
 

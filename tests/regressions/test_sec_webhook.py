@@ -28,8 +28,7 @@ from clusterstacks.operator.settings import parse_settings
 from clusterstacks.operator.webhook_wiring import webhook_namespace
 from clusterstacks.runtime.metrics import Metrics
 from clusterstacks.webhooks.answers import ALLOWED
-from clusterstacks.webhooks.certificate_rotation import SECRET_NAME
-from clusterstacks.webhooks.certificates import made
+from clusterstacks.webhooks.certificates import SECRET_NAME, create_serving
 from clusterstacks.webhooks.server import PATH, WebhookServer
 from tests.support.flooding import BODIES, flood
 from tests.support.guarding import guarded, ranged
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from clusterstacks.webhooks.answers import AdmissionResponse
-    from clusterstacks.webhooks.reviews import Review
+    from clusterstacks.webhooks.reviews import AdmissionRequest
     from tests.support.operating import World
 
 MIB = 1024 * 1024
@@ -57,8 +56,8 @@ REVIEW = {
 class Allows:
     """Allows everything."""
 
-    async def judge(self, review: Review) -> AdmissionResponse:
-        assert review.uid == "u1"
+    async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
+        assert request.uid == "u1"
         return ALLOWED
 
 
@@ -77,10 +76,10 @@ class Beat:
 
 @asynccontextmanager
 async def serving() -> AsyncIterator[tuple[WebhookServer, ssl.SSLContext]]:
-    pair = made(["127.0.0.1"], timedelta(hours=1), datetime.now(UTC))
+    pair = create_serving(["127.0.0.1"], timedelta(hours=1), datetime.now(UTC))
     context = server_context()
     serve_with(context, pair.certificate, pair.key)
-    server = WebhookServer("127.0.0.1", 0, context, Allows())
+    server = WebhookServer("127.0.0.1", 0, context, Allows().validate)
     task = asyncio.create_task(server.run())
     await server.started.wait()
     try:

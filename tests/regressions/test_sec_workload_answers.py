@@ -12,7 +12,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from clusterstacks.apply.established import await_established
+from clusterstacks.apply.waiting import await_established
 from clusterstacks.controllers.workload_clients import WORKLOAD_BOUNDS
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.kube.client import Client
@@ -47,7 +47,7 @@ async def client(server: ScriptedServer) -> AsyncIterator[Client]:
 
     async with Pool() as pool:
         yield Client(
-            Connection(server.url), pool, budget=8, bounds=WORKLOAD_BOUNDS, patience=RequestTimeouts(sleep=sleep)
+            Connection(server.url), pool, budget=8, bounds=WORKLOAD_BOUNDS, timeouts=RequestTimeouts(sleep=sleep)
         )
 
 
@@ -204,7 +204,7 @@ async def test_sec_1_an_object_that_cannot_be_read_is_an_error_that_names_it(
         await client.list(CONFIG_MAPS)
     listing = await client.list_readable(CONFIG_MAPS)
     assert [one["metadata"]["name"] for one in listing.items] == ["fine"]
-    assert [(one.key.name, one.why) for one in listing.remnants] == [("x", "is nested deeper than 1024 levels")]
+    assert [(one.key.name, one.why) for one in listing.unreadable] == [("x", "is nested deeper than 1024 levels")]
     assert listing.resource_version == "7"
     metadata = await client.list_metadata(CONFIG_MAPS)
     assert [one["metadata"]["name"] for one in metadata.items] == ["fine", "x"]

@@ -74,8 +74,8 @@ def test_user_10_a_signature_by_another_key_is_answered_line_by_line(run: Run, r
     assert code == output.NEGATIVE
     first, second = err.splitlines()
     assert first == (
-        f"Error: {STAGED} is not signed by any of the given keys: ask its publisher to sign it with a key that you trust, "
-        "and do not use it until then"
+        f"Error: {STAGED} is not signed by any of the given keys: ask its publisher to sign it with a key that "
+        "you trust, and do not use it until then"
     )
     assert second.startswith("  envelope 1: it is by ")
 

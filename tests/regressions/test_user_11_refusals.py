@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.webhooks.known_releases import ClassOffer
-from clusterstacks.webhooks.suggester import Adviser
+from clusterstacks.webhooks.cluster_rules import ClassOffer
+from clusterstacks.webhooks.suggestions import Suggester
 from tests.support.planning import candidate
 from tests.unit.webhooks.test_dispatch import Given, cluster, judged
 
@@ -53,14 +53,14 @@ class Strangers(Given):
 
 
 @pytest.fixture
-def adviser() -> Iterator[Adviser]:
-    made = Adviser()
+def suggester() -> Iterator[Suggester]:
+    made = Suggester()
     yield made
     made.close()
 
 
-async def test_user_11_a_move_of_the_class_alone_is_not_answered_with_itself(adviser: Adviser) -> None:
-    answer = await judged(adviser, cluster("p-s-1-36-v1", "v1.35.4"), cluster(**NOW), Given(GIVEN))
+async def test_user_11_a_move_of_the_class_alone_is_not_answered_with_itself(suggester: Suggester) -> None:
+    answer = await judged(suggester, cluster("p-s-1-36-v1", "v1.35.4"), cluster(**NOW), Given(GIVEN))
 
     assert answer.refusal == (
         "class p-s-1-36-v1 with Kubernetes v1.35.4 is refused:\n"
@@ -76,18 +76,20 @@ async def test_user_11_a_move_of_the_class_alone_is_not_answered_with_itself(adv
     )
 
 
-async def test_user_11_a_move_of_class_and_version_is_answered_with_the_steps_to_that_class(adviser: Adviser) -> None:
-    answer = await judged(adviser, cluster("p-s-1-36-v1", "v1.36.3"), cluster(**NOW), Given(GIVEN))
+async def test_user_11_a_move_of_class_and_version_is_answered_with_the_steps_to_that_class(
+    suggester: Suggester,
+) -> None:
+    answer = await judged(suggester, cluster("p-s-1-36-v1", "v1.36.3"), cluster(**NOW), Given(GIVEN))
 
     assert "  2. move to class p-s-1-36-v1 with Kubernetes v1.36.3\n" in answer.refusal
     assert "  csctl plan users/one --to p-s-1-36-v1\n" in answer.refusal
 
 
-async def test_user_11_a_downgrade_names_the_fact_that_forbids_it(adviser: Adviser) -> None:
+async def test_user_11_a_downgrade_names_the_fact_that_forbids_it(suggester: Suggester) -> None:
     has = {"network": NEW.name, "metrics": OLD.name}
     moved = cluster(**NOW, addon__network="p-s-1-36-v1")
 
-    answer = await judged(adviser, cluster(**NOW), moved, Given(GIVEN, has=has))
+    answer = await judged(suggester, cluster(**NOW), moved, Given(GIVEN, has=has))
 
     assert answer.refusal == (
         "class p-s-1-35-v1 with Kubernetes v1.35.4 is refused:\n"
@@ -99,10 +101,10 @@ async def test_user_11_a_downgrade_names_the_fact_that_forbids_it(adviser: Advis
     )
 
 
-async def test_user_11_a_bundle_names_the_command_that_lists_the_classes(adviser: Adviser) -> None:
+async def test_user_11_a_bundle_names_the_command_that_lists_the_classes(suggester: Suggester) -> None:
     bundle = "p-s-1-35-v9"
 
-    answer = await judged(adviser, cluster(bundle, "v1.36.1"), cluster(bundle, "v1.35.9"), Given(GIVEN))
+    answer = await judged(suggester, cluster(bundle, "v1.36.1"), cluster(bundle, "v1.35.9"), Given(GIVEN))
 
     assert answer.refusal == (
         "class p-s-1-35-v9 is for Kubernetes v1.35.9 exactly, and spec.topology.version is v1.36.1: set it to v1.35.9, "
@@ -149,16 +151,16 @@ async def test_user_11_a_bundle_names_the_command_that_lists_the_classes(adviser
     ],
 )
 async def test_user_11_every_refusal_ends_with_a_command(
-    adviser: Adviser, new: Manifest, old: Manifest | None, command: str
+    suggester: Suggester, new: Manifest, old: Manifest | None, command: str
 ) -> None:
-    answer = await judged(adviser, new, old, Strangers(GIVEN))
+    answer = await judged(suggester, new, old, Strangers(GIVEN))
 
     last = answer.refusal.splitlines()[-1]
     assert COMMAND.fullmatch(last), answer.refusal
     assert last.startswith(f"  {command}")
 
 
-async def test_user_11_a_refusal_of_labels_and_of_a_namespace_ends_with_a_command(adviser: Adviser) -> None:
+async def test_user_11_a_refusal_of_labels_and_of_a_namespace_ends_with_a_command(suggester: Suggester) -> None:
     rule = {
         "severity": "Deny",
         "message": "production stays on 1.34",
@@ -166,10 +168,10 @@ async def test_user_11_a_refusal_of_labels_and_of_a_namespace_ends_with_a_comman
     }
 
     labelled = await judged(
-        adviser, cluster(**NOW, labels={"stage": "prod"}), cluster(**NOW), Given(GIVEN, rules=(rule,))
+        suggester, cluster(**NOW, labels={"stage": "prod"}), cluster(**NOW), Given(GIVEN, rules=(rule,))
     )
     elsewhere = await judged(
-        adviser, cluster("p-s-1-36-v1", **NOW), cluster(**NOW), Given(GIVEN, refusal="is not offered to namespace")
+        suggester, cluster("p-s-1-36-v1", **NOW), cluster(**NOW), Given(GIVEN, refusal="is not offered to namespace")
     )
 
     assert "production stays on 1.34" in labelled.refusal
@@ -177,10 +179,10 @@ async def test_user_11_a_refusal_of_labels_and_of_a_namespace_ends_with_a_comman
     assert elsewhere.refusal.endswith("\n  kubectl get clusterstackreleases -n stacks")
 
 
-async def test_user_11_where_there_is_no_way_the_command_names_the_facts(adviser: Adviser) -> None:
+async def test_user_11_where_there_is_no_way_the_command_names_the_facts(suggester: Suggester) -> None:
     closed = ranges("p-s-1-36-v1", "v1.36.3", ">=1.36 <1.38", ("2.4.0", ">=1.36 <1.38"), ("0.9.0", ">=1.36 <1.39"))
 
-    answer = await judged(adviser, cluster(version="v1.36.3"), cluster(**NOW), Given((OLD, closed)))
+    answer = await judged(suggester, cluster(version="v1.36.3"), cluster(**NOW), Given((OLD, closed)))
 
     assert "\nThere is no way: no release offers a version of demo-network" in answer.refusal
     assert answer.refusal.endswith("\nThe facts that forbid it:\n  csctl plan users/one --to v1.36.3")

@@ -30,7 +30,7 @@ from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
 from clusterstacks.operator.lease_settings import LEASE_NAME, ElectionSettings
 from clusterstacks.runtime.leader_election import LEASES
-from clusterstacks.runtime.leases import Terms
+from clusterstacks.runtime.leases import LeaseDurations
 from tests.support.audit import AuditLog, Write, audit_flags, outside, tenures
 from tests.support.guarding import guarded
 from tests.support.operating import attempts, foreign_crds, install, is_ready
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(300)  # they start several operators and wait for leases to run out
 
 ROOT = Path(__file__).parents[2]
-BRIEF = Terms(6, 4.0, 0.5)
+BRIEF = LeaseDurations(6, 4.0, 0.5)
 """Long enough for a busy machine, short enough for a test."""
 SECONDS = 60
 """How long anything may take on a busy machine; nothing here takes longer than a lease lasts."""
@@ -134,11 +134,11 @@ class Arena:
         return path
 
     @asynccontextmanager
-    async def operator(self, user: str, terms: Terms = BRIEF, *flags: str) -> AsyncIterator[Replica]:
+    async def operator(self, user: str, durations: LeaseDurations = BRIEF, *flags: str) -> AsyncIterator[Replica]:
         stop = self.directory / f"stop-{user}"
         argv = [
             *(sys.executable, "-m", "tests.support.brief_operator"),
-            *map(str, (terms.duration, terms.renew_deadline, terms.retry, stop)),
+            *map(str, (durations.duration, durations.renew_deadline, durations.retry, stop)),
             f"--kubeconfig={self.kubeconfig(user)}",
             f"--release-dir={self.directory}",
             f"--cache-dir={self.directory / f'cache-{user}'}",
@@ -281,10 +281,10 @@ async def test_user_19_without_leader_election_two_operators_write(arena: Arena)
 
 async def test_user_19_an_operator_stopped_for_longer_than_its_lease_writes_nothing_when_it_wakes(arena: Arena) -> None:
     """With the durations of every installation: 15, 10 and 2 seconds."""
-    async with arena.operator("ours", Terms()) as ours:
+    async with arena.operator("ours", LeaseDurations()) as ours:
         await arena.held_by("ours")
         await arena.writes_of("ours")
-        async with arena.operator("other", Terms()) as other:
+        async with arena.operator("other", LeaseDurations()) as other:
             await other.says("is held by ours: this process writes nothing and waits for it")
             await ours.stop_at_a_send()
             await arena.held_by("other")

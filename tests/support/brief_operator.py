@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.kube.write_gate import GuardedBody
 from clusterstacks.operator import app, lease_settings
 from clusterstacks.operator.main import main
-from clusterstacks.runtime.leases import Terms
+from clusterstacks.runtime.leases import LeaseDurations
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
 
     from clusterstacks.operator.lease_settings import ElectionSettings
-    from clusterstacks.runtime.leader_election import Elector
+    from clusterstacks.runtime.leader_election import LeaderElector
 
 
-def run(terms: Terms, file: Path) -> None:
-    """Run the operator; nothing but the terms differs until the file exists."""
+def run(durations: LeaseDurations, file: Path) -> None:
+    """Run the operator; nothing but the durations differs until the file exists."""
     write = GuardedBody.write_with_length
 
     async def stopping(self: GuardedBody, writer: AbstractStreamWriter, content_length: int | None) -> None:
@@ -39,8 +39,8 @@ def run(terms: Terms, file: Path) -> None:
     GuardedBody.write_with_length = stopping  # type: ignore[method-assign]  # the point of this program
     build = lease_settings.build_elector
 
-    def build_brief(settings: ElectionSettings, *rest: Any) -> Elector:
-        return build(replace(settings, terms=terms), *rest)
+    def build_brief(settings: ElectionSettings, *rest: Any) -> LeaderElector:
+        return build(replace(settings, durations=durations), *rest)
 
     app.build_elector = build_brief  # type: ignore[attr-defined, assignment]  # the point of this program
     main()
@@ -48,4 +48,4 @@ def run(terms: Terms, file: Path) -> None:
 
 if __name__ == "__main__":
     duration, deadline, retry, file = (sys.argv.pop(1) for _ in range(4))
-    run(Terms(int(duration), float(deadline), float(retry)), Path(file))
+    run(LeaseDurations(int(duration), float(deadline), float(retry)), Path(file))

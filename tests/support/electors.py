@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import Unreachable
-from clusterstacks.runtime.leader_election import LEASES, Elector, LeaseLostError
+from clusterstacks.runtime.leader_election import LEASES, LeaderElector, LeaseLostError
 from tests.support.virtual_time import VirtualClock
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.resources import Resource
-    from clusterstacks.runtime.leases import Terms
+    from clusterstacks.runtime.leases import LeaseDurations
     from tests.support.fake_api import FakeApi
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class Replica:
 
     Args:
         api: The server.
-        terms: Of the lease.
+        durations: Of the lease.
         journey: Gives what becomes of the next request.
         rate: How fast its clock runs.
         identity: Used again after a restart; empty for another one each time.
@@ -116,14 +116,14 @@ class Replica:
     def __init__(  # parameters of a simulation
         self,
         api: FakeApi,
-        terms: Terms,
+        durations: LeaseDurations,
         journey: Callable[[], Journey] = Journey,
         *,
         rate: float = 1.0,
         identity: str = "",
     ) -> None:
         self._api = api
-        self._terms = terms
+        self._durations = durations
         self._journey = journey
         self._rate = rate
         self._offset = 1000.0 * next(_numbers)
@@ -131,18 +131,18 @@ class Replica:
         self.lost = 0
         self.reports: list[bool] = []
         self.line: Line
-        self.elector: Elector
+        self.elector: LeaderElector
         self._running: asyncio.Task[None]
         self.start()
 
     def start(self) -> None:
         identity = self._identity or f"replica-{next(_numbers)}"
         self.line = Line(self._api, self._journey)
-        self.elector = Elector(
+        self.elector = LeaderElector(
             self.line,
             LEASE,
             identity,
-            terms=self._terms,
+            durations=self._durations,
             report=self.reports.append,
             clock=_FreezingClock(self.line),
             now=self.now,

@@ -20,7 +20,7 @@ from clusterstacks.kube.errors import (
     TooMany,
     Unreachable,
 )
-from clusterstacks.kube.resources import ObjectList, Remnant, Resource, WatchEvent
+from clusterstacks.kube.resources import ObjectList, Resource, UnreadableObject, WatchEvent
 from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
@@ -162,8 +162,10 @@ class FakeApi(Client):
         listing = await self.list(resource, namespace, labels=labels)
         lost = {key_of(item): why for item in listing.items if (why := _unreadable(item))}
         items = [item for item in listing.items if key_of(item) not in lost]
-        remnants = tuple(Remnant(_remnant(item), lost[key_of(item)]) for item in listing.items if key_of(item) in lost)
-        return ObjectList(items, listing.resource_version, remnants)
+        unreadable = tuple(
+            UnreadableObject(_remnant(item), lost[key_of(item)]) for item in listing.items if key_of(item) in lost
+        )
+        return ObjectList(items, listing.resource_version, unreadable)
 
     async def create(self, resource: Resource, manifest: Manifest, namespace: str = "") -> Manifest:
         await self._meet("create", resource=resource, manifest=manifest, namespace=namespace)

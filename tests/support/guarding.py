@@ -15,7 +15,7 @@ from clusterstacks.kube.errors import NotFound
 from clusterstacks.kube.tls import server_context
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from clusterstacks.webhooks.answers import ALLOWED
-from clusterstacks.webhooks.certificate_rotation import SECRET_NAME, CertificateKeeper
+from clusterstacks.webhooks.certificates import SECRET_NAME, CertificateRotator
 from clusterstacks.webhooks.configuration import Endpoint, WebhookScope
 from clusterstacks.webhooks.server import WebhookServer
 from tests.support.stacks import TinyStack, config_map, templates
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from clusterstacks.operator.app import Operator
     from clusterstacks.webhooks.answers import AdmissionResponse
     from clusterstacks.webhooks.certificates import Times
-    from clusterstacks.webhooks.reviews import Review
-    from clusterstacks.webhooks.server import Judging
+    from clusterstacks.webhooks.reviews import AdmissionRequest
     from tests.support.operating import World
 
 
@@ -80,23 +79,23 @@ class Recorder:
 
     def __init__(self, answer: AdmissionResponse = ALLOWED) -> None:
         self.answer = answer
-        self.asked: list[Review] = []
+        self.asked: list[AdmissionRequest] = []
 
-    async def judge(self, review: Review) -> AdmissionResponse:
-        self.asked.append(review)
+    async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
+        self.asked.append(request)
         return self.answer
 
 
 @asynccontextmanager
 async def replica(
-    world: World, judging: Judging, times: Times | None = None, *, port: int = 0, url: str = ""
+    world: World, recorder: Recorder, times: Times | None = None, *, port: int = 0, url: str = ""
 ) -> AsyncIterator[tuple[WebhookServer, str]]:
     """The webhooks of one replica alone: server and certificate, without the rest of an operator."""
     port = port or free_port()
     url = url or f"https://127.0.0.1:{port}"
     context = server_context()
-    server = WebhookServer("127.0.0.1", port, context, judging)
-    keeper = CertificateKeeper(
+    server = WebhookServer("127.0.0.1", port, context, recorder.validate)
+    keeper = CertificateRotator(
         client=world.client,
         secret=ObjectKey(world.namespace, SECRET_NAME),
         endpoint=Endpoint(url=url),
@@ -117,7 +116,7 @@ async def replica(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _serve(keeper: CertificateKeeper, server: WebhookServer) -> None:
+async def _serve(keeper: CertificateRotator, server: WebhookServer) -> None:
     await keeper.served.wait()
     await server.run()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
-from clusterstacks.api.untyped import at, mappings, text
+from clusterstacks.domain.documents import at, mappings, text
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.api.untyped import at, mappings, text
+from clusterstacks.domain.documents import at, mappings, text
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest

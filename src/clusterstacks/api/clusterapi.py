@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.cluster_conditions import ConditionView, condition_view
 from clusterstacks.api.names import DELETE_FOR_MOVE_ANNOTATION, PAUSED_ANNOTATION, WATCH_FILTER_LABEL
-from clusterstacks.api.untyped import at, mapping, mappings, text
+from clusterstacks.domain.documents import at, mapping, mappings, text
 from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey, split_api_version
 
 if TYPE_CHECKING:

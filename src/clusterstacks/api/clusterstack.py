@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, StrictBool
 
-from clusterstacks.api.compatibility_policy import CompatibilityPolicy
 from clusterstacks.api.meta import LIST_LENGTH, Condition, KubernetesObject, Model, Name, ObjectReference, Text
+from clusterstacks.api.names import CompatibilityPolicy
 from clusterstacks.api.selectors import ClusterNamespaces
 from clusterstacks.api.source import SourceSpec
 

@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core.core_schema import SerializerFunctionWrapHandler  # noqa: TC002 - pydantic reads the annotation
 
 from clusterstacks.api.names import API_VERSION
-from clusterstacks.api.untyped import text
+from clusterstacks.domain.documents import text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectKey
 

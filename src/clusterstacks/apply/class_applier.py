@@ -1,6 +1,6 @@
-"""The objects of a cluster class into a management cluster, and out again.
+"""Applies the objects of a cluster class to the management cluster, and deletes them.
 
-There is no delivery record: what was applied, with uid, stands in the status of the ClusterStackRelease.
+There is no delivery record: the status of the ClusterStackRelease lists the applied objects with their uids.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.apply.class_object_rules import GroupKind, check_class_objects, deletion_fault
+from clusterstacks.apply.delivery_plan import PruneOutcome, PruneResult
 from clusterstacks.apply.object_applier import ObjectStep
-from clusterstacks.apply.ownership import is_marked, refuses_pruning
-from clusterstacks.apply.prune_plan import Departure, Fate
-from clusterstacks.apply.remove import Doomed, Remover
+from clusterstacks.apply.ownership import is_marked
+from clusterstacks.apply.policy import refuses_pruning
+from clusterstacks.apply.prune import PruneCandidate, Remover
 from clusterstacks.apply.results import Deadlines, ObjectResult
-from clusterstacks.apply.stamp import documents
-from clusterstacks.apply.targets import resolve
+from clusterstacks.apply.targets import documents, resolve
 from clusterstacks.apply.wave_applier import WaveApplier
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.kube.errors import KindNotServed
@@ -30,13 +30,11 @@ if TYPE_CHECKING:
     from clusterstacks.kube.client import Client
 
 
-class Applier:
+class ClassApplier:
     """Applies and deletes the objects of cluster classes.
 
     Args:
-        client: The management cluster.
-        extra_kinds: Kinds a class may hold besides Cluster API's, from ``--class-kinds``.
-        deadlines: How long to wait for the server.
+        extra_kinds: Kinds that a class may contain besides Cluster API's, from ``--class-kinds``.
     """
 
     def __init__(
@@ -47,16 +45,16 @@ class Applier:
         self._deadlines = deadlines or Deadlines()
 
     def checked(self, manifests: Iterable[Manifest], namespace: str) -> list[Manifest]:
-        """Return the objects of a class, if it holds nothing but what a class may hold.
+        """Check the objects of a class and return them.
 
         Raises:
-            SpecError: A document that is no object, or an object that a class may not hold.
+            SpecError: A document is not an object, or a class may not contain the object.
         """
         objects = list(documents(manifests))
         check_class_objects(objects, namespace=namespace, extra_kinds=self._extra_kinds)
         return objects
 
-    async def apply_all(
+    async def apply_class(
         self,
         manifests: Iterable[Manifest],
         *,
@@ -66,16 +64,16 @@ class Applier:
         """Apply the objects of one class, templates before the ClusterClass.
 
         Args:
-            manifests: As rendered.
-            default_namespace: That of the ClusterStackRelease, the only one they may be in.
-            known: What its status remembers of earlier applies.
+            manifests: The rendered objects.
+            default_namespace: The namespace of the ClusterStackRelease, the only one that is allowed.
+            known: The objects that its status lists.
 
         Returns:
-            A result for each object, in the order of the manifests.
+            One result for each object, in the order of the manifests.
 
         Raises:
-            SpecError: An object that a class may not hold; nothing is applied then.
-            DependencyError: The server answers nobody, or does not know us.
+            SpecError: A class may not contain one of the objects; nothing is applied then.
+            DependencyError: The server is not available, or rejects our credentials.
         """
         objects = self.checked(manifests, default_namespace)
         targets = await resolve(self._client, objects, default_namespace=default_namespace)
@@ -83,67 +81,69 @@ class Applier:
             if target.resource and not target.resource.namespaced:
                 raise SpecError(
                     "ObjectNotAllowed",
-                    f"{target.id} is cluster-wide, a cluster class may hold namespaced objects only: take it out",
+                    f"{target.id} is cluster-scoped, but a cluster class contains namespaced objects only: remove it",
                 )
         steps = [ObjectStep(target, (known or {}).get(target.id)) for target in targets]
-        return await WaveApplier(self._client, deadlines=self._deadlines).run(steps)
+        return await WaveApplier(self._client, deadlines=self._deadlines).apply_objects(steps)
 
-    async def delete_all(
+    async def delete_class(
         self, objects: Iterable[RecordedObject], *, namespace: str, wanted_elsewhere: Collection[ObjectId] = ()
-    ) -> dict[ObjectId, Departure]:
-        """Delete what was applied for a class, the ClusterClass first, and wait until it is gone (INCUMBENT D3).
+    ) -> dict[ObjectId, PruneResult]:
+        """Delete the objects of a class, the ClusterClass first, and wait until they are gone.
 
         Args:
-            objects: From the status of the ClusterStackRelease, which is only a hint: an object is deleted if a class
-                may hold it and its own metadata shows that one of the two operators applied it.
-            namespace: That of the ClusterStackRelease, the only one the objects may be in.
-            wanted_elsewhere: Objects that other releases list, too; they stay.
+            objects: From the status of the ClusterStackRelease. The status is only a hint: an object is deleted if a
+                class may contain it and its metadata shows that this operator or the Go operator applied it.
+            namespace: The namespace of the ClusterStackRelease, the only one that is allowed.
+            wanted_elsewhere: Objects that other releases list as well; they are kept.
 
         Returns:
-            The fate of each; call again while one is pending.
+            The result of each object; call again while one is pending.
 
         Raises:
-            DependencyError: The server answers nobody, or does not know us.
+            DependencyError: The server is not available, or rejects our credentials.
         """
         listed = list(objects)
         found = await gather(partial(self._look, namespace, wanted_elsewhere), listed)
-        fates = {known.id: one for known, one in zip(listed, found, strict=True) if isinstance(one, Departure)}
-        doomed = [one for one in found if isinstance(one, Doomed)]
-        return fates | await Remover(self._client, self._deadlines).remove(doomed)
+        results = {known.id: one for known, one in zip(listed, found, strict=True) if isinstance(one, PruneResult)}
+        candidates = [one for one in found if isinstance(one, PruneCandidate)]
+        return results | await Remover(self._client, self._deadlines).remove(candidates)
 
     async def _look(
         self, namespace: str, wanted_elsewhere: Collection[ObjectId], known: RecordedObject
-    ) -> Doomed | Departure:
+    ) -> PruneCandidate | PruneResult:
         fault = deletion_fault(known.id, namespace=namespace, extra_kinds=self._extra_kinds)
         if fault:
-            return Departure(Fate.KEPT, fault)
+            return PruneResult(PruneOutcome.KEPT, fault)
         identity = replace(known.id, namespace=namespace)
         if identity in wanted_elsewhere:
-            return Departure(Fate.HANDED_OVER, "another release holds it, too")
+            return PruneResult(PruneOutcome.HANDED_OVER, "another release contains it as well")
         try:
             return await self._live(identity, known)
         except KindNotServed:
-            return Departure(Fate.GONE, "the server does not serve its kind any more")
+            return PruneResult(PruneOutcome.GONE, "the server no longer serves its kind")
         except SpecError as error:
-            # Nothing can have the name; the entry must not keep the release for ever.
-            return Departure(Fate.KEPT, error.message)
+            # No object can have this name; the entry must not block the deletion of the release.
+            return PruneResult(PruneOutcome.KEPT, error.message)
 
-    async def _live(self, identity: ObjectId, known: RecordedObject) -> Doomed | Departure:
+    async def _live(self, identity: ObjectId, known: RecordedObject) -> PruneCandidate | PruneResult:
         place = await self._client.resource(identity.group, identity.kind)
         if not place.namespaced:
-            return Departure(Fate.KEPT, "its kind is cluster-wide, which a cluster class may not hold")
+            return PruneResult(PruneOutcome.KEPT, "its kind is cluster-scoped, which is not allowed in a cluster class")
         live = await self._client.find(place, identity.name, identity.namespace)
         if live is None:
-            return Departure(Fate.GONE)
+            return PruneResult(PruneOutcome.GONE)
         metadata = live["metadata"]
-        reprieve = _reprieve(known, live)
+        kept = _reason_to_keep(known, live)
         leaving = bool(metadata.get("deletionTimestamp"))
-        return reprieve or Doomed(identity, place, metadata["uid"], awaited=True, leaving=leaving)
+        return kept or PruneCandidate(identity, place, metadata["uid"], awaited=True, leaving=leaving)
 
 
-def _reprieve(known: RecordedObject, live: Manifest) -> Departure | None:
+def _reason_to_keep(known: RecordedObject, live: Manifest) -> PruneResult | None:
     if known.uid and known.uid != live["metadata"]["uid"]:
-        return Departure(Fate.GONE, "another object of that name has taken its place")
+        return PruneResult(PruneOutcome.GONE, "another object with its name exists now")
     if not is_marked(live):
-        return Departure(Fate.KEPT, "its metadata does not show that this operator or the Go operator applied it")
-    return Departure(Fate.KEPT, "its annotation asks to keep it") if refuses_pruning(live) else None
+        return PruneResult(
+            PruneOutcome.KEPT, "its metadata does not show that this operator or the Go operator applied it"
+        )
+    return PruneResult(PruneOutcome.KEPT, "its annotation disables pruning") if refuses_pruning(live) else None

@@ -1,33 +1,34 @@
-"""What was delivered to a cluster, and what follows from it: what to apply, leave alone, hand over and prune.
+"""Plans a delivery from its record: what to apply, leave alone, hand over and prune.
 
-A delivery goes through its record: *begin* lists new and old objects before the first apply, *finish* notes what the
-server answered, *prune* forgets what is gone. A crash between any two of them leaves a record from which the next run
-goes on.
+A delivery goes through its record. ``plan_delivery`` lists new and old objects before the first apply,
+``record_results`` notes the answers of the server, ``record_after_prune`` drops what is gone. A crash between any two
+of them leaves a record from which the next run continues.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from clusterstacks.domain.objects import ObjectId
 
 MAX_KEPT = 1024
-"""Characters of a reason that a record keeps (arbitrary: a few names of objects)."""
+"""Characters of a reason in a record (arbitrary: a few names of objects)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What tells cheaply that somebody changed an object.
+    """State of a live object, by which a later change is detected cheaply.
 
     Args:
-        generation: Counts the changes of its specification; 0 for kinds that do not count.
-        resource_version: Only for those kinds: changes with every write, so a changed one may be a false alarm.
-        texts: Digest of the labels and annotations we sent, as they were seen back.
+        generation: Counts changes of the spec; 0 for kinds without generation.
+        resource_version: Only for kinds without generation; it changes with every write, also of other fields.
+        texts: Digest of the labels and annotations that we sent, as the server returned them.
     """
 
     generation: int
@@ -37,16 +38,16 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class RecordedObject:
-    """One object as a record remembers it.
+    """Entry of one object in a delivery record.
 
     Args:
         id: The object.
-        version: API version it was last applied in.
+        version: API version in which it was last applied.
         uid: Empty while the object is only planned.
-        digest: Of what we sent; empty while planned.
-        mark: Seen right after the apply.
-        kept: Why an object that is rendered no longer is not deleted, one line of at most ``MAX_KEPT`` characters; else
-            empty.
+        digest: Digest of the manifest that was sent; empty while planned.
+        mark: State right after the apply.
+        kept: Why an object that is no longer rendered is not deleted, in one line of at most ``MAX_KEPT`` characters;
+            otherwise empty.
     """
 
     id: ObjectId
@@ -58,29 +59,28 @@ class RecordedObject:
 
 
 class DeliveryState(StrEnum):
-    """How far a delivery is."""
+    """State of a delivery."""
 
     DELIVERING = "delivering"
     DELIVERED = "delivered"
-    """Every object of the revision is in place; objects of earlier ones may be left."""
+    """All objects of the revision are in place; objects of earlier revisions may remain."""
     PRUNED = "pruned"
-    """Nothing is left to do."""
+    """Nothing remains to be done."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRecord:
-    """The memory of an addon's deliveries to one cluster.
+    """Record of an addon's delivery to one cluster.
 
     Args:
         addon: Its name in the release.
-        digest: Of the rendered revision.
-        inputs: Digest of everything the revision was rendered from.
-        state: How far the delivery is.
-        objects: What the revision holds.
-        stale: What earlier revisions left behind.
+        digest: Digest of the rendered revision.
+        inputs: Digest of everything that the revision was rendered from.
+        state: The state of the delivery.
+        objects: The objects of the revision.
+        stale: Remaining objects of earlier revisions.
         truncated: The revision itself did not fit into the record.
-        cluster: Namespace and name of the Cluster whose addons these are, ``team/prod``; empty in records of versions
-            that did not note it.
+        cluster: Namespace and name of the Cluster, ``team/prod``; empty in records of early versions.
     """
 
     addon: str
@@ -94,18 +94,18 @@ class DeliveryRecord:
 
     @property
     def members(self) -> tuple[RecordedObject, ...]:
-        """Everything the record lists."""
+        """All objects of the record."""
         return self.objects + self.stale
 
     def holds(self, digest: str, inputs: str) -> bool:
-        """Tell whether exactly this revision is in place."""
+        """Return whether exactly this revision is in place."""
         return self.state is not DeliveryState.DELIVERING and (self.digest, self.inputs) == (digest, inputs)
 
 
 def foreign_owners(records: Iterable[DeliveryRecord], cluster: str) -> dict[str, tuple[str, ...]]:
-    """Find the records of other Clusters: the addons by the Cluster (``team/prod``) that delivered them.
+    """Return the addons of other Clusters, by Cluster (``team/prod``).
 
-    A record that names no Cluster belongs to the one that reads it.
+    A record without a Cluster belongs to the Cluster that reads it.
     """
     found: dict[str, tuple[str, ...]] = {}
     for record in records:
@@ -116,7 +116,7 @@ def foreign_owners(records: Iterable[DeliveryRecord], cluster: str) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class WantedObject:
-    """One object of a revision: the digest is that of what will be sent."""
+    """One object of a revision, with the digest of the manifest to send."""
 
     id: ObjectId
     version: str
@@ -125,7 +125,7 @@ class WantedObject:
 
 @dataclass(frozen=True, slots=True)
 class LiveMember:
-    """A live member of the addon's ApplySet; the mark counts the texts of the manifest that is to be sent."""
+    """A live member of the addon's ApplySet; its mark covers the labels and annotations of the manifest to send."""
 
     uid: str
     mark: Mark | None = None
@@ -133,32 +133,32 @@ class LiveMember:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPlan:
-    """What a delivery starts with: the record to write first, and the objects that need no request."""
+    """Plan of a delivery: the record to write first, and the objects that need no request."""
 
     record: DeliveryRecord
     unchanged: frozenset[ObjectId]
 
 
-def is_taken(addon: str, records: Mapping[str, DeliveryRecord]) -> bool:
-    """Tell whether another addon delivered an object of this one, too, perhaps later.
+def shares_objects(addon: str, records: Mapping[str, DeliveryRecord]) -> bool:
+    """Return whether another addon has delivered an object of this one as well, perhaps later.
 
-    An upgrade that moves objects between addons and is called off half-way leaves two such records.
+    An upgrade that moves objects between addons and is reverted half-way leaves two such records.
     """
     mine = {known.id for known in records[addon].objects}
     return any(known.id in mine for name, record in records.items() if name != addon for known in record.objects)
 
 
-def worth_a_look(record: DeliveryRecord, wanted: Iterable[WantedObject]) -> set[ObjectId]:
-    """Choose the objects whose live state decides something.
+def objects_to_read(record: DeliveryRecord, wanted: Iterable[WantedObject]) -> set[ObjectId]:
+    """Return the objects whose live state must be read.
 
-    Those that may be unchanged, and those a killed delivery may have applied without noting it.
+    These may be unchanged, or an interrupted delivery may have applied them without a note in the record.
     """
     remembered = {known.id: known for known in record.members}
     looked = {item.id for item in wanted if item.id in remembered and remembered[item.id].digest == item.digest}
     return looked | {known.id for known in record.members if not known.uid}
 
 
-def begin(
+def plan_delivery(
     record: DeliveryRecord | None,
     target: DeliveryRecord,
     wanted: Sequence[WantedObject],
@@ -167,10 +167,10 @@ def begin(
     """Plan the delivery of a revision.
 
     Args:
-        record: What the cluster holds; None before the first delivery.
-        target: Names addon, digest and inputs of the revision; its lists do not count.
+        record: The record of the cluster; None before the first delivery.
+        target: Addon, digest and inputs of the revision; its lists are ignored.
         wanted: The objects of the revision.
-        seen: Live members among the objects ``worth_a_look``.
+        seen: Live members among the ``objects_to_read``.
     """
     left = {known.id: known for known in (record.members if record else ())}
     objects = [_adopted(left.pop(item.id, RecordedObject(item.id, item.version)), seen) for item in wanted]
@@ -182,19 +182,19 @@ def begin(
         target,
         state=DeliveryState.DELIVERING,
         objects=tuple(objects),
-        # What was planned, never applied and is wanted no more has left no trace.
+        # An object that was planned but never applied, and is no longer wanted, does not exist.
         stale=tuple(known for known in stale if known.uid),
     )
     return DeliveryPlan(planned, unchanged)
 
 
-def finish(plan: DeliveryPlan, delivered: Mapping[ObjectId, RecordedObject]) -> DeliveryRecord:
-    """Note what the server answered.
+def record_results(plan: DeliveryPlan, delivered: Mapping[ObjectId, RecordedObject]) -> DeliveryRecord:
+    """Return the record with the results of the apply.
 
     Args:
-        plan: As ``begin`` made it.
-        delivered: The objects that were applied, as they were seen back. An object that is missing here and is not
-            unchanged has failed: it keeps what the record knew of it, and the state stays ``delivering``.
+        plan: The plan of the delivery.
+        delivered: The applied objects, as the server returned them. An object that is neither here nor unchanged has
+            failed: its entry does not change, and the state remains ``delivering``.
     """
     record = plan.record
     objects = tuple(delivered.get(known.id, known) for known in record.objects)
@@ -205,7 +205,7 @@ def finish(plan: DeliveryPlan, delivered: Mapping[ObjectId, RecordedObject]) -> 
 
 
 def _adopted(known: RecordedObject, seen: Mapping[ObjectId, LiveMember]) -> RecordedObject:
-    """A killed delivery applied it: it is a member and nothing else could have made it one."""
+    """Add the uid of an object that an interrupted delivery applied: only a delivery makes it a member."""
     if known.uid or known.id not in seen:
         return known
     return replace(known, uid=seen[known.id].uid)
@@ -217,3 +217,108 @@ def _is_unchanged(item: WantedObject, known: RecordedObject, live: LiveMember | 
         and known.mark is not None
         and (known.digest, known.uid, known.mark) == (item.digest, live.uid, live.mark)
     )
+
+
+class PruneOutcome(Enum):
+    """Outcome of pruning one object."""
+
+    GONE = "gone"
+    """Deleted, or no longer there as our object."""
+    HANDED_OVER = "handed over"
+    KEPT = "kept"
+    """Kept in the cluster on purpose."""
+    PENDING = "pending"
+    """Not deleted yet: rejected, or waiting for a finalizer."""
+
+
+@dataclass(frozen=True, slots=True)
+class PruneResult:
+    """Outcome of one object with the reason, which is empty for a plain deletion."""
+
+    outcome: PruneOutcome
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PrunePlan:
+    """Plan of the prune of one record.
+
+    Args:
+        candidates: Objects to delete if they are still ours.
+        handed_over: Objects that another addon renders now, with its name.
+        whole: The release no longer has the addon: its record is deleted as well.
+    """
+
+    record: DeliveryRecord
+    candidates: tuple[RecordedObject, ...]
+    handed_over: Mapping[ObjectId, str]
+    whole: bool
+
+
+def plan_pruning(records: Mapping[str, DeliveryRecord], keep: Collection[str]) -> list[PrunePlan]:
+    """Plan the prune of each addon. Only objects in a record are deleted; those of another addon are handed over to it.
+
+    Args:
+        records: All readable records of the cluster, by addon.
+        keep: The addons of the release. An addon whose delivery is not complete is not pruned: perhaps only its old
+            objects work.
+    """
+    renderers = _renderers(records, keep)
+    plans = []
+    for addon, record in sorted(records.items()):
+        whole = addon not in keep
+        if not whole and (record.state is DeliveryState.DELIVERING or not record.stale):
+            continue
+        leaving = record.members if whole else record.stale
+        handed_over = {known.id: renderers[known.id][0] for known in leaving if known.id in renderers}
+        candidates = tuple(known for known in leaving if known.id not in handed_over)
+        plans.append(PrunePlan(record, candidates, handed_over, whole))
+    return plans
+
+
+def shared_objects(records: Mapping[str, DeliveryRecord], keep: Collection[str]) -> dict[ObjectId, tuple[str, ...]]:
+    """Return objects that several addons of the release render; the last delivery wins each time."""
+    return {identity: addons for identity, addons in _renderers(records, keep).items() if len(addons) > 1}
+
+
+def record_before_removal(record: DeliveryRecord) -> DeliveryRecord:
+    """Return the record to write before an addon is removed: if the addon returns, none of it counts as delivered."""
+    return replace(
+        record, digest="", inputs="", objects=(), stale=record.members, state=DeliveryState.DELIVERED, truncated=False
+    )
+
+
+def record_after_prune(plan: PrunePlan, results: Mapping[ObjectId, PruneResult]) -> DeliveryRecord | None:
+    """Return the record after the prune, or None when it is empty.
+
+    A candidate that is missing in ``results`` still exists.
+    """
+    left = []
+    for known in plan.candidates:
+        result = results.get(known.id, PruneResult(PruneOutcome.PENDING))
+        if result.outcome is PruneOutcome.KEPT:
+            left.append(replace(known, kept=_one_line(result.reason)))
+        elif result.outcome is PruneOutcome.PENDING:
+            left.append(replace(known, kept=""))
+    if plan.whole and not left:
+        return None
+    done = all(known.kept for known in left)
+    return replace(
+        record_before_removal(plan.record) if plan.whole else plan.record,
+        stale=tuple(left),
+        state=DeliveryState.PRUNED if done else DeliveryState.DELIVERED,
+    )
+
+
+def _one_line(reason: str) -> str:
+    """Shorten a reason to one line for a record; names in it come from the cluster."""
+    return "".join(sign if sign.isprintable() else " " for sign in reason[:MAX_KEPT])
+
+
+def _renderers(records: Mapping[str, DeliveryRecord], keep: Collection[str]) -> dict[ObjectId, tuple[str, ...]]:
+    found: dict[ObjectId, tuple[str, ...]] = defaultdict(tuple)
+    for addon, record in sorted(records.items()):
+        if addon in keep:
+            for known in record.objects:
+                found[known.id] += (addon,)
+    return dict(found)

@@ -1,7 +1,7 @@
-"""Whose an object in a cluster is, and how it becomes ours: field managers, labels and the predecessor's traces.
+"""Ownership of objects: field managers and labels, and the takeover of the Go operator's objects.
 
-The Go operator applies with force as field manager ``kubectl`` and sets ``OWNED_LABEL`` on objects and pod templates
-(INCUMBENT D66). We apply as ``FIELD_MANAGER`` and keep the label: without it in its pod template a workload would roll.
+The Go operator applies with force as field manager ``kubectl`` and sets ``OWNED_LABEL`` on objects and pod templates.
+We apply as ``FIELD_MANAGER`` and keep the label: its removal from a pod template would restart the workload.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from clusterstacks.charts.helm_hooks import HOOK_ANNOTATION
-
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
@@ -19,54 +17,42 @@ FIELD_MANAGER: Final = "cluster-stack-operator"
 """Our field manager; it never changes with our version."""
 
 PREDECESSOR: Final = "kubectl"
-"""The Go operator's field manager; people who use ``kubectl apply --server-side`` have the same one."""
+"""The Go operator's field manager; ``kubectl apply --server-side`` uses the same one."""
 
 OWNED_LABEL: Final = "clusterstack.x-k8s.io/instance"
 OWNED_VALUE: Final = "owned"
 PART_OF_LABEL: Final = "applyset.kubernetes.io/part-of"
 
-PRUNE_ANNOTATION: Final = "clusterstack.x-k8s.io/prune"
-"""``disabled`` on an object keeps it when its addon no longer renders it."""
 
-RECREATE_ANNOTATION: Final = "clusterstack.x-k8s.io/recreate"
-"""``enabled`` in a manifest allows to delete and create the object when a field of it cannot be changed."""
-
-HOOK_POLICY_ANNOTATION: Final = "helm.sh/hook-delete-policy"
-BEFORE_CREATION: Final = "before-hook-creation"
-"""Helm's words, see helm.sh/docs/topics/charts_hooks."""
-
-_RUN_ONCE: Final = frozenset({"Job", "Pod"})
-
-
-class Standing(Enum):
-    """What an object is to us."""
+class Owner(Enum):
+    """Owner of an object in a cluster."""
 
     OURS = "ours"
-    PREDECESSORS = "the Go operator's"
-    FOREIGN = "somebody else's"
+    PREDECESSOR = "the Go operator's"
+    FOREIGN = "another manager's"
 
 
-def standing(live: Manifest, *, sets: Collection[str], uid: str = "") -> Standing:
-    """Tell whose a live object is.
+def owner_of(live: Manifest, *, sets: Collection[str], uid: str = "") -> Owner:
+    """Return the owner of a live object.
 
     Args:
         live: The object with its managed fields.
         sets: Ids of the ApplySets whose members are ours.
-        uid: The uid we remember for the object, empty when we never delivered it.
+        uid: The recorded uid; empty when the object was never delivered.
     """
     metadata = live["metadata"]
     entries = metadata.get("managedFields")
     if uid and metadata.get("uid") == uid:
-        return Standing.OURS
+        return Owner.OURS
     if (metadata.get("labels") or {}).get(PART_OF_LABEL) in sets or _claims(entries, FIELD_MANAGER):
-        return Standing.OURS
-    return Standing.PREDECESSORS if _claims(entries, PREDECESSOR) else Standing.FOREIGN
+        return Owner.OURS
+    return Owner.PREDECESSOR if _claims(entries, PREDECESSOR) else Owner.FOREIGN
 
 
 def is_marked(live: Manifest) -> bool:
-    """Tell whether the object's own metadata says that this operator or the Go operator applied it.
+    """Return whether the object's metadata shows that this operator or the Go operator applied it.
 
-    A copy of the object, e.g. out of a backup, has lost its managed fields and kept the label.
+    A restored backup of the object has the label, but no managed fields.
     """
     metadata = live["metadata"]
     entries, labels = metadata.get("managedFields"), metadata.get("labels") or {}
@@ -74,15 +60,14 @@ def is_marked(live: Manifest) -> bool:
 
 
 def held_by_predecessor(live: Manifest) -> bool:
-    """Tell whether the Go operator still owns fields of an object."""
+    """Return whether the Go operator still owns fields of an object."""
     return _claims(live["metadata"].get("managedFields"), PREDECESSOR)
 
 
 def inherited_fields(managed_fields: Iterable[Any]) -> list[Any]:
-    """Make the Go operator's fields ours, so that our next apply removes those that its manifest lacks.
+    """Transfer the Go operator's fields to our manager, so that our next apply removes fields that its manifest lacks.
 
-    Other managers' entries stay as they are. Our entry keeps the API version of the one it had before; field paths are
-    the same in both.
+    Entries of other managers do not change. Our entry keeps its API version; field paths are the same in all versions.
     """
     entries = list(managed_fields)
     heirs = [entry for entry in entries if _applies(entry, FIELD_MANAGER)]
@@ -95,27 +80,8 @@ def inherited_fields(managed_fields: Iterable[Any]) -> list[Any]:
     return [entry for entry in entries if entry not in heirs and entry not in left] + [heir]
 
 
-def wants_recreation(manifest: Manifest) -> bool:
-    """Tell whether an object opted in to being deleted and created when a field of it cannot be changed.
-
-    A Job or Pod that is a Helm hook did, unless it has a delete policy without ``before-hook-creation``, which is what
-    Helm does without one: hooks that run once are written to be created anew at each upgrade.
-    """
-    annotations = manifest["metadata"].get("annotations") or {}
-    if manifest.get("kind") in _RUN_ONCE and HOOK_ANNOTATION in annotations:
-        policies = str(annotations.get(HOOK_POLICY_ANNOTATION) or BEFORE_CREATION).split(",")
-        if BEFORE_CREATION in (policy.strip() for policy in policies):
-            return True
-    return annotations.get(RECREATE_ANNOTATION) == "enabled"
-
-
-def refuses_pruning(live: Manifest) -> bool:
-    """Tell whether somebody asked to keep an object."""
-    return (live["metadata"].get("annotations") or {}).get(PRUNE_ANNOTATION) == "disabled"
-
-
 def _claims(entries: object, manager: str) -> bool:
-    """An Apply of ``manager`` that set the label: what both operators do on every object, and nobody else."""
+    """Whether ``manager`` applied the label, as only the two operators do, on every object."""
     return isinstance(entries, list) and any(_applies(entry, manager) and _owns_label(entry) for entry in entries)
 
 
@@ -136,7 +102,7 @@ def _owns_label(entry: Mapping[str, Any]) -> bool:
 
 
 def _union(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Unite two field sets: tries whose leaves are empty mappings."""
+    """Return the union of two field sets, which are tries with empty mappings as leaves."""
     united = dict(one)
     for key, below in other.items():
         united[key] = _union(united[key], below) if key in united else below

@@ -1,7 +1,7 @@
-"""Many objects into a cluster, wave by wave.
+"""Applies many objects, wave by wave.
 
-An object that fails stops nobody but those that cannot exist without it: the objects of its namespace, the custom
-resources of its CRD.
+A failed object only blocks objects that cannot exist without it: those in its namespace, and the custom resources of
+its CRD.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from clusterstacks.apply.established import await_established, is_established
 from clusterstacks.apply.object_applier import Applied, ObjectApplier, ObjectStep, failed
 from clusterstacks.apply.results import Deadlines, ObjectResult
 from clusterstacks.apply.targets import defined_kinds
-from clusterstacks.apply.waiting import pauses
+from clusterstacks.apply.waiting import await_established, is_established, pauses
 from clusterstacks.apply.waves import CRD_KIND, NAMESPACE_KIND, Wave, wave_of
 from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.runtime.concurrency import gather
@@ -31,16 +30,15 @@ if TYPE_CHECKING:
 GroupKind: TypeAlias = tuple[str, str]
 
 Obstacles: TypeAlias = dict[tuple[str, str], str]
-"""Group and kind, or ``NAMESPACE_KIND`` and name, of what cannot be applied, and why."""
+"""Reasons by group and kind of CRDs, or kind and name of namespaces, that could not be applied."""
 
 
 class WaveApplier:
-    """Brings prepared objects into one cluster.
+    """Applies prepared objects to one cluster.
 
     Args:
         client: The cluster.
         sets: Ids of the ApplySets whose members are ours.
-        deadlines: How long to wait for the server.
     """
 
     def __init__(
@@ -48,13 +46,13 @@ class WaveApplier:
     ) -> None:
         self._client = client
         self._deadlines = deadlines or Deadlines()
-        self._single = ObjectApplier(client, sets, self._deadlines)
+        self._object_applier = ObjectApplier(client, sets, self._deadlines)
 
-    async def run(self, steps: Sequence[ObjectStep]) -> list[ObjectResult]:
-        """Apply all objects; results come in the same order.
+    async def apply_objects(self, steps: Sequence[ObjectStep]) -> list[ObjectResult]:
+        """Apply all objects; return the results in the same order.
 
         Raises:
-            DependencyError: The server answers nobody, or does not know us.
+            DependencyError: The server is not available, or rejects our credentials.
         """
         waves: dict[Wave, list[ObjectStep]] = defaultdict(list)
         for step in steps:
@@ -63,25 +61,25 @@ class WaveApplier:
         obstacles: Obstacles = {}
         new_kinds: list[GroupKind] = []
         for wave, members in sorted(waves.items()):
-            applied = await gather(partial(self._step, obstacles), members)
+            applied = await gather(partial(self._apply_unless_blocked, obstacles), members)
             results |= {one.result.id: one.result for one in applied}
             if wave is Wave.FOUNDATIONS:
-                obstacles, new_kinds = await self._found(members, applied)
+                obstacles, new_kinds = await self._await_foundations(members, applied)
         await self._discover(new_kinds)
         return [results[step.target.id] for step in steps]
 
-    async def _step(self, obstacles: Obstacles, step: ObjectStep) -> Applied:
+    async def _apply_unless_blocked(self, obstacles: Obstacles, step: ObjectStep) -> Applied:
         target = step.target
         if target.refusal:
             return Applied(failed(target, "NotServed", target.refusal, uid=step.uid), None)
         if reason := _obstacle(target, obstacles):
             return Applied(failed(target, "Blocked", f"{target.id} waits: {reason}", uid=step.uid), None)
-        return await self._single.apply(step)
+        return await self._object_applier.apply_object(step)
 
-    async def _found(
+    async def _await_foundations(
         self, steps: Sequence[ObjectStep], applied: Sequence[Applied]
     ) -> tuple[Obstacles, list[GroupKind]]:
-        """Wait for the CRDs among the foundations; return what cannot be built on, and the kinds that are new."""
+        """Wait for the CRDs among the foundations; return the obstacles, and the kinds that are new."""
         obstacles: Obstacles = {}
         crds: dict[str, Manifest] = {}
         kinds: dict[str, GroupKind] = {}
@@ -96,7 +94,7 @@ class WaveApplier:
                 kinds[identity.name] = place
         if not crds:
             return obstacles, []
-        # The server's kinds are others now.
+        # The server serves other kinds now.
         self._client.forget_discovery()
         new = [kinds[name] for name, live in crds.items() if not is_established(live)]
         late = await await_established(self._client, crds, self._deadlines.established)
@@ -105,7 +103,7 @@ class WaveApplier:
         return obstacles, [kind for kind in new if kind not in obstacles]
 
     async def _discover(self, kinds: Sequence[GroupKind]) -> None:
-        """Let discovery catch up with new kinds: the next addon may consist of their custom resources."""
+        """Wait until discovery contains new kinds: the next addon may contain their custom resources."""
         for pause in pauses(self._deadlines.served if kinds else timedelta(0)):
             try:
                 for kind in kinds:

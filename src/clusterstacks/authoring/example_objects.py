@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api import yaml
 from clusterstacks.api.clusterapi import ObjectRef, cluster_view, template_data
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND
-from clusterstacks.api.untyped import at, mapping, mappings, text
+from clusterstacks.domain.documents import at, mapping, mappings, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import split_api_version
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.untyped import at, mapping, mappings, text
 from clusterstacks.authoring.example_objects import NAMESPACE, make_example_objects
 from clusterstacks.authoring.stack import BrokenCondition, ServerRefusal, oversized
 from clusterstacks.charts.chart import pack_chart
 from clusterstacks.charts.helmignore import chart_files
 from clusterstacks.charts.requirements import lacking
+from clusterstacks.domain.documents import at, mapping, mappings, text
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 from clusterstacks.domain.objects import split_api_version
 from clusterstacks.kube.errors import ApiError, Forbidden, KindNotServed, TooMany, Unauthorized

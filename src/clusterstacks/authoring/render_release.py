@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.untyped import mapping, mappings, text
 from clusterstacks.authoring.example_objects import NAMESPACE, make_example_objects
+from clusterstacks.domain.documents import mapping, mappings, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import split_api_version
 from clusterstacks.render.renderer import addon_request, addon_values, class_request

@@ -104,7 +104,7 @@ def find_stacks(directory: Path) -> tuple[Path, ...]:
     may be missing. Hidden directories and links are skipped, and so are directories inside a stack.
 
     Raises:
-        SourceBroken: There is no stack, or a directory cannot be read.
+        SourceBroken: There is not a valid stack, or a directory cannot be read.
     """
     try:
         providers = directory / PROVIDERS

@@ -39,7 +39,7 @@ NAMED_FILES: Final = 3
 
 
 class Mode(Enum):
-    """How versions are chosen; see the module."""
+    """Versioning modes; see the module."""
 
     STABLE = "stable"
     HASH = "hash"

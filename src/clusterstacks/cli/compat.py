@@ -161,7 +161,7 @@ def check(
     Exits with 3 if a component is incompatible, otherwise with 0: untested or unknown combinations are not an error.
     """
     from clusterstacks.cli.shared.compat_output import CheckedRelease, print_checked
-    from clusterstacks.compat.combinations import contradictions, parts
+    from clusterstacks.compat.matrices import contradictions, parts
     from clusterstacks.domain.versions import KubernetesVersion
 
     given = KubernetesVersion.parse(kubernetes) if kubernetes else None
@@ -206,8 +206,7 @@ def update(file: Path) -> None:
     """
     from datetime import UTC, datetime
 
-    from clusterstacks.compat.install import install
-    from clusterstacks.compat.library import facts
+    from clusterstacks.compat.library import facts, install
 
     found, built_in = install(file, installed_facts_directory(), datetime.now(UTC).date()), facts().components
     output.say(f"{found.name}: facts of {found.read}, {found.origin}")

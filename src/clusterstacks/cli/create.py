@@ -1,8 +1,7 @@
-"""``csctl create``: build releases of stacks, and publish them."""
+"""Builds releases of stacks and publishes them (``csctl create``)."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from contextlib import AsyncExitStack
@@ -37,13 +36,13 @@ _VARIABLES = {
     "github": ("GIT_PROVIDER", "GIT_ORG_NAME", "GIT_REPOSITORY_NAME"),
     "oci": ("OCI_REGISTRY", "OCI_REPOSITORY"),
 }
-"""The variables that name a remote."""
+"""The environment variables that select a remote."""
 INTO = Path(".release")
 
 _OPTIONS: tuple[Callable[..., Any], ...] = (
     click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path)),
     click.option(
-        "--mode", "-m", type=click.Choice(MODES), default="stable", show_default=True, help="Choose versions."
+        "--mode", "-m", type=click.Choice(MODES), default="stable", show_default=True, help="Versioning mode."
     ),
     form_or_directory_options(INTO, "the releases"),
     minor_options,
@@ -51,28 +50,26 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
         "--remote",
         metavar=f"[{'|'.join(REMOTES)}]",
         default="",
-        help="What is published?  [default: github where GIT_* is set, else oci where OCI_* is set, else none]",
+        help="Remote of the releases.  [default: github if GIT_* is set, else oci if OCI_* is set, else none]",
     ),
     click.option(
         "--remote-dir",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         help="The directory of --remote directory.",
     ),
-    click.option("--publish", is_flag=True, help="Publish to the remote what was built."),
+    click.option("--publish", is_flag=True, help="Publish the built releases to the remote."),
     click.option("--cluster-stack-version", metavar="VERSION", help="With --mode custom."),
     click.option("--cluster-addon-version", metavar="VERSION", help="With --mode custom."),
     click.option("--node-image-version", metavar="VERSION", help="With --mode custom."),
     click.option("--node-image-registry", "-r", "registry", default="", help="For the provider's node image plugin."),
     dependency_options,
     trust_options,
-    click.option(
-        "--strict", is_flag=True, help="Build nothing where 'csctl lint' finds something in the source files."
-    ),
+    click.option("--strict", is_flag=True, help="Fail if 'csctl lint' finds anything in the source files."),
     click.option("--write-metadata", is_flag=True, help="Write the new versions into metadata.yaml of the stack."),
 )
 
 UNCHANGED = output.NEGATIVE
-"""Exit code when there is nothing to build, so that a job can tell it from a stack that is wrong."""
+"""Exit code if there is nothing to build, so that a job can distinguish it from an invalid stack."""
 
 
 def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,31 +80,33 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command(short_help="Build releases of stacks, and publish them.")
 @_with_options
-def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes what the options above say
-    """Build the releases of a stack directory, or of all stacks in a repository (providers/PROVIDER/STACK).
+def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes the options above
+    """Build the releases of a stack directory, or of all stacks of a repository (providers/PROVIDER/STACK).
 
-    Builds what csctl.yaml says, with the charts as they are. The Kubernetes minors of versions.yaml and stack.yaml are
-    built with --kubernetes or --all-minors; a class whose values or templates name the version of another minor is an
-    error then. Where csctl.yaml names no full Kubernetes version, those files decide.
+    By default the release of csctl.yaml is built, and its charts stay unchanged. --kubernetes and --all-minors build
+    the Kubernetes minors of versions.yaml and stack.yaml; the values and templates of the class must not name the
+    version of another minor then. If csctl.yaml has no full Kubernetes version, these files are the default.
 
-    Prints 'Created DIR/NAME' for each release, as csctl written in Go does at its end; what was decided, and why, goes
-    to standard error.
+    'Created DIR/NAME' is printed for each release, as by csctl written in Go. The decisions and their reasons go to
+    standard error.
 
-    stable: v4 after v3; a component's version moves when its files changed.
+    stable: v4 after v3; the version of a component changes when its files change.
 
-    beta: v4-beta.1, v4-beta.2, ... on the way to v4, and v0-beta.N while there is no stable release. A beta never moves
-    the number before it.
+    beta: v4-beta.1, v4-beta.2, ... before v4, and v0-beta.N while there is no stable release. A beta never changes the
+    number before it.
 
-    hash: v0-sha.<hash of the source>. custom: as given by the three options. Both ask no remote.
+    hash: v0-sha.<hash of the source>. custom: the versions of the three options. Both modes read no remote.
 
-    The newest release is looked up in the remote. Without --remote, the variables that are set choose it. github:
-    GIT_PROVIDER, GIT_ORG_NAME, GIT_REPOSITORY_NAME, GIT_ACCESS_TOKEN. oci: OCI_REGISTRY, OCI_REPOSITORY and
-    OCI_USERNAME with OCI_PASSWORD, or OCI_ACCESS_TOKEN, or what 'docker login' left. none: metadata.yaml of the stack
-    says what was released.
+    The newest release is read from the remote. Without --remote, environment variables select it. github: GIT_PROVIDER,
+    GIT_ORG_NAME, GIT_REPOSITORY_NAME, GIT_ACCESS_TOKEN. oci: OCI_REGISTRY, OCI_REPOSITORY and OCI_USERNAME with
+    OCI_PASSWORD, or OCI_ACCESS_TOKEN, or the credentials of 'docker login'. none: metadata.yaml of the stack names the
+    newest release.
 
-    An earlier build of the same name is replaced. When nothing changed since the newest release, in no stack of a
+    An earlier build of the same name is replaced. If nothing changed since the newest release, in no stack of a
     repository, nothing is built and the exit code is 3.
     """
+    import asyncio  # takes 30 ms, which --help and completion do not need
+
     from clusterstacks.building.version_bump import NothingChanged
 
     form, into = form_and_directory(arguments.pop("wanted"), arguments.pop("directory_given"), INTO)
@@ -127,7 +126,7 @@ def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes what the opt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateOptions:
-    """The command line."""
+    """The options of the command line."""
 
     directory: Path
     mode: str
@@ -157,6 +156,8 @@ class CreateOptions:
 
 async def _interruptible(options: CreateOptions) -> None:
     """Create the releases; Ctrl-C and SIGTERM end plugins and remove incomplete releases."""
+    import asyncio
+
     task = asyncio.ensure_future(_create(options))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     try:
@@ -170,7 +171,6 @@ async def _create(options: CreateOptions) -> None:
     from clusterstacks.building.discover import discover_stacks, newest_patch, shown_path
     from clusterstacks.building.version_bump import Mode
     from clusterstacks.building.version_choice import VersionChooser
-    from clusterstacks.cli.shared.lint_check import check_sources
     from clusterstacks.cli.shared.registry_options import ServerTrust
 
     async with AsyncExitStack() as resources:
@@ -183,9 +183,11 @@ async def _create(options: CreateOptions) -> None:
             all_minors=options.all_minors,
             newest=None if options.offline else partial(newest_patch, web),
         )
-        check_sources({shown_path(stack.root): stack.tree for stack in stacks}, strict=options.strict)
+        _check_sources({shown_path(stack.root): stack.tree for stack in stacks}, strict=options.strict)
         if options.write_metadata and len({stack.root for stack in stacks}) < len(stacks):
-            raise SpecError("MetadataAmbiguous", "metadata.yaml holds one version: choose a minor with --kubernetes")
+            raise SpecError(
+                "MetadataAmbiguous", "metadata.yaml can contain only one version: choose a minor with --kubernetes"
+            )
         publisher = await _publisher(options, resources)
         chooser = VersionChooser(
             Mode(options.mode), publisher.remote if publisher else None, into, _custom_versions(options)
@@ -213,18 +215,38 @@ async def _create(options: CreateOptions) -> None:
             output.print_json({"releases": [_document(directory, published) for directory in built]})
 
 
+def _check_sources(trees: Mapping[str, Mapping[str, bytes]], *, strict: bool) -> None:
+    """Print the findings of lint rules that need no rendering; fail if a release would be useless, or if ``strict``."""
+    from clusterstacks.authoring.linter import BEFORE_BUILD, REFUSED, apply_rules
+    from clusterstacks.authoring.stack import load_stack
+
+    refused: list[str] = []
+    for directory, tree in trees.items():
+        for finding in apply_rules(load_stack(tree, directory), BEFORE_BUILD):
+            problem = finding.problem
+            line = f"{directory}/{problem.path}:{problem.line}: {problem.message}: {problem.remedy}"
+            if strict or finding.rule in REFUSED:
+                refused.append(line)
+            else:
+                output.warn(f"{line} ({finding.rule})")
+    if refused:
+        shown = refused[: output.NOTED]
+        more = [f"{len(refused) - len(shown)} more; 'csctl lint' prints them"] if len(refused) > len(shown) else []
+        raise SpecError("SourceRefused", "\n".join(["correct the source before a release is built:", *shown, *more]))
+
+
 def _document(directory: Path, published: Mapping[str, bool]) -> dict[str, object]:
     """Describe a release that was built; ``new`` is false if the remote had it already, null without --publish."""
     return {"release": directory.name, "directory": str(directory), "new": published.get(directory.name)}
 
 
 async def _publisher(options: CreateOptions, resources: AsyncExitStack) -> Publisher | None:
+    if options.remote == "none" or not options.uses_remote:
+        return None
     from clusterstacks.building.remotes import directory_remote, open_remote
     from clusterstacks.cli.shared.registry_options import ProgressPrinter, ServerTrust
     from clusterstacks.sources.kinds import KINDS
 
-    if options.remote == "none" or not options.uses_remote:
-        return None
     if options.remote_dir is not None:
         return directory_remote(options.remote_dir.absolute(), os.environ, output.note)
     # Separate from the connections to chart repositories, which may need another CA.
@@ -249,7 +271,7 @@ def _absolute_if_path(registry: str) -> str:
 
 
 def default_remote(environ: Mapping[str, str]) -> tuple[str, str]:
-    """Choose the remote of a command line that names none, as csctl written in Go names it by its variables.
+    """Choose the remote of a command line without ``--remote`` by the variables of csctl written in Go.
 
     Returns:
         The remote, and the reason.
@@ -258,22 +280,22 @@ def default_remote(environ: Mapping[str, str]) -> tuple[str, str]:
         for variable in variables:
             if environ.get(variable):
                 return remote, f"{variable} is set"
-    return "none", "neither GIT_* nor OCI_* is set: metadata.yaml of the stack says what was released"
+    return "none", "neither GIT_* nor OCI_* is set: metadata.yaml of the stack names the newest release"
 
 
 def _with_remote(options: CreateOptions, environ: Mapping[str, str]) -> CreateOptions:
     remote, reason = (options.remote, "") if options.remote else default_remote(environ)
     if remote not in REMOTES:
-        raise click.UsageError(f"there is no remote {remote!r}: --remote takes one of {', '.join(REMOTES)}")
+        raise click.UsageError(f"{remote!r} is not a valid remote: --remote takes one of {', '.join(REMOTES)}")
     if (remote == "directory") != (options.remote_dir is not None):
-        raise click.UsageError("--remote directory and --remote-dir belong together")
+        raise click.UsageError("--remote directory and --remote-dir must be used together")
     if options.publish and remote == "none":
         raise click.UsageError(
-            "--publish takes a remote to publish to: --remote github, oci or directory"
+            "--publish needs a remote: use --remote github, oci or directory"
             + (", or the variables of one (csctl create --help)" if reason else "")
         )
     if reason:
-        output.note(f"remote {remote}, as {reason} (--remote chooses another)")
+        output.note(f"remote {remote}, because {reason} (--remote selects another)")
     return replace(options, remote=remote)
 
 
@@ -284,8 +306,8 @@ def _check_versions(options: CreateOptions) -> None:
         "--node-image-version": options.node_image_version,
     }
     if options.mode == "custom" and (missing := [name for name, value in given.items() if not value]):
-        raise click.UsageError(f"--mode custom takes {', '.join(missing)}, too")
+        raise click.UsageError(f"--mode custom needs {', '.join(missing)}")
     if options.mode != "custom" and (extra := [name for name, value in given.items() if value]):
-        raise click.UsageError(f"{', '.join(extra)} belongs to --mode custom")
+        raise click.UsageError(f"{', '.join(extra)} can only be used with --mode custom")
     if options.write_metadata and options.mode == "hash":
-        raise click.UsageError("--write-metadata changes the source and so its hash: choose another --mode")
+        raise click.UsageError("--write-metadata changes the source and its hash: use another --mode")

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.planner.compiling import Target
-    from clusterstacks.webhooks.known_releases import ClassOffer
-    from clusterstacks.webhooks.rules.cluster_versions import Decision
+    from clusterstacks.webhooks.cluster_rules import ClassOffer, Decision
 
 SHOWN_STEPS = 3
 """Number of steps to print; ``csctl plan`` prints all."""
@@ -80,13 +79,13 @@ def why(
 
 
 @dataclass(frozen=True, slots=True)
-class _LiveOffers:
+class _LiveReleases:
     """Releases and deliveries for the webhook's validation, from the outlook."""
 
     outlook: Outlook
 
     async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> ClassOffer | None:  # noqa: ARG002 - all releases of the stack are known
-        from clusterstacks.webhooks.known_releases import ClassOffer
+        from clusterstacks.webhooks.cluster_rules import ClassOffer
 
         known = {one.name: one for one in self.outlook.world.candidates}
         if release not in known:
@@ -107,23 +106,22 @@ async def _validate(
 ) -> tuple[Outlook, Manifest, Decision]:
     """Validate the one write that reaches the goal as the webhooks do; also return its patch."""
     from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
-    from clusterstacks.clusters.target import moved_to
-    from clusterstacks.domain.patches import merge_diff
-    from clusterstacks.webhooks.cluster_validator import Knowledge, weigh
-    from clusterstacks.webhooks.reviews import Operation, Review
+    from clusterstacks.clusters.context import moved_to
+    from clusterstacks.domain.objects import merge_diff
+    from clusterstacks.webhooks.cluster_validator import ClusterValidator
+    from clusterstacks.webhooks.reviews import AdmissionRequest, Operation
 
     async with management.connected() as client:
         outlook = await read_cluster_outlook(client, cluster, releases, goal)
     rules, old = outlook.world.rules, outlook.cluster.view.raw
     new = moved_to(outlook, goal)
-    review = Review("", Operation.UPDATE, CLUSTER_API_GROUP, CLUSTER_KIND, new, old, dry_run=True)
-    known = Knowledge(
-        offers=_LiveOffers(outlook),
-        counting=lambda release, labels: rules,  # noqa: ARG005 - the outlook contains only rules that apply to this cluster
+    request = AdmissionRequest("", Operation.UPDATE, CLUSTER_API_GROUP, CLUSTER_KIND, new, old, dry_run=True)
+    validator = ClusterValidator(
+        releases=_LiveReleases(outlook),
+        rules=lambda release, labels: rules,  # noqa: ARG005 - the outlook contains only rules that apply to this cluster
         upstream=outlook.world.upstream,
     )
-    decision, _ = await weigh(review, known)
-    return outlook, merge_diff(old, new), decision
+    return outlook, merge_diff(old, new), await validator.decide(request)
 
 
 def _document(decision: Decision, patch: Manifest, plan: dict[str, Any]) -> dict[str, Any]:

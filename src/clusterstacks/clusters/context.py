@@ -1,30 +1,34 @@
-"""Everything the planner has to know of one live Cluster."""
+"""The context of an upgrade: a live Cluster, the releases it could use, the rules, and the start of a plan."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.addon_annotations import read_wishes
+from clusterstacks.api.addon_annotations import ADDON_ANNOTATION, RELEASE_ANNOTATION, read_wishes
 from clusterstacks.clusters.candidates import published
 from clusterstacks.clusters.live_cluster import LiveCluster, read_cluster
-from clusterstacks.clusters.offered_stacks import Offered, read_offered, read_rules
-from clusterstacks.clusters.state import state_of
+from clusterstacks.clusters.offered_stacks import Offered, read_offered
+from clusterstacks.clusters.provider_rules import read_rules
 from clusterstacks.compat.constraints import Judges
-from clusterstacks.compat.rules.upgrades import other_stack
+from clusterstacks.compat.rules.skew import other_stack
 from clusterstacks.compat.world import ClusterState, World
-from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.compatibility import leading
+from clusterstacks.domain.documents import mapping
+from clusterstacks.domain.errors import SpecError, told_of
 from clusterstacks.domain.names import ReleaseName
+from clusterstacks.domain.semver import SemVer
 from clusterstacks.planner.patches import taken_from
 from clusterstacks.planner.steps import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from clusterstacks.clusters.live_cluster import LiveCluster
     from clusterstacks.compat.statements import UpstreamFacts
     from clusterstacks.compat.world import Candidate
-    from clusterstacks.domain.objects import ObjectKey
+    from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.kube.client import Client
     from clusterstacks.planner.compiling import Target
     from clusterstacks.planner.steps import Step
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class TargetUnknown(SpecError):
-    """A Cluster is to move to a release about which nothing can be found out."""
+    """A Cluster is to move to an unknown release."""
 
     def __init__(self, release: ReleaseName, notices: Sequence[str]) -> None:
         message = f"release {release} is not among those that could be read: correct its name, or publish it"
@@ -41,14 +45,14 @@ class TargetUnknown(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """A cluster and what it could become.
+    """A cluster and its possible upgrades.
 
     Args:
-        cluster: As it is.
-        offered: By its management cluster.
-        world: The releases there are, and the rules.
-        state: Where a plan begins.
-        notices: What could not be read, and what holds the cluster up.
+        cluster: The cluster.
+        offered: The releases that its management cluster offers.
+        world: All known releases, and the rules.
+        state: The start of a plan.
+        notices: What could not be read, and what delays the cluster.
     """
 
     cluster: LiveCluster
@@ -58,10 +62,10 @@ class Outlook:
     notices: tuple[str, ...]
 
     def candidate(self, release: ReleaseName) -> Candidate:
-        """Return what is known of a release the cluster is to move to.
+        """Return the facts of a release to which the cluster is to move.
 
         Raises:
-            TargetUnknown: Nothing.
+            TargetUnknown: The release is not known.
             SpecError: It is of another stack.
         """
         if problem := other_stack(self.cluster.release, release):
@@ -72,7 +76,7 @@ class Outlook:
         return found
 
     def combination(self) -> Candidate:
-        """Return the release of its class with the addons that it asks for, as if it were one release."""
+        """Return the release of the class with the addons that the Cluster asks for, as if they were one release."""
         known = {one.name: one for one in self.world.candidates}
         own = known[self.cluster.release]
         if own.compatibility is None:
@@ -86,12 +90,12 @@ class Outlook:
         return replace(own, compatibility=replace(own.compatibility, components=tuple(components)))
 
     def judges(self) -> Judges:
-        """Return what decides on its combinations besides the releases."""
+        """Return the facts and rules besides the releases."""
         view = self.cluster.view
         return Judges(self.world.rules, self.world.upstream, view.labels, self.cluster.variables)
 
     def hints(self, target: Target) -> list[str]:
-        """Say what somebody should know who moves the cluster to a target at once."""
+        """Return notices for a user who moves the cluster to a target in one step."""
         hints = list(self.notices)
         if self.state.workers < self.state.kubernetes:
             hints.append(
@@ -102,26 +106,26 @@ class Outlook:
         return hints
 
     def preparations(self, steps: Iterable[Step]) -> list[str]:
-        """Say what has to be offered in the management cluster before steps can be taken."""
+        """Return what the management cluster must offer before the steps can be taken."""
         needed: dict[ReleaseName, bool] = {}
         for step in steps:
             if step.kind in (Kind.CLASS, Kind.RELEASE):
                 needed[step.after.candidate.name] = True
             elif step.kind is Kind.ADDON and (release := taken_from(step)) is not None:
                 needed.setdefault(release, False)
-        told = (self.offered.missing(release, its_class=its_class) for release, its_class in needed.items())
-        return [one for one in told if one]
+        missing = (self.offered.missing(release, its_class=its_class) for release, its_class in needed.items())
+        return [one for one in missing if one]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What is asked besides the management cluster.
+    """Inputs besides the management cluster.
 
     Args:
-        opener: Opens the sources that ClusterStacks name; None asks none of them.
-        upstream: What upstream projects state.
-        given: Releases for where no source gives them.
-        now: The time.
+        opener: Opens the sources that ClusterStacks name; None to read none of them.
+        upstream: Facts of upstream projects.
+        given: Releases that are added to those of the sources.
+        now: The time, by which rules expire.
     """
 
     opener: SourceOpener | None
@@ -134,14 +138,14 @@ async def read_outlook(client: Client, key: ObjectKey, around: Surroundings) -> 
     """Read a Cluster, the releases it could use and the rules that count for it.
 
     Args:
-        client: The management cluster, as the user who asks: nothing is read that this user may not read.
+        client: The management cluster, with the rights of the user.
         key: The Cluster.
-        around: What else is asked.
+        around: Further inputs.
 
     Raises:
-        ClusterUnplannable: There is no such Cluster, or none of a cluster stack.
-        ReleasesUnknown: Nothing is known of the release of its class, or of one that an annotation names.
-        AddonReleaseRefused: An annotation names no release.
+        ClusterUnplannable: The Cluster does not exist, or its class comes from no cluster stack.
+        ReleasesUnknown: The release of its class, or one that an annotation names, is not known.
+        AddonReleaseRefused: An annotation names an invalid release.
         DependencyError: The API server does not answer, or does not let this user read the Cluster.
     """
     notices: list[str] = []
@@ -160,3 +164,116 @@ async def read_outlook(client: Client, key: ObjectKey, around: Surroundings) -> 
     state = state_of(cluster, found, notices)
     world = World(tuple(found.values()), rules, around.upstream)
     return Outlook(cluster, offered, world, state, tuple(dict.fromkeys(notices)))
+
+
+class ReleasesUnknown(SpecError):
+    """A Cluster uses an unknown release."""
+
+    def __init__(self, cluster: ObjectKey, release: ReleaseName, use: str, notices: Sequence[str]) -> None:
+        message = f"Cluster {cluster}: release {release}, {use}, is not among those that could be read"
+        super().__init__(
+            "ReleasesUnknown", "\n".join([f"{message}: publish it, or give it with --releases DIR", *notices])
+        )
+
+
+def state_of(cluster: LiveCluster, candidates: Mapping[ReleaseName, Candidate], notices: list[str]) -> ClusterState:
+    """Return the start of a plan.
+
+    An addon that is not delivered yet counts with the version that is asked for; one that is being removed does not
+    count.
+
+    Args:
+        cluster: The cluster.
+        candidates: The known releases.
+        notices: Gets the changes that are not finished.
+
+    Raises:
+        ReleasesUnknown: A release that the cluster uses is not known.
+        AddonReleaseRefused: An annotation names an invalid release, or one without that addon.
+    """
+    own = candidates.get(cluster.release)
+    if own is None:
+        raise ReleasesUnknown(cluster.view.key, cluster.release, "whose class it has", notices)
+    addons = None if own.is_bundle else _addons(cluster, candidates, notices)
+    return ClusterState(
+        kubernetes=cluster.kubernetes,
+        workers=cluster.oldest,
+        release=cluster.release,
+        addons=addons,
+        labels=cluster.view.labels,
+        variables=cluster.variables,
+        annotations=cluster.view.annotations,
+    )
+
+
+def _addons(cluster: LiveCluster, candidates: Mapping[ReleaseName, Candidate], notices: list[str]) -> dict[str, str]:
+    key = cluster.view.key
+    with told_of(f"Cluster {key}"):
+        wishes = read_wishes(cluster.view.annotations, cluster.release)
+        for release in wishes.releases():
+            if release not in candidates:
+                raise ReleasesUnknown(key, release, "which an annotation names", notices)
+        sources = wishes.sources({name: candidates[name].addons for name in wishes.releases()})
+    addons: dict[str, str] = {}
+    for addon, release in sources.items():
+        asked = _version(candidates, release, addon)
+        addons[addon] = _delivered_version(cluster, candidates, addon) or asked
+        if addons[addon] != asked:
+            notices.append(f"cluster addon {addon} has {addons[addon]} and is being upgraded to {asked}")
+    leaving = sorted(cluster.delivered.keys() - addons.keys())
+    notices.extend(f"cluster addon {addon} is being removed" for addon in leaving)
+    return addons
+
+
+def _delivered_version(cluster: LiveCluster, candidates: Mapping[ReleaseName, Candidate], addon: str) -> str:
+    delivered = cluster.delivered.get(addon)
+    if delivered is None:
+        return ""
+    try:
+        SemVer.parse(delivered.version)
+    except SpecError:
+        return _version(candidates, delivered.release, addon)
+    return delivered.version.removeprefix("v")
+
+
+def _version(candidates: Mapping[ReleaseName, Candidate], release: ReleaseName | None, addon: str) -> str:
+    """Return the version of an addon in a release; empty where it is not known."""
+    candidate = candidates.get(release) if release is not None else None
+    stated = candidate.compatibility if candidate is not None else None
+    components = stated.of_addon(addon) if stated is not None else ()
+    return leading(addon, components).text if components else ""
+
+
+def moved_to(outlook: Outlook, target: Target) -> Manifest:
+    """Return the Cluster with a target written in one step, to ask whether that is allowed.
+
+    A version is written alone. A release replaces class and addons, and the Kubernetes version if its own is higher.
+
+    Raises:
+        TargetUnknown: The release is not known.
+    """
+    cluster = outlook.cluster.view.raw
+    topology = dict(mapping(cluster, "spec", "topology"))
+    metadata = dict(mapping(cluster, "metadata"))
+    if isinstance(target, ReleaseName):
+        _take_release(outlook, target, topology)
+        if annotations := mapping(metadata, "annotations"):
+            metadata["annotations"] = {key: value for key, value in annotations.items() if not _about_addons(key)}
+    else:
+        topology["version"] = target.text
+    return {**cluster, "metadata": metadata, "spec": {**mapping(cluster, "spec"), "topology": topology}}
+
+
+def _take_release(outlook: Outlook, release: ReleaseName, topology: Manifest) -> None:
+    candidate = outlook.candidate(release)
+    if "class" in topology:  # v1beta1
+        topology["class"] = release.class_name
+    else:
+        topology["classRef"] = {**mapping(topology, "classRef"), "name": release.class_name}
+    wanted = candidate.kubernetes
+    if candidate.is_bundle or wanted > outlook.state.kubernetes:
+        topology["version"] = wanted.text
+
+
+def _about_addons(annotation: str) -> bool:
+    return annotation == RELEASE_ANNOTATION or annotation.startswith(ADDON_ANNOTATION)

@@ -1,4 +1,4 @@
-"""What a management cluster offers the Clusters of a stack: its ClusterStacks, their releases, the provider's rules."""
+"""Reads the ClusterStacks and releases that a management cluster offers to the Clusters of a stack."""
 
 from __future__ import annotations
 
@@ -6,35 +6,31 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.api.compatibility_policy import CompatibilityPolicy
-from clusterstacks.api.compatibilityrule import CompatibilityRule
-from clusterstacks.api.names import GROUP, Kind
-from clusterstacks.api.untyped import at, mappings, text
+from clusterstacks.api.names import GROUP, CompatibilityPolicy, Kind
 from clusterstacks.clusters.permissions import listed, or_else
 from clusterstacks.compat.release_facts import read_facts
+from clusterstacks.domain.documents import at, mappings, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.sources.owners import is_stack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from clusterstacks.compat.world import Candidate
-    from clusterstacks.domain.compatibility import Rule
     from clusterstacks.domain.versions import KubernetesMinor
     from clusterstacks.kube.client import Client
 
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What a namespace offers of one stack.
+    """The ClusterStacks and releases of one stack in a namespace.
 
     Args:
-        namespace: Of the classes.
-        stacks: Its ClusterStacks of that provider and name, by name.
-        ready: Releases that have a ClusterStackRelease which is ready, with the name of the ClusterStack that leads.
-        facts: What releases of that provider and name state, by the status of their ClusterStackReleases.
+        namespace: The namespace of the classes.
+        stacks: The ClusterStacks of that provider and name, sorted by name.
+        ready: Releases with a ready ClusterStackRelease, and the name of their first owning ClusterStack.
+        facts: Facts of releases, from the status of their ClusterStackReleases.
     """
 
     namespace: str
@@ -43,7 +39,7 @@ class Offered:
     facts: Mapping[ReleaseName, Candidate] = field(default_factory=dict)
 
     def policy(self, release: ReleaseName) -> CompatibilityPolicy:
-        """Return how strict the ClusterStack of a release is; as by default where there is none yet."""
+        """Return the compatibility policy of the ClusterStack of a release; the default without a ClusterStack."""
         leading = self.ready.get(release)
         for stack in self.stacks:
             if stack.metadata.name == leading:
@@ -56,22 +52,22 @@ class Offered:
         return tuple(stack for stack in self.stacks if stack.spec.kubernetes_version == str(series))
 
     def missing(self, release: ReleaseName, *, its_class: bool) -> str:
-        """Say what is to be done before a Cluster can take something of a release; empty when nothing is.
+        """Return what to do before a Cluster can use a release; empty when it can use it now.
 
         Args:
-            release: Which.
-            its_class: Whether the class is taken; of a release that only gives addons the ClusterStack takes care.
+            release: The release.
+            its_class: Whether its class is used; for addons alone the release need not be ready.
         """
         stacks = self.of_series(release.kubernetes)
         if not stacks:
             return (
-                f"release {release} is offered by no ClusterStack in namespace {self.namespace}: create one for "
-                f"Kubernetes {release.kubernetes} there first"
+                f"no ClusterStack in namespace {self.namespace} offers release {release}: first create one there for "
+                f"Kubernetes {release.kubernetes}"
             )
         if its_class and release not in self.ready:
             return (
-                f"class {release.class_name} is not there yet: add {release.version} to spec.versions of ClusterStack "
-                f"{stacks[0].key} and wait until it is ready"
+                f"class {release.class_name} does not exist yet: add {release.version} to spec.versions of "
+                f"ClusterStack {stacks[0].key} and wait until it is ready"
             )
         return ""
 
@@ -81,9 +77,9 @@ async def read_offered(client: Client, namespace: str, release: ReleaseName, not
 
     Args:
         client: The management cluster.
-        namespace: Of the class.
-        release: Any of the stack.
-        notices: Gets what could not be read.
+        namespace: The namespace of the classes.
+        release: Any release of the stack.
+        notices: Gets a line for everything that could not be read.
 
     Raises:
         DependencyError: The API server does not answer.
@@ -101,7 +97,7 @@ async def read_offered(client: Client, namespace: str, release: ReleaseName, not
         if (stack.spec.provider, stack.spec.name) == (release.provider, release.stack):
             stacks.append(stack)
     releases = await or_else(
-        listed(client, GROUP, Kind.CLUSTER_STACK_RELEASE, namespace), [], "nobody knows which are there", notices
+        listed(client, GROUP, Kind.CLUSTER_STACK_RELEASE, namespace), [], "it is not known which of them exist", notices
     )
     ready: dict[ReleaseName, str] = {}
     facts: dict[ReleaseName, Candidate] = {}
@@ -114,33 +110,3 @@ async def read_offered(client: Client, namespace: str, release: ReleaseName, not
             owners = [text(one, "name") for one in mappings(manifest, "metadata", "ownerReferences") if is_stack(one)]
             ready[name] = next(iter(owners), "")
     return Offered(namespace, tuple(sorted(stacks, key=lambda one: one.metadata.name)), ready, facts)
-
-
-async def read_rules(
-    client: Client, release: ReleaseName, labels: Mapping[str, str], now: datetime, notices: list[str]
-) -> tuple[Rule, ...]:
-    """Read the provider's rules that count for a Cluster.
-
-    Args:
-        client: The management cluster.
-        release: Of the Cluster's class.
-        labels: Of the Cluster.
-        now: The time, by which rules expire.
-        notices: Gets what could not be read.
-
-    Raises:
-        DependencyError: The API server does not answer.
-    """
-    found = await or_else(
-        listed(client, GROUP, Kind.COMPATIBILITY_RULE), [], "rules of the provider are not looked at", notices
-    )
-    rules = []
-    for manifest in sorted(found, key=lambda one: text(one, "metadata", "name")):
-        try:
-            one = CompatibilityRule.parse(manifest)
-            one.check()
-            if one.concerns(release, labels, now):
-                rules.append(one.rule())
-        except SpecError as error:
-            notices.append(f"a rule does not count: {error.message}")
-    return tuple(rules)

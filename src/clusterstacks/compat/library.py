@@ -1,25 +1,29 @@
-"""All facts on components: the built-in ones, and those a user installed over them; a file is read when asked for."""
+"""Library of facts about components: the built-in files, and files that a user installed over them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api import yaml
-from clusterstacks.compat.facts_schema import parse_facts
+from clusterstacks.compat.facts_schema import check_consistency, parse_facts
 from clusterstacks.compat.kubernetes import supported_minors
 from clusterstacks.compat.statements import ComponentFacts, UpstreamFacts
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
+    from datetime import date
     from importlib.resources.abc import Traversable
     from pathlib import Path
 
+
 SUFFIX: Final = ".yaml"
 OWN_SHAPE: Final = frozenset({"kubernetes", "api-removals", "kubernetes-api"})
-"""Names of files about Kubernetes itself: they say other things than those of components, and only come built in."""
+"""Names of files about Kubernetes itself: they have other schemas than those of components, and are only built in."""
 
 MAX_BYTES: Final = 1024 * 1024
 """Longest facts file read (arbitrary; the largest built-in one has 30 kB)."""
@@ -27,34 +31,34 @@ MAX_BYTES: Final = 1024 * 1024
 
 @cache
 def facts(installed: Path | None = None) -> UpstreamFacts:
-    """Return the facts on every component; no file is read before somebody asks for its component.
+    """Return the facts about all components; a file is read at the first access to its component.
 
     Args:
         installed: A directory with files that replace the built-in ones of the same component; it need not exist.
 
     Raises:
-        SpecError: By what is asked later: an installed file is broken; the message names it.
+        SpecError: At that access: an installed file is invalid; the message names it.
     """
-    return UpstreamFacts(_Shelf(installed))
+    return UpstreamFacts(_FactsFiles(installed))
 
 
 def read_facts(content: bytes, file: str, origin: str = "") -> ComponentFacts:
     """Read a facts file.
 
     Args:
-        content: Its bytes.
-        file: How messages call it.
-        origin: The file, where it is not a built-in one.
+        content: The content of the file.
+        file: Name of the file in messages.
+        origin: The file, if it is not a built-in one.
 
     Raises:
-        SpecError: It is no YAML, or not of the schema.
+        SpecError: It is not YAML, or does not match the schema.
     """
     document = yaml.load(content, name=file, max_bytes=MAX_BYTES)
     return parse_facts(document, file=file, supported=supported_minors, origin=origin)
 
 
-class _Shelf(Mapping[str, ComponentFacts]):
-    """Facts by component, read once."""
+class _FactsFiles(Mapping[str, ComponentFacts]):
+    """Facts by component; each file is read once."""
 
     def __init__(self, installed: Path | None) -> None:
         self._built_in = {_stem(file): file for file in resources.files(__package__).joinpath("facts").iterdir()}
@@ -95,7 +99,7 @@ class _Shelf(Mapping[str, ComponentFacts]):
 
 
 def _stem(file: Traversable) -> str:
-    """Name the component of a file; empty for a file that is none of facts."""
+    """Return the component of a file; empty for other files."""
     return file.name.removesuffix(SUFFIX) if file.name.endswith(SUFFIX) else ""
 
 
@@ -105,3 +109,37 @@ def _content(path: Path) -> bytes:
             return reader.read(MAX_BYTES + 1)
     except OSError as error:
         raise SpecError("FactsUnreadable", f"{path} cannot be read: {error.strerror}") from None
+
+
+def install(file: Path, into: Path, today: date) -> ComponentFacts:
+    """Check a facts file and install it; an installed file of the same component is replaced atomically.
+
+    Args:
+        file: The new facts.
+        into: The directory of installed facts, which is created if it does not exist.
+        today: The day of the check.
+
+    Returns:
+        The facts that are now used.
+
+    Raises:
+        SpecError: The file does not match the schema, is not consistent, or is about Kubernetes itself.
+        OSError: A file cannot be read or written.
+    """
+    with file.open("rb") as reader:
+        content = reader.read(MAX_BYTES + 1)
+    document = yaml.load(content, name=str(file), max_bytes=MAX_BYTES)
+    component = document.get("component") if isinstance(document, dict) else None
+    if component in OWN_SHAPE:
+        raise SpecError("FactsBuiltIn", f"{file} is about Kubernetes itself; these facts come with csctl: update csctl")
+    found = read_facts(content, str(file))
+    check_consistency(document, file=str(file), today=today)
+    into.mkdir(parents=True, exist_ok=True)
+    place = into / f"{found.name}{SUFFIX}"
+    hidden = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        hidden.write_bytes(content)
+        hidden.replace(place)
+    finally:
+        hidden.unlink(missing_ok=True)
+    return replace(found, origin=str(place))

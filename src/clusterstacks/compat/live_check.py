@@ -1,7 +1,7 @@
-"""What speaks against a cluster as it is, before anyone moves it.
+"""Checks the versions of a running cluster, between two changes.
 
-A cluster that was let through can slide out of its ranges while nobody writes to it: a rule of the provider appears,
-the facts change, workers stay behind, an API its addons use comes to its end. The words are those of a refusal.
+A cluster that was allowed can leave its ranges without a write: a rule of the provider appears, the facts change,
+workers stay behind, or Kubernetes removes an API that its addons use. The messages are those of a refusal.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from clusterstacks.compat.messages import told_against
-from clusterstacks.compat.rules.combination import judge_setup
-from clusterstacks.compat.skew import judge_skew
+from clusterstacks.compat.rules.ranges import VersionChange, judge_change, one_line_refusal
+from clusterstacks.compat.rules.skew import judge_skew
 from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.versions import KubernetesMinor
@@ -21,37 +20,37 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from clusterstacks.compat.constraints import Judges
-    from clusterstacks.compat.rules.combination import Setup
-    from clusterstacks.compat.skew import SkewRule
+    from clusterstacks.compat.rules.skew import SkewRule
     from clusterstacks.compat.verdicts import Judgement
+    from clusterstacks.compat.world import ClusterVersions
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.domain.versions import KubernetesVersion
 
 SHOWN_CONCERNS = 3
-"""Concerns of one kind that are told, and objects of one API; arbitrary."""
+"""Number of concerns in a message, and of objects of one API; arbitrary."""
 
 
 class ConcernReason(StrEnum):
-    """What is wrong, the worst first."""
+    """Reasons of the condition, the worst first."""
 
     OUTSIDE = "OutsideRanges"
-    """A fact forbids the combination that the cluster has."""
+    """A fact forbids the combination of versions that the cluster has."""
     WORKERS_LAG = "WorkersLag"
     """Workers are too old for the control plane, or for the next minor."""
     API_ENDS = "ApiEnds"
-    """Objects of the addons are of an API version that this or the next minor does not serve."""
+    """Objects of the addons use an API version that this or the next minor does not serve."""
     RULE_WARNS = "RuleWarns"
     """A rule that only warns matches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """Something that speaks against a cluster.
+    """A fact that speaks against a running cluster.
 
     Args:
-        reason: Its kind.
-        text: For a person, with the way out.
-        severity: Warning where it holds now, Info where it is about to, or only warns.
+        reason: The reason in the condition.
+        text: The fact and what to do.
+        severity: Warning for what holds now, Info for what will hold with the next minor and for rules that only warn.
     """
 
     reason: ConcernReason
@@ -61,31 +60,28 @@ class Concern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedCluster:
-    """A cluster as it is.
+    """A running cluster.
 
     Args:
-        key: Of its Cluster.
-        setup: Class, Kubernetes version and addons that it has; None where the class is a bundle's, to which no range
-            and no rule applies.
+        key: Its Cluster.
+        versions: The versions it has. Ranges and rules do not apply where the release of the class is a bundle.
         control_plane: The newest version of its API servers.
-        workers: Versions of its workers, as far as they are known.
-        apis: The addons' objects, by apiVersion and kind.
+        apis: The objects of its addons, by apiVersion and kind.
     """
 
     key: ObjectKey
-    setup: Setup | None
+    versions: ClusterVersions
     control_plane: KubernetesVersion
-    workers: Sequence[KubernetesVersion] = ()
     apis: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class LiveFacts:
-    """What decides.
+    """The facts by which a running cluster is checked.
 
     Args:
         judges: Rules and upstream facts.
-        skew: How far kubelets may be behind.
+        skew: Rules for the skew of kubelets.
         api: Judges the use of an apiVersion and kind with a minor.
     """
 
@@ -95,37 +91,38 @@ class LiveFacts:
 
 
 def concerns(cluster: CheckedCluster, facts: LiveFacts) -> tuple[Concern, ...]:
-    """Find what speaks against a cluster, the worst first."""
+    """Return the facts that speak against a cluster, the worst first."""
     found = [*_of_ranges(cluster, facts.judges), *_of_workers(cluster, facts.skew), *_of_apis(cluster, facts)]
     order = list(ConcernReason)
     return tuple(sorted(found, key=lambda one: (one.severity is not Severity.WARNING, order.index(one.reason))))
 
 
-def told_together(found: Sequence[Concern]) -> str:
+def joined_concerns(found: Sequence[Concern]) -> str:
     """Write concerns as one message."""
     more = f"; and {len(found) - SHOWN_CONCERNS} more" if len(found) > SHOWN_CONCERNS else ""
     return "; ".join(one.text for one in found[:SHOWN_CONCERNS]) + more
 
 
 def _of_ranges(cluster: CheckedCluster, judges: Judges) -> Iterator[Concern]:
-    """Judge the combination as if it were asked for now; what nobody tried or knows is no news and not told."""
-    if cluster.setup is None:
+    """Judge the versions as if they were asked for now; untested and unknown combinations are not reported."""
+    if cluster.versions.release.is_bundle:
         return
-    judged = judge_setup(cluster.setup, None, judges)
+    judged = judge_change(VersionChange(wanted=cluster.versions, judges=judges))
     against = [one for one in judged.findings if one.verdict is Verdict.INCOMPATIBLE]
     if against:
-        # Rules state their own way out.
+        # Rules state themselves what to do.
         all_rules = all(one.fact.startswith("rule:") for one in against)
         way = "" if all_rules else f"; 'csctl plan {cluster.key} --to RELEASE' shows the way to a release that fits"
-        yield Concern(ConcernReason.OUTSIDE, f"{told_against(cluster.setup, against)}{way}")
+        yield Concern(ConcernReason.OUTSIDE, f"{one_line_refusal(cluster.versions, against)}{way}")
     for warning in judged.warnings:
         yield Concern(ConcernReason.RULE_WARNS, warning, Severity.INFO)
 
 
 def _of_workers(cluster: CheckedCluster, rules: tuple[SkewRule, ...]) -> Iterator[Concern]:
-    if not cluster.workers:
+    workers = cluster.versions.workers
+    if not workers:
         return
-    oldest, present = min(cluster.workers), cluster.control_plane.series
+    oldest, present = min(workers), cluster.control_plane.series
     for reference, severity in ((present, Severity.WARNING), (_next(present), Severity.INFO)):
         judgement = judge_skew(rules, "kubelet", oldest.series, reference)
         if judgement.verdict is Verdict.INCOMPATIBLE:

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.compat.combinations import WORST_FIRST, components, parts, worst
-from clusterstacks.compat.verdicts import Verdict, judge_kubernetes
+from clusterstacks.compat.constraints import class_fact, kubernetes_fact, requires_fact, violations
+from clusterstacks.compat.verdicts import Judgement, Verdict, contains, judge_kubernetes
+from clusterstacks.domain.compatibility import FILE
 from clusterstacks.domain.versions import KubernetesVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from clusterstacks.compat.constraints import Judges
     from clusterstacks.compat.verdicts import Upstream
     from clusterstacks.compat.world import Candidate
-    from clusterstacks.domain.compatibility import Component
+    from clusterstacks.domain.compatibility import Compatibility, Component
     from clusterstacks.domain.ranges import Range
     from clusterstacks.domain.versions import KubernetesMinor
 
 LAST_PATCH: Final = 99
-"""A patch newer than any there is (Kubernetes makes some 17 of a minor): what holds for it holds for the next one."""
+"""A patch newer than any released one (a minor has some 17): its verdict holds for the next patch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What holds for the patches of one Kubernetes minor.
+    """The verdicts for the patches of one Kubernetes minor.
 
     Args:
-        verdict: The best of them.
-        partly: Whether another one has another.
+        verdict: The best verdict.
+        partly: Whether another patch has another verdict.
     """
 
     verdict: Verdict
@@ -41,10 +42,10 @@ class Row:
     """One line of a matrix.
 
     Args:
-        releases: Labels of the releases that have it.
-        addon: The addon; empty for what is part of class or image.
-        name: The component; empty where the row is about a release as a whole.
-        version: Of the component.
+        releases: Labels of the releases that contain it.
+        addon: The addon; empty for a component of class or image.
+        name: The component; empty where the row is about a whole release.
+        version: Version of the component.
         cells: By Kubernetes minor, in the order of the matrix.
     """
 
@@ -57,10 +58,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Which parts of releases work with which Kubernetes.
+    """A table of releases, components and Kubernetes minors.
 
     Args:
-        minors: The columns: every minor that a release or a class is for, and the next one.
+        minors: The columns: every minor of a release or class, and the next one.
         releases: Each release with its own addons.
         components: Every version of every component, those of addons first.
     """
@@ -74,9 +75,9 @@ def matrix(labelled: Sequence[tuple[str, Candidate]], known: Sequence[Kubernetes
     """Judge releases and their components with Kubernetes minors.
 
     Args:
-        labelled: The releases and what to call them.
-        known: Kubernetes minors there are, oldest first.
-        judges: What decides besides the releases.
+        labelled: The releases with their labels.
+        known: The released Kubernetes minors, oldest first.
+        judges: Facts and rules besides the releases.
     """
     candidates = [candidate for _, candidate in labelled]
     minors = _with_next(set(_minors(candidates, known)), known)
@@ -138,7 +139,7 @@ def _inside(stated: Range, known: Sequence[KubernetesMinor]) -> Iterator[Kuberne
 
 
 def _samples(minor: KubernetesMinor, candidates: Iterable[Candidate]) -> Iterator[KubernetesVersion]:
-    """Yield versions of a minor between which nothing changes that the releases state."""
+    """Yield versions of a minor that represent all its patches: no statement of a release changes between them."""
     patches = {0, LAST_PATCH}
     for candidate in candidates:
         if candidate.kubernetes.series == minor:
@@ -153,7 +154,123 @@ def _samples(minor: KubernetesMinor, candidates: Iterable[Candidate]) -> Iterato
 
 
 def _patches(stated: Range, minor: KubernetesMinor) -> set[int]:
-    """Return the first and the last patch, and those around every end of a range."""
+    """Return the first and the last patch, and those around every limit of a range."""
     bounds = [bound.numbers for alternative in stated.alternatives for bound in alternative]
     ends = {patch for major, number, patch in bounds if (major, number) == (minor.major, minor.minor)}
     return {0, LAST_PATCH, *(patch for end in ends for patch in (max(end - 1, 0), end, end + 1))}
+
+
+WORST_FIRST: Final = (Verdict.INCOMPATIBLE, Verdict.UNKNOWN, Verdict.UNTESTED, Verdict.OK)
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePart:
+    """One part of a release and the judgement about it.
+
+    Args:
+        fact: Id of the fact that decided, as in plans and rules.
+        name: The component; empty for the class and for rules.
+        version: Version of the component.
+        addon: The addon that contains it; empty for a component of class or image.
+        judgement: The verdict with the fact and its source.
+    """
+
+    fact: str
+    name: str
+    version: str
+    addon: str
+    judgement: Judgement
+
+
+def worst(judgements: Iterable[Judgement]) -> Verdict:
+    """Return the worst verdict; ok without judgements."""
+    return min((one.verdict for one in judgements), key=WORST_FIRST.index, default=Verdict.OK)
+
+
+def parts(candidate: Candidate, kubernetes: KubernetesVersion, judges: Judges) -> tuple[ReleasePart, ...]:
+    """Judge every part of a release with a Kubernetes version: class, components, what they require, rules.
+
+    Args:
+        candidate: The release.
+        kubernetes: The version of the control plane.
+        judges: Facts and rules besides the release. Rules about labels or variables match only if it contains these.
+    """
+    stated = candidate.compatibility
+    if stated is None:
+        return (_bundle(candidate, kubernetes),)
+    broken = {one.fact: one for one in violations(candidate, kubernetes, stated.components, judges)}
+    found = [_class(candidate, stated, kubernetes)]
+    found += [_component(component, kubernetes, judges.upstream) for component in stated.components]
+    judged = [_allowed(part, broken.keys()) for part in found]
+    known = {part.fact for part in judged}
+    by_requirement = {requires_fact(one, other): one for one in stated.components for other in one.requires}
+    for fact, violation in broken.items():
+        if fact not in known:
+            component = by_requirement.get(fact)
+            judgement = Judgement(Verdict.INCOMPATIBLE, violation.text, violation.source or FILE)
+            judged.append(_part(fact, component, judgement))
+    return tuple(judged)
+
+
+def components(candidate: Candidate) -> tuple[Component, ...]:
+    """Return the components of a release; none for a bundle."""
+    return () if candidate.compatibility is None else candidate.compatibility.components
+
+
+def contradictions(labelled: Sequence[tuple[str, Candidate]]) -> tuple[str, ...]:
+    """Report releases that state different things about one version of a component; its own release decides."""
+    seen: dict[str, tuple[str, Component]] = {}
+    found: list[str] = []
+    for label, candidate in labelled:
+        for component in components(candidate):
+            first, known = seen.setdefault(component.title, (label, component))
+            if different := _different(known, component):
+                found.append(
+                    f"{component.title} has another {' and another '.join(different)} in {label} than in {first}"
+                )
+    return tuple(found)
+
+
+def _different(one: Component, other: Component) -> list[str]:
+    pairs = {
+        "Kubernetes range": (str(one.kubernetes), one.kind) != (str(other.kubernetes), other.kind),
+        "requires": {key: str(value) for key, value in one.requires.items()}
+        != {key: str(value) for key, value in other.requires.items()},
+        "upgrade rule": one.upgrade != other.upgrade,
+    }
+    return [name for name, differs in pairs.items() if differs]
+
+
+def _bundle(candidate: Candidate, kubernetes: KubernetesVersion) -> ReleasePart:
+    fine = kubernetes == candidate.kubernetes
+    text = f"the release is a bundle: its class, addons and Kubernetes {candidate.kubernetes} belong together"
+    judgement = Judgement(Verdict.OK if fine else Verdict.INCOMPATIBLE, text)
+    return _part(class_fact(candidate.name), None, judgement)
+
+
+def _class(candidate: Candidate, stated: Compatibility, kubernetes: KubernetesVersion) -> ReleasePart:
+    fine = contains(stated.kubernetes, kubernetes)
+    text = f"the class is for Kubernetes {stated.kubernetes}"
+    judgement = Judgement(Verdict.OK if fine else Verdict.INCOMPATIBLE, text, FILE)
+    return _part(class_fact(candidate.name), None, judgement)
+
+
+def _component(component: Component, kubernetes: KubernetesVersion, upstream: Upstream) -> ReleasePart:
+    judgement = judge_kubernetes(component, kubernetes, upstream)
+    if component.kubernetes is not None and not judgement.source:
+        judgement = replace(judgement, source=FILE)
+    return _part(kubernetes_fact(component), component, judgement)
+
+
+def _part(fact: str, component: Component | None, judgement: Judgement) -> ReleasePart:
+    if component is None:
+        return ReleasePart(fact, "", "", "", judgement)
+    return ReleasePart(fact, component.name, component.text, component.addon, judgement)
+
+
+def _allowed(part: ReleasePart, broken: Collection[str]) -> ReleasePart:
+    """Return ok for a violated fact that is not among the broken ones: an Allow rule overrides it."""
+    judgement = part.judgement
+    if judgement.verdict is not Verdict.INCOMPATIBLE or part.fact in broken:
+        return part
+    return replace(part, judgement=replace(judgement, verdict=Verdict.OK, text=f"{judgement.text}; a rule allows it"))

@@ -1,4 +1,4 @@
-"""What the planner is asked about: the releases there are, where the cluster is, where it is to go."""
+"""The releases a cluster could use, and the versions it has or asks for."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clusterstacks.compat.verdicts import NOTHING_KNOWN, Upstream
+from clusterstacks.domain.compatibility import leading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.domain.compatibility import Compatibility, Rule
+    from clusterstacks.domain.compatibility import Compatibility, Component, Rule
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.versions import KubernetesVersion
 
@@ -22,7 +23,7 @@ class Candidate:
     Args:
         name: Its name.
         kubernetes: The version in its metadata.yaml.
-        compatibility: What it states about versions; None makes it a bundle, whose class, addons and exact Kubernetes
+        compatibility: What it states about versions; None for a bundle, whose class, addons and exact Kubernetes
             version belong together.
     """
 
@@ -42,13 +43,58 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterState:
-    """Where a cluster is.
+class ClusterVersions:
+    """The versions of a cluster: those it has, or those its Cluster asks for.
 
     Args:
+        release: The release of its class.
         kubernetes: Of its control plane.
-        workers: Of its oldest worker, at most that of the control plane.
-        release: Whose class it has.
+        addons: By name, the components of each addon.
+        workers: Of its workers, as far as they are known.
+    """
+
+    release: Candidate
+    kubernetes: KubernetesVersion
+    addons: Mapping[str, tuple[Component, ...]] = field(default_factory=dict)
+    workers: tuple[KubernetesVersion, ...] = ()
+
+    def components(self) -> list[Component]:
+        """Return all components, those of the class included."""
+        stated = self.release.compatibility
+        own = stated.of_addon("") if stated is not None else ()
+        return [*own, *(component for components in self.addons.values() for component in components)]
+
+    def addon_version(self, addon: str) -> str:
+        """Return the version of an addon's software; empty for an addon that the cluster does not have."""
+        components = self.addons.get(addon)
+        return leading(addon, components).text if components else ""
+
+    def state(
+        self,
+        labels: Mapping[str, str],
+        variables: Mapping[str, object],
+        annotations: Mapping[str, str] | None = None,
+    ) -> ClusterState:
+        """Return the start of a plan for a Cluster with these versions, labels, variables and annotations."""
+        return ClusterState(
+            kubernetes=self.kubernetes,
+            workers=min(self.workers, default=self.kubernetes),
+            release=self.release.name,
+            addons=None if self.release.is_bundle else {addon: self.addon_version(addon) for addon in self.addons},
+            labels=labels,
+            variables=variables,
+            annotations=annotations,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """The start of a plan.
+
+    Args:
+        kubernetes: Version of the control plane.
+        workers: Version of the oldest worker, at most that of the control plane.
+        release: The release of the class.
         addons: Version of the software of each addon that is installed; None for those of the class's release.
         labels: Of the Cluster.
         variables: Of its topology.
@@ -66,12 +112,12 @@ class ClusterState:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Everything that decides.
+    """The releases and rules by which plans are made.
 
     Args:
-        candidates: The releases; those of other stacks are not looked at.
-        rules: The provider's own.
-        upstream: What upstream projects state, where a release does not.
+        candidates: The releases; those of other stacks are ignored.
+        rules: The provider's CompatibilityRules.
+        upstream: Facts of upstream projects, for components whose release states none.
     """
 
     candidates: tuple[Candidate, ...]

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.addon_annotations import releases_named
 from clusterstacks.api.clusterapi import ClusterView, cluster_view
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
-from clusterstacks.api.untyped import mappings, text
 from clusterstacks.controllers.registration import CachedKind, is_news, of_watched
+from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.names import InvalidName, parse_class, parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.runtime.cache import CacheChange, Store
+    from clusterstacks.runtime.cache import CacheChange, ObjectCache
 
 CLASS_INDEX = "class"
 """Index of Clusters by ``namespace/name`` of their class."""
@@ -58,7 +58,7 @@ CLUSTERS = CachedKind(
     kind=CLUSTER_KIND,
     group=CLUSTER_API_GROUP,
     indexes={CLASS_INDEX: class_key, CLASS_NAMESPACE_INDEX: class_namespace},
-    keep_remnants=True,
+    keep_unreadable=True,
 )
 
 
@@ -74,7 +74,7 @@ def releases_taken_or_left(change: CacheChange, watch_filter: str) -> Iterator[O
         yield from (*before, *after)
 
 
-def releases_of_new_delivery(change: CacheChange, clusters: Store, watch_filter: str) -> Iterator[ObjectKey]:
+def releases_of_new_delivery(change: CacheChange, clusters: ObjectCache, watch_filter: str) -> Iterator[ObjectKey]:
     """Yield the ClusterStackReleases of a Cluster whose ClusterAddon now records other releases than before."""
     if not is_news(change) or not of_watched(change, watch_filter):
         return

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.api.clusterapi import is_watched
 from clusterstacks.api.names import GROUP, READY_CONDITION, Kind
-from clusterstacks.api.untyped import at, mapping, mappings, text
 from clusterstacks.controllers.status_reconciler import StatusPatch, StatusReconciler
+from clusterstacks.domain.documents import at, mapping, mappings, text
 from clusterstacks.domain.objects import Manifest, ObjectKey
-from clusterstacks.runtime.cache import CacheChange, Index, Store
+from clusterstacks.runtime.cache import CacheChange, Index, ObjectCache
 from clusterstacks.runtime.informer import Informer, Trim, drop_managed_fields
 from clusterstacks.runtime.metrics import Unready
 
@@ -48,7 +48,7 @@ class CachedKind:
     Args:
         indexes: By name of the index, the values under which an object is found.
         trim: Returns the part of an object that is kept.
-        keep_remnants: Whether an object that cannot be read is kept as far as it can. Of a Cluster and its class only
+        keep_unreadable: Whether an object that cannot be read is kept as far as it can. Of a Cluster and its class only
             names, metadata and versions decide anything, and a release that a Cluster uses must not be deleted because
             the Cluster's variables cannot be read. In our own kinds a missing field has a meaning.
         namespaced: Whether ``--namespace`` limits it.
@@ -60,7 +60,7 @@ class CachedKind:
     group: str = GROUP
     indexes: Mapping[str, Index] = field(default_factory=dict)
     trim: Trim = drop_managed_fields
-    keep_remnants: bool = False
+    keep_unreadable: bool = False
     namespaced: bool = True
     metadata_only: bool = False
     required: bool = True
@@ -125,9 +125,9 @@ class Environment:
     provider_kinds: Collection[KindPattern]
     class_kinds: Collection[str]
 
-    def store(self, kind: str) -> Store:
+    def cache(self, kind: str) -> ObjectCache:
         """Return the objects of a cached kind."""
-        return self.informers[kind].store
+        return self.informers[kind].cache
 
     def status_reconciler(
         self,
@@ -195,7 +195,7 @@ def self_key(watch_filter: str) -> ToKeys:
     return to_keys
 
 
-def present(store: Store, keys: Iterable[ObjectKey], watch_filter: str) -> Iterator[ObjectKey]:
+def present(store: ObjectCache, keys: Iterable[ObjectKey], watch_filter: str) -> Iterator[ObjectKey]:
     """Leave out objects that do not exist and those of other operators."""
     for key in keys:
         manifest = store.get(key)

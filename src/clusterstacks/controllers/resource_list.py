@@ -20,7 +20,7 @@ ERRORS_BYTES: Final = 128 * 1024
 """All errors of one status, in bytes of UTF-8. Arbitrary: less than a tenth of the 1.5 MiB that etcd takes for an
 object, so that thousands of objects can be listed beside them. Source: https://etcd.io/docs/latest/dev-guide/limit"""
 
-COMPLAINTS_SHOWN: Final = 3
+OBJECTS_SHOWN: Final = 3
 """Objects named in one message; arbitrary, all are in status.resources."""
 
 _CUT: Final = "..."
@@ -64,8 +64,8 @@ def entries(results: Iterable[ObjectResult]) -> list[Manifest]:
     return found
 
 
-def complaints(results: Iterable[ObjectResult]) -> str:
+def describe_failures(results: Iterable[ObjectResult]) -> str:
     """Name the first objects that are not applied, and say how many more there are."""
-    found = [bounded(result.complaint) for result in results if not result.synced]
-    more = f"; and {len(found) - COMPLAINTS_SHOWN} more objects fail" if len(found) > COMPLAINTS_SHOWN else ""
-    return "; ".join(found[:COMPLAINTS_SHOWN]) + more
+    found = [bounded(result.described_error) for result in results if not result.synced]
+    more = f"; and {len(found) - OBJECTS_SHOWN} more objects fail" if len(found) > OBJECTS_SHOWN else ""
+    return "; ".join(found[:OBJECTS_SHOWN]) + more

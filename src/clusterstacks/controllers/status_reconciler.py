@@ -8,22 +8,71 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.names import PAUSED_ANNOTATION, EventReason
-from clusterstacks.controllers.condition_events import Announcement, announce
+from clusterstacks.api.names import PAUSED_ANNOTATION, READY_CONDITION, EventReason, Reason, StackCondition
 from clusterstacks.domain.conditions import Condition, Severity, from_documents, ready_summary, to_documents, updated
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, outcome_of
-from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.domain.objects import Manifest, ObjectKey, merge_diff, split_api_version
 from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
-from clusterstacks.domain.patches import merge_diff
 from clusterstacks.kube.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
     from datetime import datetime, timedelta
 
+    from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder, EventType
+
+_USUAL = frozenset({Reason.PROCESS_ONGOING, Reason.CONTROL_PLANE_NOT_READY})
+"""Reasons every new object passes through: nothing to call anybody for."""
+
+_KNOWN_AS: dict[tuple[str, str], str] = {
+    (StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE): EventReason.FAILED_TO_CREATE
+}
+"""Where the Go operator's event has another reason than its condition (INCUMBENT 1.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionEvent:
+    """An event to record."""
+
+    type: EventType
+    reason: str
+    message: str
+
+
+def condition_events(before: Manifest, after: Manifest) -> list[ConditionEvent]:
+    """Say what is news in the conditions of an object, as it was read and as it was written."""
+    known = {condition.type: condition for condition in _conditions(before)}
+    found = []
+    for condition in _conditions(after):
+        last = known.get(condition.type)
+        if condition.type == READY_CONDITION:
+            if condition.status == "True" and (last is None or last.status != "True"):
+                found.append(ConditionEvent("Normal", EventReason.READY, f"{after['kind']} is ready"))
+        elif _is_trouble(condition) and (last is None or (last.status, last.reason) != ("False", condition.reason)):
+            reason = _KNOWN_AS.get((condition.type, condition.reason), condition.reason)
+            found.append(ConditionEvent("Warning", reason, condition.message))
+    return found
+
+
+async def record_events(events: EventRecorder, before: Manifest, after: Manifest) -> None:
+    """Record what is news in the conditions."""
+    for one in condition_events(before, after):
+        await events.record(after, one.type, one.reason, one.message)
+
+
+def _conditions(manifest: Manifest) -> tuple[Condition, ...]:
+    return from_documents((manifest.get("status") or {}).get("conditions"))
+
+
+def _is_trouble(condition: Condition) -> bool:
+    return (
+        condition.status == "False"
+        and condition.severity is not Severity.INFO
+        and condition.reason not in tuple(_USUAL)
+    )
 
 
 log = logging.getLogger(__name__)
@@ -39,7 +88,7 @@ class StatusPatch:
     """Our finalizer was removed, or the object is gone: there may be none left to write a status to."""
     writer: Callable[[StatusPatch, Outcome], Awaitable[None]] | None = None
     """Writes the status; set by whoever runs the reconcile."""
-    news: list[tuple[Manifest, Announcement]] = field(init=False, default_factory=list)
+    news: list[tuple[Manifest, ConditionEvent]] = field(init=False, default_factory=list)
     """Events to record about other objects."""
     _changes: dict[str, Condition | None] = field(init=False, default_factory=dict)
 
@@ -75,7 +124,7 @@ class StatusPatch:
 
     def announce(self, regarding: Manifest, type_: EventType, reason: str, message: str) -> None:
         """Have an event about another object recorded after the status is written, which does not wait for it."""
-        self.news.append((regarding, Announcement(type_, reason, message)))
+        self.news.append((regarding, ConditionEvent(type_, reason, message)))
 
     def reconsider(self, conditions: Iterable[str]) -> None:
         """Take back those that are False: what still fails is reported again, and what was mended is not for ever."""
@@ -197,7 +246,7 @@ class StatusReconciler:
         else:
             self._pruned.pop(draft.key, None)
         draft.manifest = after
-        await announce(self.events, before, after)
+        await record_events(self.events, before, after)
         await self._report_pruned(after, set(patch) if unchanged else pruned_fields(patch, after))
 
     async def _report_pruned(self, manifest: Manifest, fields: set[str]) -> None:
@@ -251,3 +300,35 @@ def requeue_of(outcome: Outcome) -> timedelta | Stalled | None:
             return retry
         case Stalled():
             return outcome
+
+
+async def add_finalizer(draft: StatusPatch, finalizer: str, client: Client) -> None:
+    """Keep the object from disappearing before its end was dealt with.
+
+    Raises:
+        Conflict: Somebody wrote the object since it was read.
+    """
+    finalizers = draft.manifest["metadata"].get("finalizers") or []
+    if finalizer not in finalizers:
+        await _write_finalizers(draft, [*finalizers, finalizer], client)
+
+
+async def remove_finalizer(draft: StatusPatch, finalizer: str, client: Client) -> None:
+    """Let the object go; nothing is written to it afterwards.
+
+    Raises:
+        Conflict: Somebody wrote the object since it was read.
+    """
+    finalizers = draft.manifest["metadata"].get("finalizers") or []
+    if finalizer in finalizers:
+        await _write_finalizers(draft, [name for name in finalizers if name != finalizer], client)
+    draft.released = True
+
+
+async def _write_finalizers(draft: StatusPatch, finalizers: list[str], client: Client) -> None:
+    manifest = draft.manifest
+    group, version = split_api_version(manifest["apiVersion"])
+    resource = await client.resource(group, manifest["kind"], version)
+    revision = manifest["metadata"]["resourceVersion"]
+    patch = {"metadata": {"resourceVersion": revision, "finalizers": finalizers}}
+    draft.manifest = await client.merge_patch(resource, draft.key.name, patch, draft.key.namespace)

@@ -1,4 +1,4 @@
-"""clusteraddon.yaml of a release: in which stages its addons are brought to a cluster (FORMATS section 13)."""
+"""clusteraddon.yaml of a release: the stages in which its addons are applied to a cluster."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class InvalidAddonConfig(DocumentError):
-    """clusteraddon.yaml has a stage that cannot be run."""
+    """clusteraddon.yaml contains an invalid stage."""
 
     CODE = "InvalidAddonConfig"
 
 
 class LifecycleHook(StrEnum):
-    """The moments in a cluster's life at which stages run; the values are the keys of ``addonStages``."""
+    """Lifecycle hooks at which stages run; the values are the keys of ``addonStages``."""
 
     AFTER_CONTROL_PLANE_INITIALIZED = "AfterControlPlaneInitialized"
     BEFORE_CLUSTER_UPGRADE = "BeforeClusterUpgrade"
@@ -31,7 +31,7 @@ class LifecycleHook(StrEnum):
 
 
 class StageAction(StrEnum):
-    """What a stage does with its addon."""
+    """Action of a stage."""
 
     APPLY = "apply"
     DELETE = "delete"
@@ -39,14 +39,12 @@ class StageAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WatchedObject:
-    """An object of the workload cluster that a condition reads.
+    """An object in the workload cluster that a condition reads.
 
     Args:
-        key: The variable's name in the expression.
-        api_version: As in a manifest, e.g. ``apps/v1``.
-        kind: As in a manifest.
-        name: The object's name.
-        namespace: Empty for cluster-wide objects.
+        key: Name of the variable in the expression.
+        api_version: ``apps/v1``, for example.
+        namespace: Empty for cluster-scoped objects.
     """
 
     key: str
@@ -58,7 +56,7 @@ class WatchedObject:
 
 @dataclass(frozen=True, slots=True)
 class StageCondition:
-    """A CEL expression that must hold before a stage goes on, and the objects it reads."""
+    """A CEL expression that must be true before a stage continues, and the objects it reads."""
 
     expression: str
     objects: tuple[WatchedObject, ...] = ()
@@ -79,31 +77,29 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class AddonConfig:
-    """The stages of a release by hook, each hook's in the order they run.
+    """The stages of a release by hook, in the order in which they run.
 
     Args:
-        stages: Every hook of :class:`LifecycleHook` is a key; its stages may be none.
-        ignored_hooks: Keys of ``addonStages`` that name no hook; their stages never run, which is worth a word to
-            the author.
+        stages: Every :class:`LifecycleHook` is a key; the value may be empty.
+        ignored_hooks: Keys of ``addonStages`` that are not hooks; their stages never run, and the author is warned.
     """
 
     stages: Mapping[LifecycleHook, tuple[Stage, ...]]
     ignored_hooks: tuple[str, ...] = ()
 
     def addons(self) -> tuple[str, ...]:
-        """Name every addon that some stage of a known hook names, once, in the order of first appearance."""
+        """Return every addon of the stages of known hooks once, in the order of first appearance."""
         return tuple(dict.fromkeys(stage.addon for hook in LifecycleHook for stage in self.stages[hook]))
 
 
 def parse_addon_config(document: object, *, file: str = "clusteraddon.yaml") -> AddonConfig:
-    """Read a loaded clusteraddon.yaml; fields this program does not know are ignored.
+    """Parse a loaded clusteraddon.yaml; unknown fields are ignored.
 
     Args:
-        document: The loaded YAML.
-        file: How messages call the file.
+        file: Name of the file in messages.
 
     Raises:
-        InvalidAddonConfig: A stage has no usable name or action, or a condition that cannot be evaluated.
+        InvalidAddonConfig: A stage has an invalid name or action, or a condition that cannot be evaluated.
     """
     hooks = Node(document, file, error=InvalidAddonConfig).child("addonStages")
     known = {hook.value for hook in LifecycleHook}
@@ -117,7 +113,7 @@ def _stage(node: Node) -> Stage:
     name = node.child("name")
     addon = name.text("name the directory of the addon's chart")
     if not _ADDON.fullmatch(addon):
-        raise name.refuse("use lower-case letters, digits and dashes, at most 63, as the chart's directory is called")
+        raise name.refuse("use the name of the chart's directory: at most 63 lower-case letters, digits and dashes")
     return Stage(
         addon,
         _action(node.child("action"), addon),
@@ -127,7 +123,7 @@ def _stage(node: Node) -> Stage:
 
 
 def _action(node: Node, addon: str) -> StageAction:
-    # The Go operator deletes the addon for every word but "apply", a slip of the pen included.
+    # The Go operator deletes the addon for every action except "apply", including typing errors.
     if node.value not in tuple(StageAction):
         raise node.refuse(f"the action of stage {addon} must be apply or delete")
     return StageAction(node.text())
@@ -136,20 +132,20 @@ def _action(node: Node, addon: str) -> StageAction:
 def _check(node: Node) -> StageCondition | None:
     if node.value in (None, {}):
         return None
-    expression = node.child("conditions").text("write a CEL expression that gives true or false")
+    expression = node.child("conditions").text("write a CEL expression that evaluates to true or false")
     objects: dict[str, WatchedObject] = {}
     for item in node.child("objects").items():
         watched = _watched(item)
         if watched.key in objects:
-            raise item.child("key").refuse("give every object of a condition a key of its own")
+            raise item.child("key").refuse("use a different key for each object of a condition")
         objects[watched.key] = watched
     return StageCondition(expression, tuple(objects.values()))
 
 
 def _watched(node: Node) -> WatchedObject:
     key = node.child("key")
-    if not _IDENTIFIER.fullmatch(key.text("name the variable that stands for the object")):
-        raise key.refuse("a CEL variable has letters, digits and underscores, and starts with no digit")
+    if not _IDENTIFIER.fullmatch(key.text("write the name of the variable for the object")):
+        raise key.refuse("a CEL variable consists of letters, digits and underscores and does not start with a digit")
     return WatchedObject(
         key=key.text(),
         api_version=node.child("apiVersion").text(),

@@ -1,4 +1,4 @@
-"""What a release states about the versions its parts work with: ``compatibility.yaml`` (FORMATS section 17)."""
+"""compatibility.yaml of a release: the version ranges with which its components work."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ API_VERSION = "compatibility.clusterstack.x-k8s.io/v1alpha1"
 
 TESTED = "tested"
 KINDS = (TESTED, "supported", "documented", "recommended", "skew")
-"""Kinds of evidence; only ``tested`` makes a range soft: outside of it is untested, not broken."""
+"""Kinds of evidence. Outside a ``tested`` range a version is untested; outside the others it is incompatible."""
 
 
 class RuleSeverity(StrEnum):
-    """What a rule does where it matches."""
+    """Effect of a rule that matches."""
 
     DENY = "Deny"
     WARN = "Warn"
@@ -34,18 +34,18 @@ class RuleSeverity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRule:
-    """From which versions a component may be moved to the one that states this.
+    """The versions from which a component may be upgraded to the one with these limits.
 
     Args:
-        max_minor_step: Most minors at a time, inside one major; None for any number and any change of major.
-        downgrade: Whether it may also be moved to from a higher version.
+        max_minor_step: Largest number of minors at a time within a major; None for any step.
+        downgrade: Whether a higher version may also be changed to it.
     """
 
     max_minor_step: int | None = None
     downgrade: bool = False
 
     def allows(self, old: SemVer, new: SemVer) -> bool:
-        """Tell whether a component may move from ``old`` to ``new``, whose rule this is."""
+        """Return whether a component may move from ``old`` to ``new``, the version with these limits."""
         if new < old:
             return self.downgrade
         if new == old or self.max_minor_step is None:
@@ -55,18 +55,18 @@ class UpgradeRule:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One piece of software in a release.
+    """A component of a release.
 
     Args:
-        name: Its id, as in the built-in facts: ``cilium``.
-        version: Of the software, not of the chart.
-        text: The version as it was written, without a leading ``v``.
-        addon: The chart directory that brings it; empty when it is part of the class or the node image.
-        kubernetes: The versions it works with; None when the release does not say.
+        name: Its id as in the built-in facts, for example ``cilium``.
+        version: Version of the software, not of the chart.
+        text: The version as written, without a leading ``v``.
+        addon: Its chart directory; empty when it is part of the class or the node image.
+        kubernetes: The Kubernetes versions it works with; None when unknown.
         kind: Evidence for that range, one of :data:`KINDS`.
-        requires: Other components that must be present, each in its range.
-        upgrade: How it may be moved to.
-        source: Where the facts are from.
+        requires: Other components that must be present, with their ranges.
+        upgrade: Limits on upgrades to it.
+        source: Origin of the facts.
     """
 
     name: str
@@ -81,20 +81,20 @@ class Component:
 
     @property
     def title(self) -> str:
-        """Name and version, as in the ids of facts: ``cilium@1.18.2``."""
+        """Name and version as in the ids of facts: ``cilium@1.18.2``."""
         return f"{self.name}@{self.text}"
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """When a rule matches; all that is said must hold, and nothing said always holds.
+    """The condition of a rule: all given parts must match; an empty condition always matches.
 
     Args:
-        kubernetes: The cluster's version is in the range.
-        components: Each is present, in its range.
-        provider: Of the stack.
-        labels: Of the Cluster, each with this value.
-        variables: Of the Cluster's topology, by dotted path, each with this value.
+        kubernetes: Range of the cluster's Kubernetes version.
+        components: Components that must be present, with their ranges.
+        provider: Provider of the stack.
+        labels: Labels of the Cluster.
+        variables: Variables of the Cluster's topology by dotted path.
     """
 
     kubernetes: Range | None = None
@@ -106,16 +106,16 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A statement about a combination.
+    """A rule about a combination of versions.
 
     Args:
         id: Unique in its file.
         when: The combination.
-        severity: What follows.
-        message: Why, for a person.
+        severity: Its effect.
+        message: The reason, for people.
         way: What to do instead.
-        overrides: Ids of the facts an Allow rule takes the force of.
-        source: Where it is from.
+        overrides: Ids of the facts that an Allow rule overrides.
+        source: Its origin.
     """
 
     id: str
@@ -128,18 +128,18 @@ class Rule:
 
     @property
     def fact(self) -> str:
-        """The id of the rule among other facts."""
+        """The id of the rule among the facts."""
         return f"rule:{self.id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Compatibility:
-    """The whole file.
+    """The content of compatibility.yaml.
 
     Args:
-        kubernetes: The versions a Cluster of the release's class may run.
-        components: Every piece of software that is known.
-        rules: Statements about combinations.
+        kubernetes: The versions that a Cluster of the release's class may run.
+        components: All known components.
+        rules: Rules about combinations.
     """
 
     kubernetes: Range
@@ -151,20 +151,20 @@ class Compatibility:
         return tuple(component for component in self.components if component.addon == addon)
 
     def addons(self) -> tuple[str, ...]:
-        """Name the addons, sorted."""
+        """The addons, sorted."""
         return tuple(sorted({component.addon for component in self.components if component.addon}))
 
 
 def leading(addon: str, components: Sequence[Component]) -> Component:
-    """Return the component whose version is the addon's: the one of its name, else the first."""
+    """Return the component that has the version of the addon: the one of its name, else the first."""
     return next((one for one in components if one.name == addon), components[0])
 
 
 def parse_compatibility(document: object, *, file: str = FILE) -> Compatibility:
-    """Read the file.
+    """Parse the file.
 
     Raises:
-        SpecError: A field is missing, unknown or wrong; the message names it.
+        SpecError: A field is missing, unknown or invalid; the message names it.
     """
     node = Node(document, file)
     node.only({"apiVersion", "kubernetes", "components", "rules"})
@@ -179,20 +179,19 @@ def parse_compatibility(document: object, *, file: str = FILE) -> Compatibility:
 
 
 def parse_rule(document: object, *, file: str) -> Rule:
-    """Read a single rule, as it stands in the list of the file.
+    """Parse a single rule.
 
     Args:
-        document: The rule.
-        file: How messages call the place it stands at.
+        file: Name of the rule's place in messages.
 
     Raises:
-        SpecError: A field is missing, unknown or wrong; the message names it.
+        SpecError: A field is missing, unknown or invalid; the message names it.
     """
     return _rule(Node(document, file))
 
 
 def write_compatibility(stated: Compatibility) -> Manifest:
-    """Return the document that :func:`parse_compatibility` reads as ``stated``; what has its default is left out."""
+    """Return the document that :func:`parse_compatibility` reads as ``stated``, without default values."""
     document = {
         "apiVersion": API_VERSION,
         "kubernetes": stated.kubernetes.text,
@@ -212,7 +211,7 @@ def _component_document(component: Component) -> Manifest:
             "kubernetes": component.kubernetes.text if component.kubernetes is not None else None,
             "kind": component.kind,
             "requires": _range_texts(component.requires),
-            # A step of 0 minors is a rule of its own.
+            # A step of 0 minors differs from no limit.
             "upgrade": {
                 **({} if upgrade.max_minor_step is None else {"maxMinorStep": upgrade.max_minor_step}),
                 **({"downgrade": True} if upgrade.downgrade else {}),
@@ -249,7 +248,7 @@ def _range_texts(ranges: Mapping[str, Range]) -> dict[str, str]:
 
 
 def _set(document: Manifest) -> Manifest:
-    """Leave out fields without a value."""
+    """Remove fields without a value."""
     return {key: value for key, value in document.items() if value not in (None, "", [], {})}
 
 
@@ -292,7 +291,7 @@ def _rule(node: Node) -> Rule:
         raise severity.refuse("write Deny, Warn or Allow")
     overrides = tuple(item.text() for item in node.child("overrides").items())
     if bool(overrides) is not (severity.value == RuleSeverity.ALLOW):
-        raise node.child("overrides").refuse("an Allow rule names the facts it overrides, and no other rule does")
+        raise node.child("overrides").refuse("list the overridden facts in an Allow rule, and only there")
     return Rule(
         id=node.child("id").text(),
         when=_circumstances(node.child("when")),
@@ -323,7 +322,7 @@ def _entries(node: Node) -> dict[str, Node]:
         return {}
     keys = node.mapping()
     if not all(isinstance(key, str) and key for key in keys):
-        raise node.refuse("write names as keys")
+        raise node.refuse("use names as keys")
     return {str(key): node.child(str(key)) for key in keys}
 
 
@@ -332,7 +331,7 @@ def _ranges(node: Node) -> dict[str, Range]:
 
 
 def _version(node: Node) -> tuple[SemVer, str]:
-    text = node.text("write the version of the software, in quotes, like '1.18.2'")
+    text = node.text("write the version of the software in quotes, for example '1.18.2'")
     try:
         return SemVer.parse(text), text.removeprefix("v")
     except SpecError as error:
@@ -341,4 +340,4 @@ def _version(node: Node) -> tuple[SemVer, str]:
 
 def _unique(node: Node, field_name: str, names: list[str]) -> None:
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise DocumentError(f"{node.file}: {field_name} has {twice[0]} twice: write it once")
+        raise DocumentError(f"{node.file}: {field_name} contains {twice[0]} twice: remove one")

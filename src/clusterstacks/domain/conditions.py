@@ -1,6 +1,6 @@
-"""Conditions of Cluster API's v1beta1 type, which all our kinds carry as the Go operator's do.
+"""Conditions of Cluster API's v1beta1 type, as in the kinds of the Go operator.
 
-Source of the summary's rule: merge.go of Cluster API's deprecated v1beta1 conditions. Times are passed in; they are
+Source of the summary's rules: merge.go of Cluster API's deprecated v1beta1 conditions. Times are passed in; they are
 whole seconds in UTC, as Kubernetes writes them.
 """
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
 READY = "Ready"
-"""The condition that sums up all others of its object."""
+"""The condition that summarizes all others of its object."""
 
 
 class Severity(StrEnum):
-    """How bad a False condition is; every other condition has none."""
+    """Severity of a False condition; other conditions have none."""
 
     NONE = ""
     ERROR = "Error"
@@ -37,11 +37,11 @@ class Condition:
     """One aspect of an object's state.
 
     Args:
-        type: What it is about, CamelCase; an object has at most one condition of a type.
+        type: CamelCase; an object has at most one condition of a type.
         status: ``True``, ``False`` or ``Unknown``, as text.
-        reason: One CamelCase word for programs; empty when True.
-        message: A sentence for people; empty when True.
-        severity: Only of a False condition.
+        reason: CamelCase, for programs; empty when True.
+        message: For people; empty when True.
+        severity: Only with status False.
         last_transition_time: When the status last changed (RFC 3339); empty until :func:`updated` sets it.
     """
 
@@ -53,7 +53,7 @@ class Condition:
     last_transition_time: str = ""
 
     def document(self) -> Manifest:
-        """Return the condition as it stands in ``status.conditions``; empty fields are left out."""
+        """Return the entry of ``status.conditions``, without empty fields."""
         written = {
             "type": self.type,
             "status": self.status,
@@ -66,7 +66,7 @@ class Condition:
 
 
 def from_documents(documents: object) -> tuple[Condition, ...]:
-    """Read ``status.conditions``; entries without type and status, which no API server stores, are left out."""
+    """Parse ``status.conditions``; entries without type or status, which API servers do not store, are skipped."""
     if not isinstance(documents, (list, tuple)):
         return ()
     return tuple(
@@ -94,22 +94,22 @@ def _text(document: Mapping[str, object], key: str) -> str:
 
 
 def to_documents(conditions: Iterable[Condition]) -> list[Manifest]:
-    """Return ``status.conditions`` for the conditions, in their order."""
+    """Return ``status.conditions`` for the conditions in their order."""
     return [condition.document() for condition in conditions]
 
 
 def updated(
     existing: Iterable[Condition], changes: Mapping[str, Condition | None], now: datetime
 ) -> tuple[Condition, ...]:
-    """Set and remove conditions; those of other writers stay as they are.
+    """Set and remove conditions; those of other writers are kept.
 
     Args:
-        existing: What the object has.
-        changes: The new condition by its type, or None to remove it. Its own transition time does not matter.
-        now: The transition time of conditions that are new or whose status changed; others keep theirs.
+        existing: The object's conditions.
+        changes: The new condition by its type, or None to remove it; its transition time is ignored.
+        now: Transition time of new conditions and of those with a changed status.
 
     Returns:
-        The conditions in Cluster API's order: Ready, then by type. An update that changes nothing returns equal ones.
+        The conditions in Cluster API's order: Ready, then by type. Equal to ``existing`` without a change.
     """
     conditions = {condition.type: condition for condition in existing}
     for kind, change in changes.items():
@@ -129,16 +129,15 @@ def _dated(condition: Condition, before: Condition | None, now: datetime) -> Con
 def ready_summary(
     existing: Sequence[Condition], outcome: Outcome, now: datetime, *, advisory: Collection[str] = ()
 ) -> tuple[Condition, ...]:
-    """Set Ready to the summary of all other conditions and of what the reconcile ended with.
+    """Set Ready to the summary of all other conditions and of the outcome.
 
-    The worst condition decides, the first by type among equals: False by severity, then True, then Unknown. Where no
-    condition is False an outcome other than settled still makes Ready False, so nothing unfinished looks ready.
+    The worst condition decides, the first by type among equals: False by severity, then True, then Unknown. Without
+    a False condition, an outcome other than settled makes Ready False, so unfinished work never looks ready.
 
     Args:
-        existing: All conditions.
-        outcome: What the reconcile ended with.
-        now: When it ended.
-        advisory: Types that do not count: somebody should look at them, and the object works all the same.
+        outcome: Result of the reconcile.
+        now: Time of the result.
+        advisory: Types that do not count, because the object works in spite of them.
     """
     others = [condition for condition in existing if condition.type != READY and condition.type not in advisory]
     return updated(existing, {READY: _summary(others, outcome)}, now)
@@ -159,6 +158,6 @@ def _summary(others: Sequence[Condition], outcome: Outcome) -> Condition:
 
 def _rank(condition: Condition) -> int:
     if condition.status == "False":
-        # A False condition without severity breaks Cluster API's rule: count it among the errors.
+        # A False condition without severity violates Cluster API's rules: it counts as an error.
         return {Severity.WARNING: 1, Severity.INFO: 2}.get(condition.severity, 0)
     return 3 if condition.status == "True" else 4

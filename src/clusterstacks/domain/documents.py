@@ -1,22 +1,29 @@
-"""Reading loaded YAML and JSON documents whose shape nobody has checked yet.
+"""Reads loaded YAML and JSON documents of unchecked shape.
 
-A parser walks a document through :class:`Node`, which remembers the file and the field it stands at, so every
-complaint names file, field, what was found there and what to write instead.
+A parser walks a document with :class:`Node`, which knows its file and field, so every error names the file, the field,
+the value found and the value expected.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from clusterstacks.domain.errors import SpecError
 
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
+
+
 SHOWN_CHARACTERS = 60
-"""How much of a wrong value a message repeats (arbitrary: enough to recognise it)."""
+"""Number of characters of an invalid value in messages (arbitrary: enough to recognise it)."""
 
 
 class DocumentError(SpecError):
-    """A file of a release or an object says something that cannot be read; its author must edit it."""
+    """A file of a release or an object has invalid content; its author must edit it."""
 
     CODE = "DocumentInvalid"
 
@@ -25,14 +32,14 @@ class DocumentError(SpecError):
 
 
 def shown(value: object) -> str:
-    """Describe a wrong value for a message: bounded, and without the content of lists and mappings."""
+    """Describe an invalid value for a message: bounded, and without the content of lists and mappings."""
     if value is None:
         return "nothing"
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, (list, tuple)):
         return "a list"
-    # Cut before repr: a value of many megabytes must not be copied once more to be shown in part.
+    # Cut before repr, so that a large value is not copied.
     text = repr(value[: SHOWN_CHARACTERS + 1] if isinstance(value, (str, bytes)) else _plain(value))
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
 
@@ -46,13 +53,13 @@ def _plain(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One value of a document together with the place it stands at.
+    """A value of a document with its place.
 
     Args:
-        value: What is there; None when the field is absent, which YAML does not tell apart from null either.
-        file: How messages call the document, e.g. ``metadata.yaml``.
-        field: The way to the value, e.g. ``versions.kubernetes``; empty for the whole document.
-        error: The class of the errors raised for this document.
+        value: None when the field is absent or null.
+        file: Name of the document in messages, e.g. ``metadata.yaml``.
+        field: Path of the value, e.g. ``versions.kubernetes``; empty for the document.
+        error: Class of the errors for this document.
     """
 
     value: object
@@ -60,38 +67,38 @@ class Node:
     field: str = ""
     error: type[DocumentError] = DocumentError
 
-    def refuse(self, way_out: str) -> DocumentError:
-        """Build the error that names the place, the value found and the way out."""
+    def refuse(self, remedy: str) -> DocumentError:
+        """Return the error that names the place, the value found and the remedy."""
         place = f"{self.file}: {self.field}" if self.field else f"{self.file}: the document"
-        return self.error(f"{place} is {self._found}: {way_out}")
+        return self.error(f"{place} is {self._found}: {remedy}")
 
     @property
     def _found(self) -> str:
         if self.value is None:
             return "missing"
-        # A whole file that is one text is another file than was meant, a key perhaps, and is not repeated.
+        # A file that is a single string is another file than was meant, perhaps a key: its content is not shown.
         return "a text" if not self.field and isinstance(self.value, (str, bytes)) else shown(self.value)
 
     def child(self, key: str) -> Node:
-        """Step into a field of a mapping; a field that is absent gives a node of None."""
+        """Return the node of a field of a mapping; its value is None when the field is absent."""
         field = f"{self.field}.{key}" if self.field else key
         return replace(self, value=self.mapping().get(key), field=field)
 
     def mapping(self) -> Mapping[object, object]:
-        """Return the mapping that stands here.
+        """Return the mapping.
 
         Raises:
-            DocumentError: Anything else stands here.
+            DocumentError: The value has another type.
         """
         if not isinstance(self.value, Mapping):
             raise self.refuse("write a mapping")
         return self.value
 
     def only(self, known: Collection[str]) -> None:
-        """Refuse a field of a mapping that nobody reads: a slip in its name would silently change what is meant.
+        """Reject unknown fields of a mapping: a misspelled name would silently change the meaning.
 
         Raises:
-            DocumentError: There is a field besides the known ones, or no mapping at all.
+            DocumentError: There is an unknown field, or the value is not a mapping.
         """
         if unknown := sorted(str(key) for key in self.mapping() if key not in known):
             place = f"{self.file}: {self.field}" if self.field else self.file
@@ -99,10 +106,10 @@ class Node:
             raise self.error(f"{place} has the unknown field {unknown[0]}: known are {known_fields}")
 
     def items(self) -> tuple[Node, ...]:
-        """Return the members of the list that stands here; nothing counts as an empty list.
+        """Return the members of the list; empty when it is missing.
 
         Raises:
-            DocumentError: Anything else stands here.
+            DocumentError: The value has another type.
         """
         if self.value is None:
             return ()
@@ -110,20 +117,65 @@ class Node:
             raise self.refuse("write a list")
         return tuple(replace(self, value=item, field=f"{self.field}[{at}]") for at, item in enumerate(self.value))
 
-    def text(self, way_out: str = "write a text that is not empty") -> str:
-        """Return the text that stands here.
+    def text(self, remedy: str = "write a non-empty string") -> str:
+        """Return the string.
 
         Raises:
-            DocumentError: Anything else, or an empty text, stands here.
+            DocumentError: The value is not a string, or is empty.
         """
         if not isinstance(self.value, str) or not self.value.strip():
-            raise self.refuse(way_out)
+            raise self.refuse(remedy)
         return self.value
 
     def optional_text(self) -> str:
-        """Return the text that stands here, empty when there is none.
+        """Return the string, empty when it is missing.
 
         Raises:
-            DocumentError: Something that is no text stands here.
+            DocumentError: The value is not a string.
         """
         return self.text() if self.value not in (None, "") else ""
+
+
+_DURATION = re.compile(r"(?=.)(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
+
+
+def parse_duration(text: str) -> timedelta:
+    """Parse ``1h30m``, ``10m`` or ``45s``.
+
+    Raises:
+        SpecError: It is not a duration.
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise SpecError(
+            "InvalidDuration", f"{shown(text)} is not a valid duration (expected for example 1h30m, 10m or 45s)"
+        )
+    hours, minutes, seconds = (int(number or 0) for number in found.groups())
+    return timedelta(hours=hours, minutes=minutes, seconds=seconds)
+
+
+def at(document: Any, *path: str) -> Any:  # noqa: ANN401 - JSON
+    """Give what lies at a path, or None where the path ends before."""
+    for key in path:
+        if not isinstance(document, dict):
+            return None
+        document = document.get(key)
+    return document
+
+
+def text(document: Manifest, *path: str) -> str:
+    """Give the text at a path, or the empty text."""
+    value = at(document, *path)
+    return value if isinstance(value, str) else ""
+
+
+def mapping(document: Manifest, *path: str) -> Manifest:
+    """Give the object at a path, or an empty one."""
+    value = at(document, *path)
+    return value if isinstance(value, dict) else {}
+
+
+def mappings(document: Manifest, *path: str) -> list[Manifest]:
+    """Give the objects in the list at a path."""
+    value = at(document, *path)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

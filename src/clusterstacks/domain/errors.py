@@ -1,4 +1,4 @@
-"""Errors, classed by who must act.
+"""Errors, classified by who must act.
 
 ::
 
@@ -26,8 +26,8 @@ class ClusterStacksError(Exception):
     """A failure with a stable name.
 
     Args:
-        code: CamelCase reason as it stands in conditions and events, e.g. ``ReleaseNotFound``.
-        message: Names the object, the cause and the way out; never holds a secret.
+        code: CamelCase reason for conditions and events, e.g. ``ReleaseNotFound``.
+        message: Names the object, the cause and the remedy; never contains a secret.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -37,13 +37,13 @@ class ClusterStacksError(Exception):
 
 
 class SpecError(ClusterStacksError):
-    """A person must edit an object, a file or a setting; the same call fails again until then."""
+    """A person must edit an object, a file or a setting; until then the same call fails again."""
 
 
 class DependencyError(ClusterStacksError):
-    """Something outside is missing or failing; the same call may succeed later.
+    """An external dependency is missing or failing; the same call may succeed later.
 
-    ``retry`` is the shortest useful wait; repeated failures back off from there.
+    ``retry`` is the shortest useful wait; repeated failures increase it.
     """
 
     retry = timedelta(seconds=10)
@@ -51,10 +51,10 @@ class DependencyError(ClusterStacksError):
 
 @contextmanager
 def told_of(place: object) -> Iterator[None]:
-    """Put a place in front of what is wrong with something in it, unless the message names it.
+    """Prefix errors of the block with a place, unless the message names it.
 
     Raises:
-        ClusterStacksError: The error from inside, as :class:`SpecError` or :class:`DependencyError`.
+        ClusterStacksError: The error of the block, as :class:`SpecError` or :class:`DependencyError`.
     """
     try:
         yield
@@ -66,7 +66,7 @@ def told_of(place: object) -> Iterator[None]:
 
 
 def outcome_of(error: ClusterStacksError) -> Outcome:
-    """Translate an error into what the reconciler returns; the only place that does."""
+    """Translate an error into an outcome; the only place that does."""
     if isinstance(error, DependencyError):
         return Waiting(error.code, error.message, error.retry)
     return Stalled(error.code, error.message)

@@ -1,7 +1,7 @@
-"""hashes.json of a release and the hash of a directory as Go's modules have it (FORMATS section 5).
+"""hashes.json of a release, and the directory hash of Go modules (golang.org/x/mod/sumdb/dirhash).
 
-The first four keys are csctl's, bit for bit. Two more are ours, because csctl's cannot tell what they tell; readers of
-csctl's format pass over keys they do not know.
+The first four keys are those of csctl written in Go, bit for bit. Two further keys cover differences that these do not
+show; readers of csctl's format ignore unknown keys.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SHORT_CHARACTERS = 7
-"""How much of the stack's hash makes a version: ``v0-sha.<short>``."""
+"""Number of characters of the stack's hash in a version: ``v0-sha.<short>``."""
 
 
 class InvalidHashes(DocumentError):
-    """hashes.json is no mapping."""
+    """hashes.json is not a mapping."""
 
     CODE = "InvalidHashes"
 
 
 @dataclass(frozen=True, slots=True)
 class Hashes:
-    """What hashes.json says; empty where it says nothing usable, and then nothing can be compared.
+    """The hashes of a release; empty values cannot be compared.
 
     Args:
-        cluster_stack: Of the whole stack directory, or a git commit in releases of the build script's dialect.
-        cluster_addon_dir: Of ``cluster-addon/``.
-        cluster_addon_values: Of ``cluster-addon-values.yaml``.
-        node_image_dir: Of ``node-image/``.
-        node_images_dir: Of ``node-images/``, which ``node_image_dir`` leaves out (INCUMBENT D43).
-        cluster_addon_pinned: Of ``cluster-addon/`` with the versions of versions.yaml in it: releases of two Kubernetes
-            minors come from one directory then, and their addons differ though it is the same.
+        cluster_stack: Hash of the stack directory, or a git commit in releases of the build script.
+        cluster_addon_dir: Hash of ``cluster-addon/``.
+        cluster_addon_values: Hash of ``cluster-addon-values.yaml``.
+        node_image_dir: Hash of ``node-image/``.
+        node_images_dir: Hash of ``node-images/``, which ``node_image_dir`` does not cover.
+        cluster_addon_pinned: Hash of ``cluster-addon/`` with the versions of versions.yaml: releases of two Kubernetes
+            minors then come from the same directory and have different addons.
     """
 
     cluster_stack: str = ""
@@ -50,11 +50,11 @@ class Hashes:
 
     @property
     def short(self) -> str:
-        """The first characters of the stack's hash."""
+        """The start of the stack's hash."""
         return self.cluster_stack[:SHORT_CHARACTERS]
 
     def document(self) -> dict[str, str]:
-        """Return the document in the order csctl writes it; optional keys only where they have a value."""
+        """Return the document in csctl's order, with optional keys only where they have a value."""
         required = {
             "clusterStack": self.cluster_stack,
             "clusterAddonDir": self.cluster_addon_dir,
@@ -69,10 +69,10 @@ class Hashes:
 
 
 def parse_hashes(document: object, *, file: str = "hashes.json") -> Hashes:
-    """Read a loaded hashes.json; missing keys, unknown keys and values that are no text are tolerated.
+    """Parse a loaded hashes.json; missing keys, unknown keys and values that are not strings are tolerated.
 
     Raises:
-        InvalidHashes: The document is no mapping.
+        InvalidHashes: The document is not a mapping.
     """
     root = Node(document, file, error=InvalidHashes)
 
@@ -91,7 +91,7 @@ def parse_hashes(document: object, *, file: str = "hashes.json") -> Hashes:
 
 
 def clean_hash(text: str) -> str:
-    """Make a hash fit for names and versions: without the prefix ``h1:`` and ``/ = +``, in lower case."""
+    """Normalize a hash for names and versions: lower case, without the prefix ``h1:`` and ``/ = +``."""
     return text.removeprefix("h1:").translate(str.maketrans("", "", "/=+")).lower()
 
 
@@ -108,12 +108,12 @@ def directory_hash(entries: Iterable[tuple[str, str]]) -> str:
             every regular file, hidden ones included.
 
     Raises:
-        SpecError: A path holds a newline, which would make two directories look alike.
+        SpecError: A path contains a newline, which would give two directories the same hash.
     """
-    # Paths come from the file system, where not all are UTF-8; surrogateescape gives back their very bytes.
+    # File names need not be UTF-8; surrogateescape restores their bytes.
     lines = sorted((path.encode(errors="surrogateescape"), digest) for path, digest in entries)
     for path, _ in lines:
         if b"\n" in path:
-            raise SpecError("UnusableFileName", f"the file name {path!r} holds a newline: rename the file")
+            raise SpecError("UnusableFileName", f"the file name {path!r} contains a newline: rename the file")
     text = b"".join(digest.encode() + b"  " + path + b"\n" for path, digest in lines)
     return file_hash(text)

@@ -1,4 +1,4 @@
-"""metadata.yaml of a release: which versions of what it is made of (FORMATS section 4)."""
+"""metadata.yaml of a release: its versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ API_VERSION = "metadata.clusterstack.x-k8s.io/v1alpha1"
 
 
 class InvalidMetadata(DocumentError):
-    """metadata.yaml misses a version or holds a wrong one."""
+    """A version in metadata.yaml is missing or invalid."""
 
     CODE = "InvalidMetadata"
 
@@ -25,11 +25,10 @@ class Metadata:
     """The versions of a release.
 
     Args:
-        cluster_stack: The release's own version.
-        kubernetes: The Kubernetes version it is made for; clusters of its class run exactly this one.
-        cluster_addon: The version of the addons; may be older than ``cluster_stack``.
-        node_image: The version of the node images; None in releases that say none, which csctl writes for stacks
-            without node images.
+        cluster_stack: Version of the release.
+        kubernetes: Its Kubernetes version; clusters of its class run exactly this one.
+        cluster_addon: Version of the addons; may be lower than ``cluster_stack``.
+        node_image: Version of the node images; None in releases of stacks without node images.
     """
 
     cluster_stack: StackVersion
@@ -38,9 +37,9 @@ class Metadata:
     node_image: StackVersion | None = None
 
     def document(self) -> Manifest:
-        """Return the document a release holds.
+        """Return the content of metadata.yaml.
 
-        The Go operator refuses a release whose ``node_image`` is absent: who builds a release sets one.
+        The Go operator rejects a release without ``node_image``, so builders set it.
         """
         components = {"clusterAddon": self.cluster_addon.dot}
         if self.node_image is not None:
@@ -54,14 +53,13 @@ class Metadata:
 
 
 def parse_metadata(document: object, *, file: str = "metadata.yaml") -> Metadata:
-    """Read a loaded metadata.yaml; keys this program does not know are ignored.
+    """Parse a loaded metadata.yaml; unknown keys are ignored.
 
     Args:
-        document: The loaded YAML.
-        file: How messages call the file.
+        file: Name of the file in messages.
 
     Raises:
-        InvalidMetadata: A version other than ``nodeImage`` is missing, or one is no version.
+        InvalidMetadata: A version other than ``nodeImage`` is missing, or one is invalid.
     """
     versions = Node(document, file, error=InvalidMetadata).child("versions")
     components = versions.child("components")

@@ -1,4 +1,4 @@
-"""Names of releases and of cluster classes: one value with both spellings (INCUMBENT D9, D10, D31)."""
+"""Names of releases and of cluster classes: one value with two spellings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PART = re.compile(r"[a-z0-9]+")
 
 
 class InvalidName(SpecError):
-    """A text that is no name of a release or class, or parts that make none."""
+    """The text or its parts are not a valid name of a release or class."""
 
     def __init__(self, message: str) -> None:
         super().__init__("InvalidName", message)
@@ -26,17 +26,17 @@ class InvalidName(SpecError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class ReleaseName:
-    """What identifies a release of a cluster stack; sorts by stack, Kubernetes minor, then version.
+    """The identity of a release of a cluster stack, ordered by stack, Kubernetes minor, then version.
 
     Args:
-        provider: The infrastructure provider, e.g. ``openstack``.
-        stack: The cluster stack's name, e.g. ``scs``.
-        kubernetes: The minor release the stack is made for.
-        version: The release's own version.
+        provider: Infrastructure provider, e.g. ``openstack``.
+        stack: Name of the cluster stack, e.g. ``scs``.
+        kubernetes: Kubernetes minor of the stack.
+        version: Version of the release.
 
     Raises:
-        InvalidName: Provider or stack holds anything but lower-case letters and digits. A dash or dot would give
-            names that cannot be taken apart again, other characters are refused by Kubernetes.
+        InvalidName: Provider or stack contains characters other than lower-case letters and digits. Names with
+            a dash or dot could not be parsed; Kubernetes rejects other characters.
     """
 
     provider: str
@@ -47,16 +47,18 @@ class ReleaseName:
     def __post_init__(self) -> None:
         for what, part in (("provider", self.provider), ("cluster stack name", self.stack)):
             if not _PART.fullmatch(part):
-                raise InvalidName(f"{shown(part)} is no {what}: use lower-case letters and digits only, no dash")
+                raise InvalidName(
+                    f"{shown(part)} is not a valid {what}: use only lower-case letters and digits, without dashes"
+                )
 
     @property
     def series(self) -> str:
-        """The part all releases of one stack and minor share: ``openstack-scs-1-34``."""
+        """The common prefix of all releases of a stack and minor: ``openstack-scs-1-34``."""
         return f"{self.provider}-{self.stack}-{self.kubernetes.major}-{self.kubernetes.minor}"
 
     @property
     def release(self) -> str:
-        """The name of release directory, tag and ClusterStackRelease: ``openstack-scs-1-34-v0-sha-abc1234``."""
+        """The name of the directory, tag and ClusterStackRelease: ``openstack-scs-1-34-v0-sha-abc1234``."""
         return f"{self.series}-{self.version.dash}"
 
     @property
@@ -69,17 +71,17 @@ class ReleaseName:
 
 
 def parse_release(text: object) -> ReleaseName:
-    """Read the name of a release, which holds the version in dash form.
+    """Parse the name of a release, with the version in dash form.
 
     Raises:
-        InvalidName: The text has another shape.
+        InvalidName: The text is not such a name.
     """
     return _parse(text, StackVersion.parse_dash, "release", "openstack-scs-1-34-v0-beta-1")
 
 
-@lru_cache(maxsize=4096)  # listings of sources are sorted out again and again
+@lru_cache(maxsize=4096)  # listings of sources are filtered repeatedly
 def release_named(text: str) -> ReleaseName | None:
-    """Read the name of a release; None for any other text, as tags and directories of other people have."""
+    """Parse the name of a release; None for any other text, such as unrelated tags and directories."""
     try:
         return parse_release(text)
     except InvalidName:
@@ -87,20 +89,20 @@ def release_named(text: str) -> ReleaseName | None:
 
 
 def parse_class(text: object) -> ReleaseName:
-    """Read the name of a cluster class, which holds the version in dot form.
+    """Parse the name of a cluster class, with the version in dot form.
 
     Raises:
-        InvalidName: The text has another shape, as every class that comes from no cluster stack has.
+        InvalidName: The text is not such a name; classes of other origin have other names.
     """
     return _parse(text, StackVersion.parse_dot, "cluster class", "openstack-scs-1-34-v0-beta.1")
 
 
 def _parse(text: object, version: Callable[[str], StackVersion], what: str, example: str) -> ReleaseName:
-    way_out = f"write <provider>-<stack>-<major>-<minor>-<version>, like {example}"
+    remedy = f"write <provider>-<stack>-<major>-<minor>-<version>, like {example}"
     parts = text.split("-", 4) if isinstance(text, str) else []
     if len(parts) != 5:
-        raise InvalidName(f"{shown(text)} is no {what} name: {way_out}")
+        raise InvalidName(f"{shown(text)} is not a valid {what} name: {remedy}")
     try:
         return ReleaseName(parts[0], parts[1], KubernetesMinor.parse(f"{parts[2]}.{parts[3]}"), version(parts[4]))
     except SpecError as error:
-        raise InvalidName(f"{shown(text)} is no {what} name ({error}): {way_out}") from None
+        raise InvalidName(f"{shown(text)} is not a valid {what} name ({error}): {remedy}") from None

@@ -1,4 +1,4 @@
-"""Kubernetes objects as values: keys, identities and the JSON they travel in."""
+"""Kubernetes objects: keys, identities and their JSON form."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 Manifest: TypeAlias = dict[str, Any]
-"""A Kubernetes object as JSON. It is never changed in place once handed over."""
+"""A Kubernetes object as JSON; never changed in place after it was passed on."""
 
 
 class ObjectKey(NamedTuple):
-    """Namespace and name: what a work queue and a reconciler are keyed by."""
+    """Namespace and name: the key of work queues and reconcilers."""
 
     namespace: str
     name: str
@@ -21,10 +21,10 @@ class ObjectKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class ObjectId:
-    """What an object is, whatever API version it is written in.
+    """The identity of an object, independent of the API version.
 
-    The version is no part of the identity: an object that moves from ``policy/v1beta1`` to ``policy/v1`` stays the
-    same object (INCUMBENT D14), and two objects of one name and different kinds are two (D2).
+    An object that moves from ``policy/v1beta1`` to ``policy/v1`` stays the same object; two objects with the same name
+    and different kinds are different.
     """
 
     group: str
@@ -33,7 +33,7 @@ class ObjectId:
     name: str
 
     def __str__(self) -> str:
-        """Read like kubectl: ``Deployment.apps kube-system/coredns``."""
+        """Format like kubectl: ``Deployment.apps kube-system/coredns``."""
         kind = f"{self.kind}.{self.group}" if self.group else self.kind
         return f"{kind} {ObjectKey(self.namespace, self.name)}"
 
@@ -45,7 +45,34 @@ def split_api_version(api_version: str) -> tuple[str, str]:
 
 
 def object_id(manifest: Manifest) -> ObjectId:
-    """Read the identity off a manifest; the namespace is empty where the manifest has none."""
+    """Return the identity of a manifest; the namespace is empty if the manifest has none."""
     metadata = manifest.get("metadata") or {}
     group, _ = split_api_version(manifest["apiVersion"])
     return ObjectId(group, manifest["kind"], metadata.get("namespace") or "", metadata["name"])
+
+
+def merge_diff(old: Manifest, new: Manifest) -> Manifest:
+    """Return the merge patch that turns ``old`` into ``new``; empty when they are equal.
+
+    Lists are replaced as a whole, as the RFC requires. None in ``new`` counts as absent.
+    """
+    patch: Manifest = {key: None for key in old if new.get(key) is None and old[key] is not None}
+    for key, value in new.items():
+        before = old.get(key)
+        if value is None or value == before:
+            continue
+        if isinstance(value, dict) and isinstance(before, dict):
+            # Removing all keys of an object leaves an empty object, which is also a change.
+            patch[key] = merge_diff(before, value)
+        else:
+            patch[key] = value
+    return patch
+
+
+def contains(live: Any, wanted: Any) -> bool:  # noqa: ANN401 - any JSON value
+    """Return whether ``live`` contains every value of ``wanted``; lists must be equal."""
+    if isinstance(wanted, dict):
+        return isinstance(live, dict) and all(
+            key in live and contains(live[key], value) for key, value in wanted.items()
+        )
+    return bool(live == wanted)

@@ -1,4 +1,4 @@
-"""What a reconcile ends with: settled, waiting for time or others, or stalled until a person acts."""
+"""Results of a reconcile: settled, waiting, or stalled until a person acts."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Nothing left to do; look again after ``recheck``, or only at the next change when it is None."""
+    """Done; reconcile again after ``recheck``, or at the next event when it is None."""
 
     recheck: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Time or somebody else will move it on; look again after ``retry``, or only at the next change when it is None."""
+    """Waits for another party; reconcile again after ``retry``, or at the next event when it is None."""
 
     reason: str
     message: str
@@ -25,7 +25,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """A person must edit something; the next change wakes the reconciler."""
+    """A person must edit something; the next event triggers a reconcile."""
 
     reason: str
     message: str

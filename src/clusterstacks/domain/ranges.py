@@ -1,4 +1,4 @@
-"""Ranges of versions as compatibility statements write them (FORMATS section 17): ``>=1.30 <1.36 || =1.38.2``."""
+"""Version ranges of compatibility statements: ``>=1.30 <1.36 || =1.38.2``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 MAX_CHARACTERS: Final = 512
-"""Longest range read. Arbitrary; the longest of the built-in data has 40."""
+"""Longest accepted range in characters. Arbitrary; the longest of the built-in data has 40."""
 
 Numbers = tuple[int, int, int]
 """Major, minor and patch number."""
@@ -30,36 +30,36 @@ _HOLDS: Final[dict[str, Callable[[Numbers, Numbers], bool]]] = {
 
 
 class InvalidRange(SpecError):
-    """A text that is no range."""
+    """The text is not a range."""
 
-    def __init__(self, text: object, problem: str = "is no range of versions") -> None:
-        super().__init__("InvalidRange", f"{shown(text)} {problem}: write it like '>=1.30 <1.36' or '=1.38.2'")
+    def __init__(self, text: object, problem: str = "is not a valid version range") -> None:
+        super().__init__("InvalidRange", f"{shown(text)} {problem} (expected for example '>=1.30 <1.36' or '=1.38.2')")
 
 
 @dataclass(frozen=True, slots=True)
 class Comparator:
-    """One bound.
+    """A comparator with its version.
 
     Args:
         symbol: ``>=``, ``>``, ``<=``, ``<`` or ``=``.
-        numbers: What is compared with.
+        numbers: The version to compare with.
     """
 
     symbol: str
     numbers: Numbers
 
     def holds(self, numbers: Numbers) -> bool:
-        """Tell whether a release satisfies the bound."""
+        """Return whether a release satisfies it."""
         return _HOLDS[self.symbol](numbers, self.numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A set of releases; pre-releases are in no range.
+    """A set of releases; ranges do not contain pre-releases.
 
     Args:
-        text: As it was written, for messages.
-        alternatives: At least one of them must hold; inside one, every comparator.
+        text: The range as written, for messages.
+        alternatives: At least one must match, with all of its comparators.
     """
 
     text: str
@@ -67,12 +67,12 @@ class Range:
 
     @classmethod
     def parse(cls, text: object) -> Range:
-        """Read a range: comparators joined by one blank, alternatives joined by ``||`` between blanks.
+        """Parse a range: comparators separated by one blank, alternatives by ``||`` between blanks.
 
         ``X.Y`` means ``X.Y.0``, so ``<1.33`` excludes every release of 1.33.
 
         Raises:
-            InvalidRange: The text has another shape, or no release is in it.
+            InvalidRange: The text is not a range, or the range is empty.
         """
         if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
             raise InvalidRange(text)
@@ -80,15 +80,15 @@ class Range:
             tuple(_comparator(text, one) for one in alternative.split(" ")) for alternative in text.split(" || ")
         )
         if not any(_is_possible(comparators) for comparators in alternatives):
-            raise InvalidRange(text, "holds no version at all")
+            raise InvalidRange(text, "contains no version")
         return cls(text, alternatives)
 
     @classmethod
     def at(cls, node: Node) -> Range:
-        """Read the range that stands in a document.
+        """Parse a range in a document.
 
         Raises:
-            DocumentError: None stands there; the message names file and field.
+            DocumentError: It is not a range; the message names file and field.
         """
         try:
             return cls.parse(node.value)
@@ -96,7 +96,7 @@ class Range:
             raise node.error(f"{node.file}: {node.field}: {error.message}") from None
 
     def holds(self, numbers: Numbers, pre: str = "") -> bool:
-        """Tell whether a version is in the range.
+        """Return whether a version is in the range.
 
         Args:
             numbers: Major, minor and patch number.
@@ -116,7 +116,7 @@ def _comparator(text: str, part: str) -> Comparator:
 
 
 def _is_possible(comparators: tuple[Comparator, ...]) -> bool:
-    """Whether a release satisfies all: if any does, then one at a bound or right above one does."""
+    """Return whether a release satisfies all: if any does, one at or right above a bound does."""
     candidates = [(0, 0, 0)]
     for one in comparators:
         major, minor, patch = one.numbers
@@ -125,9 +125,9 @@ def _is_possible(comparators: tuple[Comparator, ...]) -> bool:
 
 
 def merged(ranges: Iterable[Range]) -> str:
-    """Write several ranges as one: equal ones once, and those that continue one another joined.
+    """Join several ranges: equal ones once, adjacent ones merged.
 
-    Alternatives of another shape than ``>=1.30 <1.36`` are repeated as they are.
+    Alternatives of another form than ``>=1.30 <1.36`` are kept.
     """
     spans: list[tuple[Numbers, Numbers]] = []
     words: dict[Numbers, str] = {}

@@ -1,9 +1,9 @@
-"""Semantic versions (https://semver.org, 2.0.0) and the constraints on them as Helm's charts write them.
+"""Semantic versions (https://semver.org, 2.0.0) and the version constraints of Helm charts.
 
 Versions of charts and of other software; those of cluster stacks and of Kubernetes are in :mod:`.versions`. The
-grammar and the meaning of constraints are those of Helm (the Go library Masterminds/semver, version 3), as a chart
-must resolve to the same dependencies here and there. In one place the library's documentation is followed and not its
-behaviour: ``^*`` allows every release, not ``0.0.0`` alone.
+grammar and the meaning of constraints are those of Helm (the Go library Masterminds/semver, version 3), because a chart
+must resolve to the same dependencies in both. One exception follows the library's documentation instead of its
+behaviour: ``^*`` allows every release, not only ``0.0.0``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAX_VERSION_CHARACTERS = 256
 MAX_CONSTRAINT_CHARACTERS = 512
 MAX_ALTERNATIVES = 32
-"""Longest texts read and most alternatives in one constraint; the limits of Helm's library since its 3.5."""
+"""Longest accepted text and most alternatives of a constraint: the limits of Masterminds/semver since 3.5."""
 
 _PRE = r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
 _SUFFIXES = rf"(?:-({_PRE}))?(?:\+({_PRE}))?"
@@ -44,24 +44,21 @@ _Release: TypeAlias = tuple[int, int, int]
 
 
 class InvalidConstraint(SpecError):
-    """A text that is no constraint on versions."""
+    """The text is not a version constraint."""
 
     def __init__(self, text: object) -> None:
         super().__init__(
             "InvalidConstraint",
-            f"{shown(text)} is no version constraint: write it like 1.2.3, ~1.2, ^1.2.3 or >=1.2 <3",
+            f"{shown(text)} is not a valid version constraint (expected for example 1.2.3, ~1.2, ^1.2.3 or >=1.2 <3)",
         )
 
 
 @total_ordering
 @dataclass(frozen=True, slots=True)
 class SemVer:
-    """A semantic version; ordered, equal and hashed by precedence, in which the build does not count.
+    """A semantic version; ordered, compared and hashed by precedence, which ignores the build.
 
     Args:
-        major: First number.
-        minor: Second number.
-        patch: Third number.
         pre: Identifiers of a pre-release, without the dash: ``rc.1``.
         build: Identifiers of the build, without the plus.
     """
@@ -74,14 +71,16 @@ class SemVer:
 
     @classmethod
     def parse(cls, text: object) -> SemVer:
-        """Read a version; a leading ``v``, leading zeros and absent minor or patch numbers are tolerated.
+        """Parse a version; a leading ``v``, leading zeros and absent minor or patch numbers are tolerated.
 
         Raises:
-            InvalidVersion: The text is no version.
+            InvalidVersion: The text is not a version.
         """
         found = _VERSION.fullmatch(text) if isinstance(text, str) and len(text) <= MAX_VERSION_CHARACTERS else None
         if found is None or not _sound_pre(found[4] or ""):
-            raise InvalidVersion(f"{shown(text)} is no semantic version: write it like 1.2.3 or 1.2.3-rc.1")
+            raise InvalidVersion(
+                f"{shown(text)} is not a valid semantic version (expected for example 1.2.3 or 1.2.3-rc.1)"
+            )
         return cls(int(found[1]), int(found[2] or 0), int(found[3] or 0), found[4] or "", found[5] or "")
 
     @property
@@ -99,7 +98,7 @@ class SemVer:
 
     @property
     def _key(self) -> tuple[_Release, bool, tuple[tuple[bool, int, str], ...]]:
-        # A version is newer than its pre-releases; numbers come before words, fewer identifiers before more.
+        # A version follows its pre-releases; numbers precede words, fewer identifiers precede more.
         parts = tuple(
             (False, int(part), "") if part.isdecimal() else (True, 0, part) for part in self.pre.split(".") if part
         )
@@ -112,10 +111,10 @@ def _sound_pre(pre: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A set of versions, written as alternatives (``||``) of terms that must all hold (blank or comma).
+    """A set of versions: alternatives (``||``) of terms that must all match (blank or comma).
 
-    Terms are ``1.2.3``, a series (``1.2``, ``1.2.x``, ``1``, ``*``), either behind one of ``= != > >= < <= ~ ^``, and
-    ranges with both ends (``1.2 - 1.4``). A pre-release is allowed only by an alternative that names one itself.
+    Terms are ``1.2.3`` or a series (``1.2``, ``1.2.x``, ``1``, ``*``), with one of ``= != > >= < <= ~ ^`` before them,
+    and ranges with two ends (``1.2 - 1.4``). Only an alternative that names a pre-release allows pre-releases.
     """
 
     text: str
@@ -123,10 +122,10 @@ class Constraint:
 
     @classmethod
     def parse(cls, text: object) -> Constraint:
-        """Read a constraint.
+        """Parse a constraint.
 
         Raises:
-            InvalidConstraint: The text is none; the empty one is not either.
+            InvalidConstraint: The text is empty or not a constraint.
         """
         if not isinstance(text, str) or len(text) > MAX_CONSTRAINT_CHARACTERS:
             raise InvalidConstraint(text)
@@ -137,11 +136,11 @@ class Constraint:
 
     @property
     def exact(self) -> str:
-        """The text, where it is one whole version and nothing else; else empty."""
+        """The text if it is exactly one full version; else empty."""
         return self.text if _WHOLE_VERSION.fullmatch(self.text) else ""
 
     def allows(self, version: SemVer) -> bool:
-        """Tell whether the version is in the set."""
+        """Return whether the version is in the set."""
         return any(_all_allow(terms, version) for terms in self._alternatives)
 
     def __str__(self) -> str:
@@ -150,12 +149,12 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """One comparison.
+    """A comparison with a version.
 
     Args:
         operator: One of ``= != > >= < <= ~ ^``.
-        base: The version named, zeros in place of what is left open.
-        parts: How many numbers of it are named, 0 for ``*``.
+        base: The version, with zeros for omitted numbers.
+        parts: Number of given numbers, 0 for ``*``.
     """
 
     operator: str
@@ -197,12 +196,12 @@ class _Term:
         return version.release < (self._caret_end() if self.operator == "^" else self._series_end())
 
     def _series_end(self) -> _Release:
-        """Where the series named ends: the major one for ``1``, else the minor one."""
+        """Return the end of the series: of the major for ``1``, else of the minor."""
         major, minor, _ = self.base.release
         return (major + 1, 0, 0) if self.parts == 1 else (major, minor + 1, 0)
 
     def _caret_end(self) -> _Release:
-        """Where the first number that is not 0 changes, of those that are named."""
+        """Return the version at which the first given number other than 0 changes."""
         major, minor, patch = self.base.release
         if major or self.parts == 1:
             return major + 1, 0, 0
@@ -228,7 +227,7 @@ def _terms(alternative: str, text: str) -> Iterator[_Term]:
 
 
 def _named(*parts: str | None) -> Iterator[int]:
-    """Yield the numbers before the first that is left open."""
+    """Yield the numbers before the first omitted one."""
     for part in parts:
         if part is None or part in "xX*":
             return

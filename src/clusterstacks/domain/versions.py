@@ -1,6 +1,6 @@
 """Versions of cluster stacks and of Kubernetes: parsed once, compared as values.
 
-Grammar and order: FORMATS section 6. Nothing else in the program splits or compares version texts.
+Other modules never split or compare the text of a version.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 
 STABLE = "stable"
-"""The channel of a version that names none."""
+"""Channel of a version without a channel."""
 
 MAX_CHARACTERS = 253
-"""Longest version text read; no Kubernetes object name, in which versions end up, may be longer."""
+"""Longest accepted version: the limit of Kubernetes object names, which contain versions."""
 
-# Leading zeros are refused: v01 and v1 would be one version under two release names.
+# Leading zeros are rejected: v01 and v1 would be the same version with two release names.
 _NUMBER = r"0|[1-9][0-9]*"
 _WORD = r"[0-9A-Za-z_]+"
 _DOT = re.compile(rf"v({_NUMBER})(?:-({_WORD})\.({_WORD}))?")
@@ -34,7 +34,7 @@ _BuildKey: TypeAlias = tuple[bool, int, str]
 
 
 class InvalidVersion(SpecError):
-    """A text that is no version of the kind asked for."""
+    """The text is not a version of this kind."""
 
     def __init__(self, message: str) -> None:
         super().__init__("InvalidVersion", message)
@@ -52,13 +52,13 @@ def _match(pattern: re.Pattern[str], text: object, refusal: str) -> re.Match[str
 class StackVersion:
     """A version of a cluster stack or of one of its components: ``v3``, ``v0-sha.abc1234``, ``v1-beta.10``.
 
-    Inside a channel builds compare as numbers where they are numbers (``beta.9 < beta.10``, INCUMBENT D50) and a
-    number comes before a word. Between channels there is no meaning in the order: sorting groups by channel name.
+    Within a channel, numeric builds compare as numbers (``beta.9 < beta.10``) and precede words. Channels have no
+    order; sorting groups by channel name.
 
     Args:
-        major: The number behind the ``v``.
-        channel: ``stable``, or the word of a pre-release: sha, git, ttl, beta, custom, anything.
-        build: The word behind the channel; always empty in the stable channel, as ``v1-stable.3`` is ``v1``.
+        major: The number after ``v``.
+        channel: ``stable``, or the word of a pre-release, such as sha, git, ttl, beta, custom.
+        build: The word after the channel; empty in the stable channel, because ``v1-stable.3`` is ``v1``.
     """
 
     major: int
@@ -67,37 +67,37 @@ class StackVersion:
 
     @classmethod
     def parse(cls, text: object) -> StackVersion:
-        """Read a version in its dot form (``v0-sha.abc``) or its dash form (``v0-sha-abc``).
+        """Parse the dot form (``v0-sha.abc``) or the dash form (``v0-sha-abc``).
 
         Raises:
-            InvalidVersion: The text is neither.
+            InvalidVersion: The text has another form.
         """
         return cls._read(_DOT_OR_DASH, text, "v0-beta.1")
 
     @classmethod
     def parse_dot(cls, text: object) -> StackVersion:
-        """Read the dot form only; raises as :meth:`parse`."""
+        """Parse the dot form only; raises as :meth:`parse`."""
         return cls._read(_DOT, text, "v0-beta.1")
 
     @classmethod
     def parse_dash(cls, text: object) -> StackVersion:
-        """Read the dash form only; raises as :meth:`parse`."""
+        """Parse the dash form only; raises as :meth:`parse`."""
         return cls._read(_DASH, text, "v0-beta-1")
 
     @classmethod
     def _read(cls, pattern: re.Pattern[str], text: object, example: str) -> StackVersion:
-        found = _match(pattern, text, f"is no cluster stack version: write it like v3 or {example}")
+        found = _match(pattern, text, f"is not a valid cluster stack version (expected for example v3 or {example})")
         major, channel, build = int(found[1]), found[2] or STABLE, found[3] or ""
         return cls(major, channel, "" if channel == STABLE else build)
 
     @property
     def dot(self) -> str:
-        """The form of class names, chart versions and everything shown to users: ``v0-sha.abc1234``."""
+        """The form in class names, chart versions and output: ``v0-sha.abc1234``."""
         return self._spelled(".")
 
     @property
     def dash(self) -> str:
-        """The form of release names and tags: ``v0-sha-abc1234``."""
+        """The form in release names and tags: ``v0-sha-abc1234``."""
         return self._spelled("-")
 
     def __str__(self) -> str:
@@ -112,25 +112,27 @@ class StackVersion:
     @property
     def _key(self) -> tuple[str, int, _BuildKey]:
         numeric = self.build.isdecimal()
-        # The text itself breaks the tie between beta.1 and beta.01, which are two versions.
+        # The text distinguishes beta.1 and beta.01, which are two versions.
         return self.channel, self.major, (not numeric, int(self.build) if numeric else 0, self.build)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class KubernetesMinor:
-    """A Kubernetes minor release, the series a cluster stack is made for: ``1.34``."""
+    """A Kubernetes minor version, for which a cluster stack is made: ``1.34``."""
 
     major: int
     minor: int
 
     @classmethod
     def parse(cls, text: object) -> KubernetesMinor:
-        """Read ``1.34`` or ``v1.34``.
+        """Parse ``1.34`` or ``v1.34``.
 
         Raises:
-            InvalidVersion: The text is neither.
+            InvalidVersion: The text has another form.
         """
-        found = _match(_MINOR, text, "is no Kubernetes minor version: write it like 1.34, in quotes in YAML")
+        found = _match(
+            _MINOR, text, "is not a valid Kubernetes minor version (expected for example 1.34, in quotes in YAML)"
+        )
         return cls(int(found[1]), int(found[2]))
 
     def __str__(self) -> str:
@@ -144,11 +146,11 @@ class KubernetesVersion:
 
     Args:
         major: Always 1 today.
-        minor: The series, see :class:`KubernetesMinor`.
-        patch: The number inside the series.
-        pre: ``alpha.N``, ``beta.N`` or ``rc.N``: what Kubernetes itself publishes before a release.
-        build: Any other suffix with its separator (``+k3s1``, ``-eks-1``), as distributions report it. It only
-            breaks ties in the order.
+        minor: See :class:`KubernetesMinor`.
+        patch: Patch number.
+        pre: ``alpha.N``, ``beta.N`` or ``rc.N``, as Kubernetes publishes them before a release.
+        build: Any other suffix with its separator (``+k3s1``, ``-eks-1``), as distributions report it. In the order it
+            only breaks ties.
     """
 
     major: int
@@ -159,29 +161,29 @@ class KubernetesVersion:
 
     @classmethod
     def parse(cls, text: object) -> KubernetesVersion:
-        """Read a full version with or without the leading ``v``.
+        """Parse a full version with or without the leading ``v``.
 
         Raises:
-            InvalidVersion: A number is missing or is no number.
+            InvalidVersion: A number is missing or invalid.
         """
-        found = _match(_KUBERNETES, text, "is no Kubernetes version: write it like v1.34.7")
+        found = _match(_KUBERNETES, text, "is not a valid Kubernetes version (expected for example v1.34.7)")
         return cls(int(found[1]), int(found[2]), int(found[3]), found[4] or "", found[5] or "")
 
     @property
     def text(self) -> str:
-        """The spelling of Cluster API and metadata.yaml: with the leading ``v``."""
+        """The text as in Cluster API and metadata.yaml, with the leading ``v``."""
         pre = f"-{self.pre}" if self.pre else ""
         return f"v{self.major}.{self.minor}.{self.patch}{pre}{self.build}"
 
     @property
     def series(self) -> KubernetesMinor:
-        """The minor release this version belongs to."""
+        """The minor version."""
         return KubernetesMinor(self.major, self.minor)
 
     def reaches(self, wanted: KubernetesVersion) -> bool:
-        """Tell whether a control plane that reports this version has arrived at ``wanted``.
+        """Return whether a control plane that reports this version has reached ``wanted``.
 
-        A distribution's suffix in the report does not matter unless ``wanted`` names one too.
+        A distribution's suffix is ignored unless ``wanted`` has one.
         """
         if self._release != wanted._release:
             return self._release > wanted._release
@@ -196,5 +198,5 @@ class KubernetesVersion:
     @property
     def _release(self) -> tuple[int, int, int, tuple[bool, str, int]]:
         word, _, number = self.pre.partition(".")
-        # alpha, beta and rc are in the order of the alphabet; a version without any of them is the newest.
+        # alpha, beta and rc sort alphabetically; a version without them is the newest.
         return self.major, self.minor, self.patch, (not self.pre, word, int(number or 0))

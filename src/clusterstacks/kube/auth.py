@@ -11,14 +11,71 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from clusterstacks.kube.errors import CredentialsFailed
-from clusterstacks.kube.exec_plugin import Issued, issue
-from clusterstacks.kube.reloading_file import FreshFile
+from clusterstacks.kube.exec_plugin import PluginCredentials, issue
 from clusterstacks.kube.tls import client_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-    from clusterstacks.kube.connection import Connection
+    from clusterstacks.kube.connection import Connection, Material
+
+LOOK_EVERY = timedelta(seconds=1)
+"""How often a file's state is looked at (arbitrary: far below the minutes a new credential overlaps the old)."""
+
+READ_EVERY = timedelta(seconds=60)
+"""How often it is read whatever its state says; client-go reads token files once a minute."""
+
+MAX_BYTES = 1024 * 1024
+"""Largest file read (arbitrary; a CA bundle of all system roots has 220 KB)."""
+
+
+class ReloadingFile:
+    """The present content of a ``Material``.
+
+    ``read`` may be called for every request: it costs a comparison of clocks, once a second a stat.
+    """
+
+    def __init__(self, material: Material, monotonic: Callable[[], float]) -> None:
+        self._content = material.content
+        self._path = material.file
+        self._monotonic = monotonic
+        self._looked = float("-inf")
+        self._read = float("-inf")
+        self._state: tuple[int, int, int] | None = None
+
+    def read(self) -> bytes:
+        """Return the content, read again when the file changed.
+
+        Raises:
+            CredentialsFailed: The file was never readable; one that vanishes later keeps its last content.
+        """
+        if self._path is None:
+            return self._content
+        now = self._monotonic()
+        if now - self._looked >= LOOK_EVERY.total_seconds():
+            self._looked = now
+            try:
+                self._look(self._path, now)
+            except OSError as error:
+                if self._state is None:
+                    self._looked = float("-inf")
+                    raise CredentialsFailed(f"{self._path} cannot be read: {error.strerror}") from None
+        return self._content
+
+    def expire(self) -> None:
+        """Make the next ``read`` read the file: the server refused what it held."""
+        self._looked = self._read = float("-inf")
+
+    def _look(self, path: Path, now: float) -> None:
+        stat = path.stat()
+        state = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
+        if state == self._state and now - self._read < READ_EVERY.total_seconds():
+            return
+        with path.open("rb") as file:
+            self._content = file.read(MAX_BYTES)
+        self._state, self._read = state, now
+
 
 REISSUE_EVERY = timedelta(seconds=5)
 """Shortest time between two runs of a plugin because of a 401 (arbitrary: a server that refuses all must not start a
@@ -36,7 +93,7 @@ class Clocks(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class RequestCredentials:
     """What to send with a request. A new object stands for changed credentials."""
 
     headers: tuple[tuple[str, str], ...] = field(repr=False)
@@ -50,17 +107,17 @@ class ConnectionCredentials:
         self._connection = connection
         self._clocks = clocks or Clocks()
         user, monotonic = connection.user, self._clocks.monotonic
-        self._token = FreshFile(user.token, monotonic)
-        self._tls = tuple(FreshFile(part, monotonic) for part in (connection.ca, user.certificate, user.key))
+        self._token = ReloadingFile(user.token, monotonic)
+        self._tls = tuple(ReloadingFile(part, monotonic) for part in (connection.ca, user.certificate, user.key))
         self._plugin_turn = asyncio.Lock()
-        self._issued: Issued | None = None
+        self._issued: PluginCredentials | None = None
         self._issued_at = float("-inf")
         self._context: TlsContext | None = None
         self._context_of: tuple[bytes, ...] | None = None
-        self._identity: Identity | None = None
+        self._identity: RequestCredentials | None = None
         self._identity_of: tuple[object, ...] | None = None
 
-    async def present(self) -> Identity:
+    async def present(self) -> RequestCredentials:
         """Return what to send now; runs the plugin when it never ran or its credentials expired.
 
         Raises:
@@ -72,11 +129,11 @@ class ConnectionCredentials:
         context = self._current_context()
         sources = (token, self._issued, context)
         if self._identity is None or sources != self._identity_of:
-            self._identity = Identity(self._headers(token), context)
+            self._identity = RequestCredentials(self._headers(token), context)
             self._identity_of = sources
         return self._identity
 
-    async def renew(self, refused: Identity) -> bool:
+    async def renew(self, refused: RequestCredentials) -> bool:
         """Look for newer credentials after a 401; True when there are some to try."""
         if refused is not self._identity:
             return True
@@ -93,7 +150,7 @@ class ConnectionCredentials:
             return True
         return self._issued.expires is not None and self._clocks.utc() >= self._issued.expires
 
-    async def _reissue(self, stale: Issued | None) -> None:
+    async def _reissue(self, stale: PluginCredentials | None) -> None:
         """Run the plugin once for all that wait for it."""
         plugin = self._connection.user.plugin
         async with self._plugin_turn:

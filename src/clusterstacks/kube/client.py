@@ -17,7 +17,7 @@ from clusterstacks.kube.partial_json import read_page
 from clusterstacks.kube.requests import Body, RequestTarget, apply_query, query
 from clusterstacks.kube.resources import ObjectList, Resource, WatchEvent
 from clusterstacks.kube.transport import JSON, MANAGEMENT, Call, Pool, RequestTimeouts, Transport
-from clusterstacks.kube.watch import WatchBroken, bare, event, lines
+from clusterstacks.kube.watch import WatchBroken, event, lines, strip_to_metadata
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -68,18 +68,18 @@ class Client:
         budget: int = 16,
         deadline: timedelta = timedelta(seconds=30),
         user_agent: str = "cluster-stacks",
-        patience: RequestTimeouts = RequestTimeouts(),  # noqa: B008  # an immutable value
+        timeouts: RequestTimeouts = RequestTimeouts(),  # noqa: B008  # an immutable value
         bounds: Bounds = Bounds(),  # noqa: B008  # an immutable value
         gate: WriteGate | None = None,
         target: str = MANAGEMENT,
     ) -> None:
-        self._transport = Transport(connection, pool, budget, deadline, patience, bounds)
+        self._transport = Transport(connection, pool, budget, deadline, timeouts, bounds)
         self._transport.gate = gate
         self._transport.target = target
         self._transport.user_agent = user_agent
         self._bounds = bounds
-        self._idle_timeout = patience.idle_timeout
-        self._stream_seconds = str(max(1, int(patience.idle_timeout.total_seconds() * STREAM_SHARE)))
+        self._idle_timeout = timeouts.idle_timeout
+        self._stream_seconds = str(max(1, int(timeouts.idle_timeout.total_seconds() * STREAM_SHARE)))
         self._discovery = Discovery(self._discover)
 
     async def close(self) -> None:
@@ -140,7 +140,7 @@ class Client:
             found = await self._answer(RequestTarget(resource, namespace, name).named().call("get", accept=_METADATA))
         except NotFound:
             return None
-        return bare(found, resource)
+        return strip_to_metadata(found, resource)
 
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> ObjectList:
         """Read all objects, page by page; without a namespace those of all namespaces.
@@ -153,7 +153,7 @@ class Client:
         listing = await self._pages(
             RequestTarget(resource, namespace), JSON, labelSelector=labels, fieldSelector=fields
         )
-        for remnant in listing.remnants:
+        for remnant in listing.unreadable:
             raise _unreadable(f"list {resource.describe(namespace, str(remnant.key))}", remnant.why)
         return listing
 
@@ -171,8 +171,8 @@ class Client:
         Managed fields may be missing: they are what makes metadata unreadable.
         """
         listing = await self._pages(RequestTarget(resource, namespace), _METADATA_LIST, labelSelector=labels)
-        items = [*listing.items, *(remnant.object for remnant in listing.remnants if remnant.key.name)]
-        return ObjectList([bare(item, resource) for item in items], listing.resource_version)
+        items = [*listing.items, *(remnant.object for remnant in listing.unreadable if remnant.key.name)]
+        return ObjectList([strip_to_metadata(item, resource) for item in items], listing.resource_version)
 
     async def create(self, resource: Resource, manifest: Manifest, namespace: str = "") -> Manifest:
         """Create an object, in the manifest's own namespace unless another is given.
@@ -327,7 +327,7 @@ class Client:
         except Expired:
             # The list's snapshot was compacted away between two pages: once more from the beginning.
             listing = await self._list_reader(target, accept, selectors).read()
-        for item in (*listing.items, *(remnant.object for remnant in listing.remnants)):
+        for item in (*listing.items, *(remnant.object for remnant in listing.unreadable)):
             item["apiVersion"], item["kind"] = target.resource.api_version, target.resource.kind
         return listing
 

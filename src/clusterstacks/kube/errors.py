@@ -109,7 +109,7 @@ class Unreachable(DependencyError):
         self.status = status
 
 
-class AnswerTooLarge(Unreachable):
+class ResponseTooLarge(Unreachable):
     """The answer is larger than the client reads; a list may be asked for in smaller pages."""
 
 

@@ -30,7 +30,7 @@ MAX_ANSWER_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
+class PluginCredentials:
     """What a plugin printed; ``expires`` is None when it is good until the server refuses it."""
 
     token: str = field(repr=False)
@@ -39,7 +39,7 @@ class Issued:
     expires: datetime | None
 
 
-async def issue(plugin: ExecPlugin, *, deadline: timedelta = DEADLINE) -> Issued:
+async def issue(plugin: ExecPlugin, *, deadline: timedelta = DEADLINE) -> PluginCredentials:
     """Run the command and read its answer.
 
     Its standard error goes to ours, as with kubectl, and never into a message: it may hold anything.
@@ -96,7 +96,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-def _read(plugin: ExecPlugin, answer: bytes) -> Issued:
+def _read(plugin: ExecPlugin, answer: bytes) -> PluginCredentials:
     try:
         document = orjson.loads(answer)
     except orjson.JSONDecodeError:
@@ -113,7 +113,7 @@ def _read(plugin: ExecPlugin, answer: bytes) -> Issued:
         raise _failed(plugin, "printed a certificate without key or a key without certificate")
     if not token and not certificate:
         raise _failed(plugin, "printed neither a token nor a certificate")
-    return Issued(token, certificate.encode(), key.encode(), _expiry(plugin, status))
+    return PluginCredentials(token, certificate.encode(), key.encode(), _expiry(plugin, status))
 
 
 def _text(plugin: ExecPlugin, status: Mapping[str, Any], name: str) -> str:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.kube.connection import Connection, Material, User
-from clusterstacks.kube.kubeconfig_fields import read_cluster, read_user, refuse_unsafe
-from clusterstacks.kube.untrusted_fields import Fields, parse_yaml, refusal
+from clusterstacks.kube.kubeconfig_fields import Fields, parse_yaml, read_cluster, read_user, refusal, refuse_unsafe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

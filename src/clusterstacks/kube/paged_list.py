@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.bounded_json import Undecodable, decode, estimate_values
-from clusterstacks.kube.errors import AnswerTooLarge, Unreachable
-from clusterstacks.kube.partial_json import read_page, salvage
+from clusterstacks.kube.errors import ResponseTooLarge, Unreachable
+from clusterstacks.kube.partial_json import decode_partial, read_page
 from clusterstacks.kube.requests import query
-from clusterstacks.kube.resources import ObjectList, Remnant
+from clusterstacks.kube.resources import ObjectList, UnreadableObject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +46,7 @@ class ListReader:
     accept: str
     selectors: Mapping[str, str]
     _items: list[Manifest] = field(default_factory=list)
-    _remnants: list[Remnant] = field(default_factory=list)
+    _remnants: list[UnreadableObject] = field(default_factory=list)
 
     async def read(self) -> ObjectList:
         """Read all pages; call it once.
@@ -69,7 +69,7 @@ class ListReader:
             )
             try:
                 answer = await self.transport.send(call)
-            except AnswerTooLarge:
+            except ResponseTooLarge:
                 if limit == 1:
                     raise
                 limit = max(1, limit // SMALLER)
@@ -113,9 +113,9 @@ class ListReader:
             self._items.append(decode(text))
         except Undecodable as error:
             try:
-                self._remnants.append(Remnant(await salvage(text), str(error)))
+                self._remnants.append(UnreadableObject(await decode_partial(text), str(error)))
             except Undecodable:
-                self._remnants.append(Remnant({}, str(error)))
+                self._remnants.append(UnreadableObject({}, str(error)))
 
     def _endless(self, why: str) -> Unreachable:
         about = self.target.resource.describe(self.target.namespace)

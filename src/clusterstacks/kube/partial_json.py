@@ -53,7 +53,7 @@ async def read_page(document: bytes) -> ListPage:
     return ListPage(envelope, items)
 
 
-async def salvage(document: bytes, *, outer: int = 0) -> Any:  # noqa: ANN401  # as ``decode``
+async def decode_partial(document: bytes, *, outer: int = 0) -> Any:  # noqa: ANN401  # as ``decode``
     """Decode an object without what is nested deeper than ``KEPT_LEVELS``, null in its place.
 
     Args:

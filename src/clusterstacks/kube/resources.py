@@ -70,7 +70,7 @@ def _segment(resource: Resource, text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Remnant:
+class UnreadableObject:
     """What is left of an object that cannot be read.
 
     Args:
@@ -96,12 +96,12 @@ class ObjectList:
     Args:
         items: The objects.
         resource_version: Of the list.
-        remnants: Objects that cannot be read; only ``Client.list_readable`` returns any.
+        unreadable: Objects that cannot be read; only ``Client.list_readable`` returns any.
     """
 
     items: list[Manifest]
     resource_version: str
-    remnants: tuple[Remnant, ...] = ()
+    unreadable: tuple[UnreadableObject, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class WatchEvent:
     Args:
         type: ADDED, MODIFIED, DELETED or BOOKMARK (whose object has a resource version only); empty when unknown.
         object: The object; what is left of it when it cannot be read.
-        unreadable: Why it cannot be read, as in ``Remnant``; empty for all others.
+        unreadable: Why it cannot be read, as in ``UnreadableObject``; empty for all others.
     """
 
     type: str

@@ -12,8 +12,8 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from clusterstacks.kube.auth import ConnectionCredentials, Identity
-from clusterstacks.kube.errors import AnswerTooLarge, TooMany, Unauthorized, Unreachable
+from clusterstacks.kube.auth import ConnectionCredentials, RequestCredentials
+from clusterstacks.kube.errors import ResponseTooLarge, TooMany, Unauthorized, Unreachable
 from clusterstacks.kube.failure_status import bounded_wait, failure, status_of
 from clusterstacks.kube.limits import BusyTime
 from clusterstacks.kube.responses import AbortingResponse
@@ -167,13 +167,13 @@ class Transport:
         pool: Pool,
         budget: int,
         deadline: timedelta,
-        patience: RequestTimeouts,
+        timeouts: RequestTimeouts,
         bounds: Bounds,
     ) -> None:
         self.host = urlsplit(connection.server).netloc
         self._connection = connection
         self._pool = pool
-        self._patience = patience
+        self._timeouts = timeouts
         self._deadline = deadline.total_seconds()
         self._max_bytes = bounds.answer_bytes
         self.busy = BusyTime(bounds.busy_time, lambda: asyncio.get_running_loop().time())
@@ -196,7 +196,7 @@ class Transport:
         async def read(response: aiohttp.ClientResponse) -> bytes:
             answer = await _bounded(response, self._max_bytes)
             if answer is None:
-                raise AnswerTooLarge(f"{call.about}: {self.host} answered with more than {self._max_bytes} bytes")
+                raise ResponseTooLarge(f"{call.about}: {self.host} answered with more than {self._max_bytes} bytes")
             return answer
 
         deadline = self._remaining(call)
@@ -243,15 +243,15 @@ class Transport:
                 renewed = True
                 if await self._credentials.renew(identity):
                     continue
-            delay = self._patience.delay(attempt, outcome.wait)
+            delay = self._timeouts.delay(attempt, outcome.wait)
             late = asyncio.get_running_loop().time() + delay >= give_up
-            if not outcome.again or attempt >= self._patience.attempts or late:
+            if not outcome.again or attempt >= self._timeouts.attempts or late:
                 raise outcome.error
-            await self._patience.sleep(delay)
+            await self._timeouts.sleep(delay)
             attempt += 1
 
     async def _attempt(
-        self, call: Call, identity: Identity, consume: Callable[[aiohttp.ClientResponse], Awaitable[T]]
+        self, call: Call, identity: RequestCredentials, consume: Callable[[aiohttp.ClientResponse], Awaitable[T]]
     ) -> T | _Failure:
         if self._closed:
             return _Failure(Unreachable(f"{call.about}: the client for {self.host} is closed"), again=False)
@@ -280,7 +280,7 @@ class Transport:
         if self.gate is not None and call.writes:
             self.gate.check(call.about)
 
-    async def _request(self, call: Call, identity: Identity) -> aiohttp.ClientResponse:
+    async def _request(self, call: Call, identity: RequestCredentials) -> aiohttp.ClientResponse:
         headers = CIMultiDict(identity.headers)
         headers["Accept"] = call.accept
         headers["Accept-Encoding"] = "identity"

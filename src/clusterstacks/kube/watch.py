@@ -14,7 +14,7 @@ import aiohttp
 from clusterstacks.api.bounded_json import Undecodable, decode
 from clusterstacks.kube.errors import Unreachable
 from clusterstacks.kube.failure_status import failure
-from clusterstacks.kube.partial_json import salvage
+from clusterstacks.kube.partial_json import decode_partial
 from clusterstacks.kube.resources import Resource, WatchEvent
 
 if TYPE_CHECKING:
@@ -86,13 +86,13 @@ async def event(line: bytes, resource: Resource, about: str, *, metadata_only: b
     if kind == "ERROR":
         raise _error_event(about, content, confidential=resource.confidential)
     if metadata_only:
-        content = bare(content, resource)
+        content = strip_to_metadata(content, resource)
     return WatchEvent(kind, content, unreadable)
 
 
 async def _saved(line: bytes) -> Any:  # noqa: ANN401  # as ``decode``
     try:
-        return await salvage(line, outer=1)
+        return await decode_partial(line, outer=1)
     except Undecodable:
         return {"type": "", "object": {}}
 
@@ -101,7 +101,7 @@ def _no_event(about: str) -> Unreachable:
     return Unreachable(f"{about}: the server sent a line that is no event")
 
 
-def bare(item: Manifest, resource: Resource) -> Manifest:
+def strip_to_metadata(item: Manifest, resource: Resource) -> Manifest:
     """Reduce to the metadata, under the kind's own name instead of PartialObjectMetadata."""
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": item.get("metadata") or {}}
 

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import DIGEST_ANNOTATION, Kind
+from clusterstacks.clusters.provider_rules import ProviderRules
 from clusterstacks.controllers.registered import REGISTRATIONS
 from clusterstacks.controllers.registration import Environment, count_unready
 from clusterstacks.controllers.workload_clients import Workloads
@@ -18,7 +19,7 @@ from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import named_connection
 from clusterstacks.kube.transport import Pool
-from clusterstacks.operator.go_installation import GoLeftovers
+from clusterstacks.operator.go_operator import GoLeftovers
 from clusterstacks.operator.lease_settings import build_elector
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.rbac import Feature, RightsCheck
@@ -27,15 +28,14 @@ from clusterstacks.operator.webhook_wiring import Webhooks, webhook_namespace
 from clusterstacks.render.renderer import Renderer, RenderLimits
 from clusterstacks.render.worker_processes import sizing
 from clusterstacks.runtime.clock import SystemClock
-from clusterstacks.runtime.controller import ReconcilerHost
+from clusterstacks.runtime.controller import Controller
 from clusterstacks.runtime.events import EventRecorder
-from clusterstacks.runtime.health_checks import Probes
+from clusterstacks.runtime.health import Probes
 from clusterstacks.runtime.informer import Informer
-from clusterstacks.runtime.memory_limit import memory_limit
 from clusterstacks.runtime.metrics import Metrics
-from clusterstacks.runtime.unreadable_objects import UnreadableObjects
+from clusterstacks.runtime.process import memory_limit
+from clusterstacks.runtime.unreadable_objects import UnreadableObjectReporter
 from clusterstacks.runtime.watchdog import Watchdog
-from clusterstacks.webhooks.provider_rules import ProviderRules
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -47,30 +47,30 @@ if TYPE_CHECKING:
     from clusterstacks.kube.connection import Connection
     from clusterstacks.operator.settings import OperatorSettings
     from clusterstacks.runtime.cache import CacheChange
-    from clusterstacks.runtime.leader_election import Elector
+    from clusterstacks.runtime.leader_election import LeaderElector
 
 COMPONENT = "cluster-stack-operator"
 MANAGEMENT_BUDGET = 64
-"""Requests to the management API server at the same time: one per worker by default."""
+"""Concurrent requests to the management API server: one per worker by default."""
 
 COLLECT_INTERVAL = timedelta(minutes=10)
-"""How often releases nobody needs are removed from the cache directory. Arbitrary."""
+"""Interval between two removals of unused releases from the cache directory. Arbitrary."""
 
 log = logging.getLogger(__name__)
 
 
 class Operator:
-    """The operator's parts. ``services`` are what has to run; ``close`` ends what remains after them.
+    """The parts of the operator. ``services`` returns what has to run; ``close`` ends what remains after them.
 
     Args:
         settings: The command line.
-        environ: The environment; where the kubeconfig is found when no flag names one.
+        environ: The environment, in which the kubeconfig is found when no flag names one.
 
     Attributes:
-        management: Address of the management API server, and where it was found.
+        management: Address of the management API server, and where the kubeconfig was found.
 
     Raises:
-        SpecError: A setting or the kubeconfig is unusable.
+        SpecError: A setting or the kubeconfig is not usable.
     """
 
     def __init__(self, settings: OperatorSettings, environ: Mapping[str, str]) -> None:
@@ -84,11 +84,11 @@ class Operator:
         self._elector = self._build_elector(connection)
         gate = self._elector.gate if self._elector else None
         self._client = Client(connection, self._pool, budget=MANAGEMENT_BUDGET, user_agent=COMPONENT, gate=gate)
-        # Webhooks serve on every replica, and keep their certificate by optimistic locking: no gate for them. Whoever
-        # reaches their port can make them read: that must not take the reconcilers' budget.
+        # Webhooks serve on every replica and rotate their certificate with optimistic locking, so they pass no gate.
+        # Every client that reaches their port can make them read, which must not use up the reconcilers' budget.
         self._webhook_client = Client(connection, self._pool, user_agent=COMPONENT)
         self._events = EventRecorder(self._client, COMPONENT)
-        self._unreadable = UnreadableObjects(self._events, self._metrics)
+        self._unreadable = UnreadableObjectReporter(self._events, self._metrics)
         self._renderer = self._build_renderer()
         self._metrics.watch_renders(self._renderer.waiting, self._renderer.oldest_wait)
         self._probes.add_ready("render workers", self._renderer.problem)
@@ -103,12 +103,12 @@ class Operator:
             settings,
             environ,
             client=self._client,
-            stacks=self._informers[Kind.CLUSTER_STACK].store,
+            stacks=self._informers[Kind.CLUSTER_STACK].cache,
             clock=self._clock,
             changed=self._source_changed,
         )
-        self._hosts: dict[str, ReconcilerHost] = {}
-        self._source_watches: list[tuple[ReconcilerHost, Callable[[ObjectKey], Iterable[ObjectKey]]]] = []
+        self._hosts: dict[str, Controller] = {}
+        self._source_watches: list[tuple[Controller, Callable[[ObjectKey], Iterable[ObjectKey]]]] = []
         environment = self._environment()
         for registration in REGISTRATIONS:
             self._register(registration, registration.build(environment))
@@ -127,11 +127,11 @@ class Operator:
 
     @property
     def source(self) -> str:
-        """Where releases come from, unless a ClusterStack says where."""
+        """Address of the operator's own source of releases, for ClusterStacks without ``spec.source``."""
         return str(self._supplies.choice.default.address)
 
     def services(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Everything that runs until the operator is told to stop, by name."""
+        """Return everything that runs until the operator stops, by name."""
         services: dict[str, Callable[[], Awaitable[None]]] = {
             f"{kind.lower()} informer": informer.run for kind, informer in self._caches.items()
         }
@@ -154,14 +154,16 @@ class Operator:
                 watched=settings.namespace,
             ).run
         if elector is not None:
-            # A replica that cannot read what it needs would only keep others from working.
+            # A replica that leads without complete caches would only keep other replicas from working.
             services["leader election"] = self._after_sync(elector.run)
         services["release collection"] = self._after_sync(self._collect_releases)
         services["informers of further kinds"] = self._run_further_informers
         if self._webhooks is not None:
             services["webhooks"] = self._after_sync(self._webhooks.run)
         elif self._settings.webhook_port:
-            log.warning("Nothing is validated at admission: --webhook-service says how the API server calls")
+            log.warning(
+                "The webhooks are disabled: set --webhook-service to the Service by which the API server calls them"
+            )
         host, port = self._settings.probe_address
         if port:
             services["probes"] = ProbesServer(host, port, probes=self._probes).run
@@ -193,7 +195,7 @@ class Operator:
         on = {Feature.WEBHOOKS: self._webhooks is not None, Feature.ELECTION: self._elector is not None}
         return frozenset(feature for feature, switched in on.items() if switched)
 
-    def _build_elector(self, connection: Connection) -> Elector | None:
+    def _build_elector(self, connection: Connection) -> LeaderElector | None:
         settings = self._settings.election
         self._metrics.leader.set(settings is None)
         if settings is None:
@@ -208,7 +210,7 @@ class Operator:
             namespace=self._settings.namespace if cache.namespaced else "",
             indexes=cache.indexes,
             trim=cache.trim,
-            keep_remnants=cache.keep_remnants,
+            keep_unreadable=cache.keep_unreadable,
             metadata_only=cache.metadata_only,
         )
         if not cache.metadata_only:
@@ -239,7 +241,7 @@ class Operator:
 
     def _register(self, registration: Registration, reconciler: Reconciler) -> None:
         workers = self._settings.workers.get(registration.concurrency_of or registration.name, registration.concurrency)
-        host = ReconcilerHost(registration.name, reconciler.reconcile, workers=workers, metrics=self._metrics)
+        host = Controller(registration.name, reconciler.reconcile, workers=workers, metrics=self._metrics)
         self._hosts[registration.name] = host
         if reconciler.forget is not None:
             self._caches[registration.kind].subscribe(partial(_forget_deleted, reconciler.forget))
@@ -248,7 +250,7 @@ class Operator:
         if reconciler.source_keys is not None:
             self._source_watches.append((host, reconciler.source_keys))
         if registration.reports_ready:
-            store = self._caches[registration.kind].store
+            store = self._caches[registration.kind].cache
             self._metrics.watch_not_ready(registration.kind, lambda: count_unready(store.all()))
 
     def _enqueue(self, controller: str) -> Callable[[ObjectKey], None]:
@@ -284,7 +286,7 @@ class Operator:
         )
 
     def _after_sync(self, service: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-        """Decisions on half-filled stores would delete what is in use: nothing decides before all are complete."""
+        """Run a service once all required informers are synced: with partial caches it would delete objects in use."""
 
         async def run() -> None:
             for informer in self._informers.values():
@@ -294,7 +296,7 @@ class Operator:
         return run
 
     def _after_webhooks(self, service: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-        """Until the webhooks serve, the API server would call those of an earlier process, and fail our writes."""
+        """Run a service once the webhooks serve: before, the API server calls those of an earlier process and fails."""
 
         async def run() -> None:
             if self._webhooks is not None:
@@ -304,7 +306,7 @@ class Operator:
         return run
 
     async def _collect_releases(self) -> None:
-        releases = self._informers[Kind.CLUSTER_STACK_RELEASE].store
+        releases = self._informers[Kind.CLUSTER_STACK_RELEASE].cache
         while True:
             annotations = [release["metadata"].get("annotations") or {} for release in releases.all()]
             try:
@@ -312,7 +314,7 @@ class Operator:
                     {one[DIGEST_ANNOTATION] for one in annotations if DIGEST_ANNOTATION in one}
                 )
             except ClusterStacksError as error:
-                log.warning("Releases nobody needs are not removed: %s", error)
+                log.warning("Unused releases cannot be removed from the cache directory: %s", error)
             await self._clock.sleep(COLLECT_INTERVAL.total_seconds())
 
     async def _run_further_informers(self) -> None:
@@ -337,6 +339,6 @@ def _forget_deleted(forget: Callable[[ObjectKey], None], change: CacheChange) ->
         forget(change.key)
 
 
-def _enqueue_changed(host: ReconcilerHost, to_keys: ToKeys, change: CacheChange) -> None:
+def _enqueue_changed(host: Controller, to_keys: ToKeys, change: CacheChange) -> None:
     for key in to_keys(change):
         host.enqueue(key)

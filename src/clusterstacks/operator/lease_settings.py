@@ -1,4 +1,4 @@
-"""Reads which lease makes a replica the one that writes, and builds what competes for it."""
+"""Leader election of the operator: its flags, its Lease, and the elector."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from uuid import uuid4
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.transport import RequestTimeouts
-from clusterstacks.operator.go_flags import boolean
-from clusterstacks.runtime.leader_election import Elector
-from clusterstacks.runtime.leases import Terms
+from clusterstacks.operator.go_operator import boolean
+from clusterstacks.runtime.leader_election import LeaderElector
+from clusterstacks.runtime.leases import LeaseDurations
 
 if TYPE_CHECKING:
     import argparse
@@ -23,40 +23,41 @@ if TYPE_CHECKING:
     from clusterstacks.kube.transport import Pool
 
 LEASE_NAME: Final = "clusterstack.x-k8s.io"
-"""Source: the Go operator, so that each of the two excludes the other."""
+"""Name of the Lease: that of the Go operator, so that only one of the two operators writes."""
 
 DEFAULT_NAMESPACE: Final = "kube-system"
-"""Where the lease is if the operator does not run in a pod: who may write it can stop the operator, so no tenant's."""
+"""Namespace of the Lease if the operator does not run in a pod. Write access to it can stop the operator, so it is not
+a namespace of tenants."""
 
 ELECTION_BUDGET: Final = 2
-"""Requests at a time: a renewal, and one that was given up and is still being closed."""
+"""Concurrent requests: a renewal, and one that timed out and is still being closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionSettings:
-    """Which lease, under which identity (empty: a random one), for how long."""
+    """Namespace of the Lease, identity of this replica (empty: a random one), and durations."""
 
     namespace: str
     identity: str = ""
-    terms: Terms = field(default_factory=Terms)
+    durations: LeaseDurations = field(default_factory=LeaseDurations)
 
 
 def build_elector(
     settings: ElectionSettings, connection: Connection, pool: Pool, user_agent: str, report: Callable[[bool], None]
-) -> Elector:
-    """Build the elector, with a client of its own: a renewal must not wait behind the requests of controllers."""
-    # One attempt at a time: the elector itself tries again. Half of the deadline each, as client-go's users have it.
+) -> LeaderElector:
+    """Build the elector with a client of its own, so that a renewal does not wait for requests of controllers."""
+    # One attempt, because the elector tries again. Each has half of the renew deadline, as is usual with client-go.
     client = Client(
         connection,
         pool,
         budget=ELECTION_BUDGET,
-        deadline=timedelta(seconds=settings.terms.renew_deadline / 2),
+        deadline=timedelta(seconds=settings.durations.renew_deadline / 2),
         user_agent=f"{user_agent}/leader-election",
-        patience=RequestTimeouts(attempts=1),
+        timeouts=RequestTimeouts(attempts=1),
     )
     lease = ObjectKey(settings.namespace, LEASE_NAME)
     identity = settings.identity or f"{socket.gethostname()}_{uuid4()}"
-    return Elector(client, lease, identity, terms=settings.terms, report=report)
+    return LeaderElector(client, lease, identity, durations=settings.durations, report=report)
 
 
 def add_election_options(parser: argparse.ArgumentParser) -> None:
@@ -69,8 +70,8 @@ def add_election_options(parser: argparse.ArgumentParser) -> None:
         const=True,
         default=True,
         metavar="true|false",
-        help="write only while holding the Lease clusterstack.x-k8s.io, so that of several replicas one writes; "
-        "without it start exactly one",
+        help="write only while holding the Lease clusterstack.x-k8s.io, so that only one of several replicas writes; "
+        "with false run exactly one replica",
     )
     add(
         "--leader-elect-namespace",
@@ -82,8 +83,8 @@ def add_election_options(parser: argparse.ArgumentParser) -> None:
         "--leader-elect-identity",
         default="",
         metavar="NAME",
-        help="name in the Lease. A process that has it again gets the Lease back at once: no two that run at the same "
-        "time may have the same. Default: the host's name and a random part",
+        help="name of this replica in the Lease. A process with the same name gets the Lease back at once, so replicas "
+        "must have different names. Default: the host name and a random part",
     )
 
 
@@ -92,7 +93,7 @@ def election_settings(found: argparse.Namespace, own_namespace: str) -> Election
 
     Args:
         found: The flags.
-        own_namespace: The operator's; empty where it is not known.
+        own_namespace: The operator's namespace; empty where it is not known.
     """
     if not found.leader_elect:
         return None

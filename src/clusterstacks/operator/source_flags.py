@@ -14,7 +14,7 @@ from clusterstacks.api.source import (
     VerificationSpec,
 )
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.operator.go_flags import source_kind
+from clusterstacks.operator.go_operator import source_kind
 from clusterstacks.sources.kinds import KINDS
 from clusterstacks.sources.spec import SourceAddress
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.http.client import HTTPClient
 from clusterstacks.releases.store import ReleaseStore
-from clusterstacks.runtime.background_tasks import Errands
+from clusterstacks.runtime.background_tasks import BackgroundTasks
 from clusterstacks.sources.fetcher import ReleaseFetcher, RepositoryCharts
 from clusterstacks.sources.periodic_listing import SourceListings
 from clusterstacks.sources.remote_statements import RemoteStatements
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.kube.client import Client
     from clusterstacks.operator.settings import OperatorSettings
-    from clusterstacks.runtime.background_tasks import Allowance
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.background_tasks import RateLimiter
+    from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.clock import Clock
 
 
@@ -44,7 +44,7 @@ class SourceServices:
         environ: Mapping[str, str],
         *,
         client: Client,
-        stacks: Store,
+        stacks: ObjectCache,
         clock: Clock,
         changed: Callable[[Collection[ObjectKey]], None],
     ) -> None:
@@ -71,17 +71,17 @@ class SourceServices:
         self._client = client
         self._stacks = stacks
         self.store = ReleaseStore(settings.cache_dir)
-        self._errands: list[Errands] = []
+        self._tasks: list[BackgroundTasks] = []
 
-    def supply(self, wake: Callable[[ObjectKey], None], allowance: Allowance | None = None) -> ReleaseFetcher:
+    def supply(self, wake: Callable[[ObjectKey], None], limiter: RateLimiter | None = None) -> ReleaseFetcher:
         """Make what brings releases to one kind of objects; ``wake`` has one of them looked at.
 
         Args:
             wake: Called with an object whose release has come.
-            allowance: How often a source may be asked; None for any number.
+            limiter: How often a source may be asked; None for any number.
         """
-        errands = Errands(wake, allowance=allowance)
-        self._errands.append(errands)
+        tasks = BackgroundTasks(wake, limiter=limiter)
+        self._tasks.append(tasks)
         return ReleaseFetcher(
             client=self._client,
             stacks=self._stacks,
@@ -90,7 +90,7 @@ class SourceServices:
             secrets=self._secrets,
             store=self.store,
             charts=self._charts,
-            errands=errands,
+            tasks=tasks,
         )
 
     async def close(self) -> None:
@@ -99,7 +99,7 @@ class SourceServices:
             stack.push_async_callback(self._web.close)
             stack.push_async_callback(self._sources.close)
             stack.push_async_callback(self.store.close)
-            for errands in self._errands:
-                stack.push_async_callback(errands.close)
+            for tasks in self._tasks:
+                stack.push_async_callback(tasks.close)
             stack.push_async_callback(self.statements.close)
             stack.push_async_callback(self.listings.close)

@@ -26,7 +26,7 @@ GRACE = timedelta(seconds=2)
 T = TypeVar("T")
 
 
-class Allowance:
+class RateLimiter:
     """Bounds how often something begins: ``most`` times at once, and once more after each interval.
 
     Args:
@@ -51,20 +51,20 @@ class Allowance:
         return 0.0
 
 
-class Errands:
+class BackgroundTasks:
     """At most one errand of each sort for each object.
 
     Args:
         wake: Has the object looked at; called when an errand ends that nobody waits for any more.
         grace: How long whoever begins an errand waits; nobody waits for one that is under way.
-        allowance: How often an errand may begin; None for any number.
+        limiter: How often an errand may begin; None for any number.
     """
 
     def __init__(
-        self, wake: Callable[[ObjectKey], None], *, grace: timedelta = GRACE, allowance: Allowance | None = None
+        self, wake: Callable[[ObjectKey], None], *, grace: timedelta = GRACE, limiter: RateLimiter | None = None
     ) -> None:
         self._wake = wake
-        self._allowance = allowance
+        self._limiter = limiter
         self._grace = grace.total_seconds()
         self._running: dict[tuple[ObjectKey, Hashable], asyncio.Task[Any]] = {}
 
@@ -84,7 +84,7 @@ class Errands:
         errand = (key, what)
         task = self._running.get(errand)
         if task is None:
-            self._take_allowance()
+            self._take_turn()
             task = asyncio.create_task(_run(work), name=f"errand of {key}")
             self._running[errand] = task
             await asyncio.wait({task}, timeout=self._grace)
@@ -111,8 +111,8 @@ class Errands:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _take_allowance(self) -> None:
-        wait = self._allowance.take() if self._allowance is not None else 0.0
+    def _take_turn(self) -> None:
+        wait = self._limiter.take() if self._limiter is not None else 0.0
         if wait:
             raise DependencyError(
                 "TooManyErrands", f"too much was fetched within a short time, try again in {math.ceil(wait)} s"

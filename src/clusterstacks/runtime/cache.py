@@ -33,7 +33,7 @@ def key_of(manifest: Manifest) -> ObjectKey:
     return ObjectKey(metadata.get("namespace", ""), metadata["name"])
 
 
-class Store:
+class ObjectCache:
     """Objects as last seen. Every reader gets the same dict, so nobody may change one."""
 
     def __init__(self, indexes: Mapping[str, Index] | None = None) -> None:

@@ -39,7 +39,7 @@ async def gather(call: Callable[[S], Awaitable[T]], items: Iterable[S], *, at_on
     return [task.result() for task in tasks]
 
 
-async def in_pieces(work: Generator[None, None, T]) -> T:
+async def run_in_steps(work: Generator[None, None, T]) -> T:
     """Run work that yields now and then, so that it blocks the event loop for one piece at a time."""
     while True:
         try:

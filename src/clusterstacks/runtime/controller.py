@@ -12,8 +12,8 @@ from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Stalled
 from clusterstacks.runtime.clock import SYSTEM_CLOCK, Clock
-from clusterstacks.runtime.log_format import log_about
-from clusterstacks.runtime.queue import KeyedQueue, QueueClosedError
+from clusterstacks.runtime.log_format import log_context
+from clusterstacks.runtime.queue import QueueClosedError, WorkQueue
 
 if TYPE_CHECKING:
     from clusterstacks.runtime.metrics import Metrics
@@ -35,7 +35,7 @@ STOP_DEADLINE: Final = timedelta(seconds=20)
 log = logging.getLogger(__name__)
 
 
-class ReconcilerHost:
+class Controller:
     """A queue of keys and the workers that reconcile them.
 
     Whatever a reconcile raises is counted and retried: a DependencyError with back-off up to 2 min and a line in the
@@ -49,7 +49,7 @@ class ReconcilerHost:
         self, name: str, reconcile: Reconcile, *, workers: int, metrics: Metrics, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self.name = name
-        self.queue: KeyedQueue[ObjectKey] = KeyedQueue()
+        self.queue: WorkQueue[ObjectKey] = WorkQueue()
         self._reconcile = reconcile
         self._workers = workers
         self._clock = clock
@@ -95,7 +95,7 @@ class ReconcilerHost:
                 return
             began = self._clock.monotonic()
             try:
-                with self._metrics.busy.track_inprogress(), log_about(self.name, key):
+                with self._metrics.busy.track_inprogress(), log_context(self.name, key):
                     await self._attempt(key)
             finally:
                 self._metrics.seconds.observe(self._clock.monotonic() - began)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.errors import Expired, KindNotServed, NotFound
-from clusterstacks.kube.resources import Remnant
+from clusterstacks.kube.resources import UnreadableObject
 from clusterstacks.runtime.backoff import BackOff
-from clusterstacks.runtime.cache import CacheChange, Index, Store, key_of
+from clusterstacks.runtime.cache import CacheChange, Index, ObjectCache, key_of
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from clusterstacks.runtime.health import Health
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from clusterstacks.kube.resources import ObjectList, Resource, WatchEvent
     from clusterstacks.runtime.clock import Clock
 
-__all__ = ["CacheChange", "Handler", "Index", "Informer", "Store", "Trim", "drop_managed_fields", "key_of"]
+__all__ = ["CacheChange", "Handler", "Index", "Informer", "ObjectCache", "Trim", "drop_managed_fields", "key_of"]
 
 Handler: TypeAlias = Callable[[CacheChange], None]
 """Called on the event loop for every change, in order; must return at once."""
@@ -66,7 +66,7 @@ class Informer:
     reachable, the store keeps what it last knew and the informer tries again after up to 30 s.
 
     An object that cannot be read is in ``unreadable``, and costs no other object anything. The store keeps its last
-    readable version; with ``keep_remnants`` it gets what is left of the object instead, so that readers who only need
+    readable version; with ``keep_unreadable`` it gets what is left of the object instead, so that readers who only need
     metadata and the upper levels of spec and status see the present ones, also of an object that never was readable.
 
     Args:
@@ -78,7 +78,7 @@ class Informer:
         indexes: By what objects are found.
         trim: What of an object is kept.
         metadata_only: Ask for no more than metadata.
-        keep_remnants: See above.
+        keep_unreadable: See above.
         clock: Time.
     """
 
@@ -93,12 +93,12 @@ class Informer:
         indexes: Mapping[str, Index] | None = None,
         trim: Trim = drop_managed_fields,
         metadata_only: bool = False,
-        keep_remnants: bool = False,
+        keep_unreadable: bool = False,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.store = Store(indexes)
+        self.cache = ObjectCache(indexes)
         self.health = Health(clock=clock)
-        self.unreadable: dict[ObjectKey, Remnant] = {}
+        self.unreadable: dict[ObjectKey, UnreadableObject] = {}
         """By key, which is empty for those whose name cannot be read."""
         self.on_unreadable: Callable[[], None] = _nothing
         """Called when there is one more in ``unreadable``."""
@@ -109,7 +109,7 @@ class Informer:
         self._labels = labels
         self._trim = trim
         self._metadata_only = metadata_only
-        self._keep_remnants = keep_remnants
+        self._keep_unreadable = keep_unreadable
         self._handlers: list[Handler] = []
         self._resource: Resource | None = None
         self._resource_version = ""  # empty: list before the next watch
@@ -146,8 +146,8 @@ class Informer:
         A handler that fails is logged; it and the others go on. Call what is returned to end the subscription.
         """
         self._handlers.append(handler)
-        for key in self.store:
-            self._call(handler, CacheChange(key, None, self.store.get(key)))
+        for key in self.cache:
+            self._call(handler, CacheChange(key, None, self.cache.get(key)))
         return lambda: self._handlers.remove(handler)
 
     async def run(self) -> None:
@@ -192,19 +192,19 @@ class Informer:
         """Make the store equal to the list; what it misses was deleted while nobody watched."""
         listed = {key_of(item): item for item in listing.items}
         self.unreadable.clear()
-        for key in self.store:
-            if key not in listed and not any(key == remnant.key for remnant in listing.remnants):
+        for key in self.cache:
+            if key not in listed and not any(key == remnant.key for remnant in listing.unreadable):
                 self._drop(key)
         for key, item in listed.items():
             self._keep(key, item)
-        for remnant in listing.remnants:
+        for remnant in listing.unreadable:
             self._lose(remnant)
         self._resource_version = listing.resource_version
         self._synced.set()
 
     def _take(self, event: WatchEvent) -> None:
         if event.unreadable:
-            self._take_unreadable(event.type, Remnant(event.object, event.unreadable))
+            self._take_unreadable(event.type, UnreadableObject(event.object, event.unreadable))
             return
         if event.type == "DELETED":
             self._drop(key_of(event.object))
@@ -212,7 +212,7 @@ class Informer:
             self._keep(key_of(event.object), event.object)
         self._resource_version = event.object["metadata"]["resourceVersion"]
 
-    def _take_unreadable(self, type_: str, remnant: Remnant) -> None:
+    def _take_unreadable(self, type_: str, remnant: UnreadableObject) -> None:
         if type_ == "DELETED":
             self._drop(remnant.key)
         else:
@@ -221,11 +221,11 @@ class Informer:
         metadata = remnant.object.get("metadata") or {}
         self._resource_version = metadata.get("resourceVersion") or self._resource_version
 
-    def _lose(self, remnant: Remnant) -> None:
+    def _lose(self, remnant: UnreadableObject) -> None:
         """Note that an object cannot be read."""
         key = remnant.key
-        old = self.store.get(key)
-        if self._keep_remnants and key.name and isinstance(remnant.object.get("spec"), dict):
+        old = self.cache.get(key)
+        if self._keep_unreadable and key.name and isinstance(remnant.object.get("spec"), dict):
             self._keep(key, remnant.object)
         elif old is not None and old["metadata"].get("uid") != remnant.object["metadata"].get("uid"):
             self._drop(key)
@@ -234,7 +234,7 @@ class Informer:
 
     def _keep(self, key: ObjectKey, manifest: Manifest) -> None:
         self.unreadable.pop(key, None)
-        old = self.store.get(key)
+        old = self.cache.get(key)
         if old is not None:
             before, after = old["metadata"], manifest["metadata"]
             if before.get("uid") != after.get("uid"):
@@ -242,11 +242,11 @@ class Informer:
             elif before.get("resourceVersion") == after.get("resourceVersion"):
                 return
         trimmed = self._trimmed(key, manifest)
-        self._tell(CacheChange(key, self.store.put(key, trimmed), trimmed))
+        self._tell(CacheChange(key, self.cache.put(key, trimmed), trimmed))
 
     def _drop(self, key: ObjectKey) -> None:
         self.unreadable.pop(key, None)
-        old = self.store.remove(key)
+        old = self.cache.remove(key)
         if old is not None:
             self._tell(CacheChange(key, old, None))
 

@@ -14,17 +14,17 @@ from clusterstacks.kube.resources import Resource
 from clusterstacks.kube.write_gate import WriteGate
 from clusterstacks.runtime.clock import SYSTEM_CLOCK, Clock, seconds_since_boot
 from clusterstacks.runtime.leases import (
+    LeaseDurations,
     LeaseRecord,
     LeaseWait,
     Lost,
-    Sighting,
-    Terms,
+    ObservedRecord,
     decide,
+    held_record,
+    observe,
     read_record,
     record_spec,
-    released,
-    sight,
-    taken,
+    released_record,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class LeaseLostError(DependencyError):
         super().__init__("LeaseLost", message)
 
 
-class Elector:
+class LeaderElector:
     """Competes for one lease for one process; runs once.
 
     Services run by ``while_held`` start when the lease is held. A cancelled ``run`` waits for their end before it gives
@@ -62,7 +62,7 @@ class Elector:
         lease: Namespace and name.
         identity: Differs from that of every other process that runs; a process that has it again after a restart gets
             its lease back at once.
-        terms: How long a lease lasts.
+        durations: How long a lease lasts.
         report: Called with True when the lease is held, and with False when it is not any more.
         clock: Wall time and sleep.
         now: Seconds of a clock that counts also while the machine is suspended.
@@ -74,7 +74,7 @@ class Elector:
         lease: ObjectKey,
         identity: str,
         *,
-        terms: Terms = Terms(),  # noqa: B008 - an immutable value
+        durations: LeaseDurations = LeaseDurations(),  # noqa: B008 - an immutable value
         report: Callable[[bool], None] = lambda _: None,
         clock: Clock = SYSTEM_CLOCK,
         now: Callable[[], float] = seconds_since_boot,
@@ -83,11 +83,11 @@ class Elector:
         self._client = client
         self._lease = lease
         self._identity = identity
-        self._terms = terms
+        self._durations = durations
         self._report = report
         self._clock = clock
         self._now = now
-        self._seen: Sighting | None = None
+        self._seen: ObservedRecord | None = None
         self._version = ""  # the resource version of what was seen; empty where there is no Lease
         self._certain = False  # what was seen is our own last write
         self._answered = False
@@ -147,7 +147,7 @@ class Elector:
 
     async def _round(self) -> float:
         """Look, decide and act once; return the seconds until the next time."""
-        retry = self._terms.retry
+        retry = self._durations.retry
         try:
             self._give_up_if_lost()
             async with asyncio.timeout(None if self._held_until is None else self._held_until - self._now()):
@@ -191,9 +191,9 @@ class Elector:
         """Take or renew the lease; it is held from the moment at which the request was begun."""
         before = self._seen.record if self._seen is not None else None
         began = self._now()
-        await self._write(taken(before, self._identity, self._terms, self._clock.now()))
+        await self._write(held_record(before, self._identity, self._durations, self._clock.now()))
         self._certain = True
-        until = began + self._terms.renew_deadline
+        until = began + self._durations.renew_deadline
         if self._now() >= until:
             return  # the answer came too late to rely on
         self.gate.open_until(until)
@@ -223,7 +223,7 @@ class Elector:
         if lease is None:
             self._seen, self._version = None, ""
         else:
-            self._seen = sight(self._seen, read_record(lease), self._now())
+            self._seen = observe(self._seen, read_record(lease), self._now())
             self._version = lease["metadata"]["resourceVersion"]
 
     async def _release(self) -> None:
@@ -236,7 +236,7 @@ class Elector:
                 await self._read()
                 if self._seen is None or self._seen.record.holder != self._identity:
                     return
-                await self._write(released(self._seen.record, self._clock.now()))
+                await self._write(released_record(self._seen.record, self._clock.now()))
             except Conflict:
                 continue
             except DependencyError as error:

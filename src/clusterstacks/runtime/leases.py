@@ -24,7 +24,7 @@ RELEASED_SECONDS: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeaseDurations:
     """How long a lease lasts, in seconds. Source of the defaults: client-go and controller-runtime.
 
     Args:
@@ -51,7 +51,7 @@ class LeaseRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class ObservedRecord:
     """A record, and since when (in seconds of the local clock) it has been seen as it is."""
 
     record: LeaseRecord
@@ -88,14 +88,14 @@ class Lost:
 Decision: TypeAlias = LeaseWait | Take | Renew | Lost
 
 
-def sight(before: Sighting | None, record: LeaseRecord, now: float) -> Sighting:
+def observe(before: ObservedRecord | None, record: LeaseRecord, now: float) -> ObservedRecord:
     """Note a record that was just read or written."""
     if before is not None and before.record == record:
         return before
-    return Sighting(record, now)
+    return ObservedRecord(record, now)
 
 
-def decide(seen: Sighting | None, identity: str, held_until: float | None, now: float) -> Decision:
+def decide(seen: ObservedRecord | None, identity: str, held_until: float | None, now: float) -> Decision:
     """Decide what to do about a lease.
 
     Args:
@@ -117,17 +117,17 @@ def decide(seen: Sighting | None, identity: str, held_until: float | None, now: 
     return Take() if now >= until else LeaseWait(seen.record.holder, until)
 
 
-def taken(before: LeaseRecord | None, identity: str, terms: Terms, now: datetime) -> LeaseRecord:
+def held_record(before: LeaseRecord | None, identity: str, durations: LeaseDurations, now: datetime) -> LeaseRecord:
     """The record of a holder that takes or renews the lease now, by the wall clock."""
     stamp = micro_time(now)
     if before is None:
-        return LeaseRecord(identity, terms.duration, stamp, stamp)
+        return LeaseRecord(identity, durations.duration, stamp, stamp)
     if before.holder == identity:
-        return replace(before, duration=terms.duration, renewed=stamp)
-    return LeaseRecord(identity, terms.duration, stamp, stamp, before.transitions + 1)
+        return replace(before, duration=durations.duration, renewed=stamp)
+    return LeaseRecord(identity, durations.duration, stamp, stamp, before.transitions + 1)
 
 
-def released(before: LeaseRecord, now: datetime) -> LeaseRecord:
+def released_record(before: LeaseRecord, now: datetime) -> LeaseRecord:
     """The record of a lease that its holder gives back."""
     stamp = micro_time(now)
     return LeaseRecord("", RELEASED_SECONDS, stamp, stamp, before.transitions)

@@ -23,7 +23,7 @@ _object: ContextVar[str] = ContextVar("object", default="")
 
 
 @contextmanager
-def log_about(controller: str, subject: object) -> Iterator[None]:
+def log_context(controller: str, subject: object) -> Iterator[None]:
     """Name controller and object in every line logged inside, also by tasks started there."""
     before = _controller.set(controller), _object.set(str(subject))
     try:

@@ -25,7 +25,7 @@ class QueueClosedError(Exception):
     """The queue was closed while a worker waited for a key."""
 
 
-class KeyedQueue(Generic[K]):
+class WorkQueue(Generic[K]):
     """Keys that want to be looked at, first in, first out.
 
     A key has at most one next turn: now, or the earliest time anybody asked for. A turn looks at everything, so it

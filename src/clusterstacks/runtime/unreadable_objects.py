@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
-from clusterstacks.runtime.health import COMPLAIN_EVERY
+from clusterstacks.runtime.health import REPEAT_INTERVAL
 
 if TYPE_CHECKING:
-    from clusterstacks.kube.resources import Remnant
+    from clusterstacks.kube.resources import UnreadableObject
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.informer import Informer
@@ -29,8 +29,8 @@ PAUSE_SECONDS: Final = 10.0
 log = logging.getLogger(__name__)
 
 
-class UnreadableObjects:
-    """Names the unreadable objects of informers, each again at every ``COMPLAIN_EVERY``.
+class UnreadableObjectReporter:
+    """Names the unreadable objects of informers, each again at every ``REPEAT_INTERVAL``.
 
     Args:
         events: Writes the events.
@@ -56,7 +56,7 @@ class UnreadableObjects:
         """Name them until cancelled."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(COMPLAIN_EVERY.total_seconds()):
+                async with asyncio.timeout(REPEAT_INTERVAL.total_seconds()):
                     await self._found.wait()
             await self._name_some()
             await self._clock.sleep(PAUSE_SECONDS)
@@ -70,7 +70,7 @@ class UnreadableObjects:
             for key, remnant in informer.unreadable.items()
         }
         self._named = {name: at for name, at in self._named.items() if name in present}
-        due = [name for name in present if now - self._named.get(name, -1e9) >= COMPLAIN_EVERY.total_seconds()]
+        due = [name for name in present if now - self._named.get(name, -1e9) >= REPEAT_INTERVAL.total_seconds()]
         for kind, key in due[:NAMED_AT_ONCE]:
             self._named[kind, key] = now
             await self._name(kind, present[kind, key])
@@ -78,7 +78,7 @@ class UnreadableObjects:
             log.warning("%d more objects cannot be read", len(due) - NAMED_AT_ONCE)
             self._found.set()
 
-    async def _name(self, kind: str, remnant: Remnant) -> None:
+    async def _name(self, kind: str, remnant: UnreadableObject) -> None:
         message = f"{remnant.why}, so it is skipped: simplify or delete it"
         if not remnant.key.name:
             log.warning("An object of %s whose name cannot be read %s", kind, message)

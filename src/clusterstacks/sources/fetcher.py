@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from clusterstacks.releases.release import Release
     from clusterstacks.releases.release_source import ReleaseSource
     from clusterstacks.releases.store import ReleaseStore
-    from clusterstacks.runtime.background_tasks import Errands
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.background_tasks import BackgroundTasks
+    from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.sources.source_cache import CachedSource, SourceCache
     from clusterstacks.sources.source_opener import SecretReader
     from clusterstacks.sources.spec import SignatureTrust, SourceSettings
@@ -95,22 +95,22 @@ class ReleaseFetcher:
 
     Args:
         charts: Finds charts that releases depend on and do not hold; None where that is not allowed.
-        errands: Those of the reconciler that asks.
+        tasks: Those of the reconciler that asks.
     """
 
     client: Client
-    stacks: Store
+    stacks: ObjectCache
     choice: SourcePolicy
     sources: SourceCache
     secrets: SecretReader
     store: ReleaseStore
     charts: ChartDependencies | None
-    errands: Errands
+    tasks: BackgroundTasks
     _broken: dict[ObjectKey, tuple[str, SpecError]] = field(default_factory=dict)
 
     def forget(self, key: ObjectKey) -> None:
         """Give up what was known for an object that is gone."""
-        self.errands.forget(key)
+        self.tasks.forget(key)
         self._broken.pop(key, None)
 
     async def origin(self, release: Manifest) -> ReleaseOrigin:
@@ -145,7 +145,7 @@ class ReleaseFetcher:
             return FetchedRelease(held, None, fresh=False)
         origin = await self.origin(release)
         bring = partial(self._bring, key, origin, name, PinnedRelease(pins, signers_of(release)))
-        return await self.errands.result(key, ("download", origin, pins), bring)
+        return await self.tasks.result(key, ("download", origin, pins), bring)
 
     async def look(
         self, key: ObjectKey, origin: ReleaseOrigin, name: ReleaseName, release: Manifest
@@ -164,7 +164,7 @@ class ReleaseFetcher:
             DependencyError: The source cannot be read.
         """
         known = PinnedRelease(PinnedDigests.of(release), signers_of(release))
-        return await self.errands.result(key, ("look", origin, known), partial(self._look, origin, name, known))
+        return await self.tasks.result(key, ("look", origin, known), partial(self._look, origin, name, known))
 
     async def _bring(
         self, key: ObjectKey, origin: ReleaseOrigin, name: ReleaseName, known: PinnedRelease

@@ -58,7 +58,7 @@ async def publish(directory: Path, registry: Registry, created: datetime) -> Pub
         created: What the manifest says of its age.
 
     Raises:
-        ReleaseTaken: The release is published already with another content.
+        ReleaseTaken: The release is already published with other content.
         SpecError: The release is broken.
         DependencyError: The registry fails, also when it is asked what it has (INCUMBENT D42).
         OSError: The directory cannot be read.

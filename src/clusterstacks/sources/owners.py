@@ -9,7 +9,7 @@ from clusterstacks.domain.objects import Manifest, ObjectKey
 
 if TYPE_CHECKING:
     from clusterstacks.kube.client import Client
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.cache import ObjectCache
 
 STACK_INDEX = "cluster stack"
 """Index of ClusterStackReleases by ``namespace/name`` of the ClusterStack that owns them."""
@@ -34,7 +34,7 @@ def stacks_owning(release: Manifest) -> list[str]:
     ]
 
 
-async def leading_stack(release: Manifest, stacks: Store, client: Client) -> Manifest | None:
+async def leading_stack(release: Manifest, stacks: ObjectCache, client: Client) -> Manifest | None:
     """Find the ClusterStack whose word counts for a release: the first of its owners that exists.
 
     It is read live where the store has none: the class of a Cluster may come from a namespace nobody watches here.

@@ -50,7 +50,7 @@ class SourceListing:
 
     def __init__(self, terms: SourceSettings, clock: Clock) -> None:
         self.terms = terms
-        self.health = Health(clock=clock, patience=PATIENCE)
+        self.health = Health(clock=clock, tolerance=PATIENCE)
         self.followers: set[ObjectKey] = set()
         self.is_read = False
         self._names: frozenset[str] = frozenset()

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import orjson
 
 from clusterstacks.api.names import CHARTS_ANNOTATION, DIGEST_ANNOTATION
-from clusterstacks.api.untyped import mapping
 from clusterstacks.charts.lockfile import ResolvedChart
-from clusterstacks.domain.documents import Node
+from clusterstacks.domain.documents import Node, mapping
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from clusterstacks.domain.durations import parse_duration
+from clusterstacks.domain.documents import parse_duration
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What a webhook answers."""
+"""Answers of the webhooks: refusal and warnings, within the lengths that the API server accepts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 WARNING_CHARACTERS: Final = 255
-"""Longest warning. Source: the API reference of AdmissionResponse, which asks for less than 256 characters each."""
+"""Longest warning. Source: the API reference of AdmissionResponse, which recommends less than 256 characters each."""
 
 WARNINGS_CHARACTERS: Final = 4096
-"""All warnings of one answer. Source: the API server drops or cuts what is beyond."""
+"""Length of all warnings of one answer. Source: the API server drops or cuts the rest."""
 
 REFUSAL_CHARACTERS: Final = 4096
 """Longest refusal (arbitrary: two screens of a terminal)."""
@@ -20,12 +20,12 @@ REFUSAL_CHARACTERS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class AdmissionResponse:
-    """An answer.
+    """The answer to a request.
 
     Args:
-        refusal: Why not, with the way out; empty when the write is allowed.
-        warnings: What the writer should know, refused or not.
-        excused: What the escape annotation let through; empty when nothing had to be.
+        refusal: Why the write is refused and what to do; empty when it is allowed.
+        warnings: Shown to the user, whether the write is refused or not.
+        excused: What only the escape annotation allowed; empty without it.
     """
 
     refusal: str = ""
@@ -34,7 +34,7 @@ class AdmissionResponse:
 
     @property
     def allowed(self) -> bool:
-        """Whether the write goes on."""
+        """Whether the write is allowed."""
         return not self.refusal
 
     @property
@@ -52,7 +52,7 @@ def warned(*warnings: str) -> AdmissionResponse:
 
 
 def bounded(warnings: Iterable[str]) -> tuple[str, ...]:
-    """Return warnings as the API server takes them: each once, short, and not too many."""
+    """Return the warnings that the API server accepts: each once, short, and not too many."""
     found: list[str] = []
     room = WARNINGS_CHARACTERS
     for warning in dict.fromkeys(warnings):
@@ -65,5 +65,5 @@ def bounded(warnings: Iterable[str]) -> tuple[str, ...]:
 
 
 def shortened(text: str, characters: int) -> str:
-    """Cut a text that is too long."""
+    """Cut a text to a number of characters."""
     return text if len(text) <= characters else f"{text[: characters - 3]}..."

@@ -1,7 +1,7 @@
-"""Dispatches reviews to the validator of their kind, and writes an event for what an annotation let through.
+"""Dispatches admission requests to the validator of their kind, and records an event when an annotation allows one.
 
-A review proves nothing, because every client that reaches the port can send one. The event is written once the informer
-shows the Cluster with the uid, class, version and annotations of the review.
+A request proves nothing, because every client that reaches the port can send one. The event is written once the
+informer shows the Cluster with the uid, class, version and annotations of the request.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from clusterstacks.domain.objects import Manifest, ObjectKey
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.webhooks.answers import AdmissionResponse
-    from clusterstacks.webhooks.cluster_handler import ClusterJudge
-    from clusterstacks.webhooks.reviews import Review
-    from clusterstacks.webhooks.stack_validators import OwnKinds
+    from clusterstacks.webhooks.cluster_validator import ClusterValidator
+    from clusterstacks.webhooks.reviews import AdmissionRequest
+    from clusterstacks.webhooks.stack_validators import StackValidators
 
 PAUSES_SECONDS: Final = (0.2, 1.0, 5.0)
-"""Pauses before each look for a Cluster that was let through. Arbitrary: the watch reports a write within
+"""Pauses before each look for a Cluster that an annotation allowed. Arbitrary: the watch reports a write within
 milliseconds, and later under load."""
 
 MOST_AWAITED: Final = 512
@@ -61,28 +61,28 @@ def written(cluster: Manifest) -> Written:
 
 
 class Validator:
-    """Answers every question.
+    """Validates objects of all kinds.
 
     Args:
-        own: Judges our kinds.
-        clusters: Judges Clusters.
-        events: Where it is told that an annotation let something through.
-        live: All Clusters, as they are.
-        clock: Time.
+        own: Validates our kinds.
+        clusters: Validates Clusters.
+        events: Records that an annotation allowed a change.
+        live: All Clusters, from their informer.
+        clock: Pauses between two looks for a Cluster.
         decided: Called with kind and decision: allowed, warned, refused or failed.
     """
 
     def __init__(
         self,
-        own: OwnKinds,
-        clusters: ClusterJudge,
+        own: StackValidators,
+        clusters: ClusterValidator,
         events: EventRecorder,
-        live: Store,
+        live: ObjectCache,
         clock: Clock = SYSTEM_CLOCK,
         decided: Callable[[str, str], None] = lambda _kind, _decision: None,
     ) -> None:
         self._decided = decided
-        self._own: dict[tuple[str, str], Callable[[Review], Awaitable[AdmissionResponse]]] = {
+        self._own: dict[tuple[str, str], Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]] = {
             (GROUP, Kind.CLUSTER_STACK): own.stack,
             (GROUP, Kind.CLUSTER_STACK_RELEASE): own.release,
             (GROUP, Kind.CLUSTER_ADDON): own.addon,
@@ -92,50 +92,50 @@ class Validator:
         self._events = events
         self._live = live
         self._clock = clock
-        self._told: OrderedDict[str, tuple[int, Written]] = OrderedDict()  # uid -> generation and state
-        self._telling: set[asyncio.Task[None]] = set()
+        self._recorded: OrderedDict[str, tuple[int, Written]] = OrderedDict()  # uid -> generation and state
+        self._recording: set[asyncio.Task[None]] = set()
 
-    async def judge(self, review: Review) -> AdmissionResponse:
-        """Answer a question; a kind nobody asked to be asked about is allowed.
+    async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Answer a request; a kind without a validator is allowed.
 
         Raises:
-            ClusterStacksError: What is needed for the answer cannot be had.
+            ClusterStacksError: Something that is needed for the answer cannot be read.
         """
-        kind = (review.group, review.kind)
-        decide = self._judge_cluster if kind == (CLUSTER_API_GROUP, CLUSTER_KIND) else self._own.get(kind)
+        kind = (request.group, request.kind)
+        decide = self._validate_cluster if kind == (CLUSTER_API_GROUP, CLUSTER_KIND) else self._own.get(kind)
         if decide is None:
             return ALLOWED
         decision = "failed"
         try:
-            answer = await decide(review)
+            answer = await decide(request)
             decision = answer.decision
         finally:
-            self._decided(review.kind, decision)
+            self._decided(request.kind, decision)
         return answer
 
-    async def _judge_cluster(self, review: Review) -> AdmissionResponse:
-        answer = await self._clusters.judge(review)
-        if answer.excused and not review.dry_run:
-            self._tell(review, answer)
+    async def _validate_cluster(self, request: AdmissionRequest) -> AdmissionResponse:
+        answer = await self._clusters.validate(request)
+        if answer.excused and not request.dry_run:
+            self._record_later(request, answer)
         return answer
 
     async def close(self) -> None:
-        """Give up what is still to be told."""
-        for task in self._telling:
+        """Give up the events that are not written yet."""
+        for task in self._recording:
             task.cancel()
-        await asyncio.gather(*self._telling, return_exceptions=True)
+        await asyncio.gather(*self._recording, return_exceptions=True)
 
-    def _tell(self, review: Review, answer: AdmissionResponse) -> None:
-        """Write the event later: the writer need not wait for it."""
-        if len(self._telling) >= MOST_AWAITED:
-            log.warning("So many Clusters are let through by an annotation that no event is written for some")
+    def _record_later(self, request: AdmissionRequest, answer: AdmissionResponse) -> None:
+        """Write the event in the background: the answer does not wait for it."""
+        if len(self._recording) >= MOST_AWAITED:
+            log.warning("Annotations allow so many Clusters at a time that no event is written for some of them")
             return
-        told = self._tell_once_written(written(review.new), answer.excused)
-        task = asyncio.create_task(told, name="event of an admission")
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        recorded = self._record_once_written(written(request.new), answer.excused)
+        task = asyncio.create_task(recorded, name="event of an admission")
+        self._recording.add(task)
+        task.add_done_callback(self._recording.discard)
 
-    async def _tell_once_written(self, asked: Written, message: str) -> None:
+    async def _record_once_written(self, asked: Written, message: str) -> None:
         for pause in PAUSES_SECONDS:
             await self._clock.sleep(pause)
             live = self._live.get(asked.cluster)
@@ -146,12 +146,12 @@ class Validator:
             return
 
     def _is_news(self, live: Manifest, state: Written) -> bool:
-        """Note a state of a Cluster; its event is written once, however many reviews ask about it."""
+        """Note a state of a Cluster; its event is written once, however many requests contain it."""
         now = (live["metadata"].get("generation", 0), state)
-        if self._told.get(state.uid) == now:
+        if self._recorded.get(state.uid) == now:
             return False
-        self._told[state.uid] = now
-        self._told.move_to_end(state.uid)
-        if len(self._told) > REMEMBERED:
-            self._told.popitem(last=False)
+        self._recorded[state.uid] = now
+        self._recorded.move_to_end(state.uid)
+        if len(self._recorded) > REMEMBERED:
+            self._recorded.popitem(last=False)
         return True

@@ -1,4 +1,4 @@
-"""AdmissionReview, version v1: what the API server asks, and how it wants the answer.
+"""Reads AdmissionReviews (admission.k8s.io/v1) and writes their answers.
 
 Source: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from clusterstacks.api import bounded_json
-from clusterstacks.api.untyped import at, mapping, text
+from clusterstacks.domain.documents import at, mapping, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.webhooks.answers import REFUSAL_CHARACTERS, AdmissionResponse, bounded, shortened
 
@@ -25,24 +25,24 @@ REFUSED: Final = 422
 """Status of a refusal; the API server uses it for objects that break a rule."""
 
 MAX_VALUES: Final = 100_000
-"""Values (lists, mappings, texts, numbers) in one question, object and predecessor together: 30 ms to decode and 10 MB,
+"""Values (lists, mappings, texts, numbers) in one request, object and predecessor together: 30 ms to decode and 10 MB,
 measured. A Cluster of hundreds of variables has some thousands."""
 
 EXACT_BYTES: Final = 4 * 1024 * 1024
-"""Longest question whose texts are taken out before values are counted. Objects in etcd have 1.5 MiB by default
-(``--max-request-bytes``), so twice that and the rest of a question fits."""
+"""Longest request whose texts are removed before values are counted. Objects in etcd have 1.5 MiB by default
+(``--max-request-bytes``), so twice that and the rest of a request fits."""
 
 HEAD_BYTES: Final = 4096
-"""Where the part of a question that names it ends at the latest: kind, resource, name and namespace, each once or twice
+"""Upper bound for the part of a request that names the object: kind, resource, name and namespace, each once or twice
 and bounded to 253 characters by the API server."""
 
 HEAD_END: Final = b',"userInfo":'
-"""What the API server writes after what names the question. Source: AdmissionRequest in k8s.io/api/admission/v1, whose
-fields are written in their order."""
+"""The field that the API server writes after those that name the object. Source: AdmissionRequest in
+k8s.io/api/admission/v1, whose fields are written in their order."""
 
 
 class Operation(StrEnum):
-    """What is done to an object; other operations are not asked about."""
+    """The operation on an object; the webhooks are not registered for others."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"
@@ -50,31 +50,31 @@ class Operation(StrEnum):
 
 
 class InvalidReview(SpecError):
-    """What was sent is no AdmissionReview."""
+    """The body is not an AdmissionReview."""
 
     def __init__(self, problem: str) -> None:
-        super().__init__("InvalidReview", f"no {KIND} of {API_VERSION}: {problem}")
+        super().__init__("InvalidReview", f"not a valid {KIND} of {API_VERSION}: {problem}")
 
 
 class OutOfBounds(SpecError):
-    """A question is too large to be decoded."""
+    """A request is too large to be decoded."""
 
     def __init__(self, problem: str) -> None:
         super().__init__("ReviewOutOfBounds", problem)
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
-    """A question.
+class AdmissionRequest:
+    """The request of an AdmissionReview.
 
     Args:
-        uid: Of the question; the answer repeats it.
-        operation: What is done.
-        group: Of the kind.
-        kind: Of the object.
-        new: The object as it is to be; empty when it is deleted.
-        old: The object as it is; empty when it is created.
-        dry_run: Whether nothing will be written: then the answer may have no effect either.
+        uid: Its id, which the answer repeats.
+        operation: The operation.
+        group: API group of the object.
+        kind: Kind of the object.
+        new: The object as it is to be; empty for a deletion.
+        old: The object as it is; empty for a creation.
+        dry_run: Whether nothing is going to be written: then the answer must have no effect either.
     """
 
     uid: str
@@ -87,7 +87,7 @@ class Review:
 
 
 def count_values(body: bytes | bytearray) -> int:
-    """Return how many values a text of JSON has at most, without decoding it; takes 4 ms a MiB at most.
+    """Return an upper bound for the number of values in a JSON text, without decoding it; takes at most 4 ms per MiB.
 
     Commas and brackets inside texts count as well, unless they alone would exceed the bound.
 
@@ -109,7 +109,7 @@ def decode_within_bounds(body: bytes | bytearray, *, values: int = 0) -> Any:  #
 
     Args:
         body: The text, at most some MiB.
-        values: What ``count_values`` said of it; it is asked when that is missing.
+        values: The result of ``count_values``, where it is known.
 
     Raises:
         OutOfBounds: It is larger, or nested deeper.
@@ -122,13 +122,13 @@ def decode_within_bounds(body: bytes | bytearray, *, values: int = 0) -> Any:  #
     except orjson.JSONDecodeError as error:
         if "depth" in error.msg:
             raise OutOfBounds("it or its predecessor is nested deeper than 1024 levels; make it flatter") from None
-        raise InvalidReview("it is no JSON") from None
+        raise InvalidReview("it is not JSON") from None
 
 
 def refusal_document(body: bytes | bytearray, problem: str) -> bytes | None:
-    """Write the refusal of a question that is not decoded; None where its beginning does not say which it is.
+    """Write the refusal of a request that is not decoded; None where its beginning does not name the object.
 
-    An HTTP error would not be a refusal: the API server goes on where ``failurePolicy`` is ``Ignore``.
+    An HTTP error would not be a refusal: with ``failurePolicy: Ignore`` the API server ignores it.
     """
     end = body.find(HEAD_END, 0, HEAD_BYTES)
     try:
@@ -144,20 +144,20 @@ def refusal_document(body: bytes | bytearray, problem: str) -> bytes | None:
     )
 
 
-def parse_review(body: bytes | bytearray, *, values: int = 0) -> Review:
-    """Read a question; what the object itself looks like does not matter here.
+def parse_review(body: bytes | bytearray, *, values: int = 0) -> AdmissionRequest:
+    """Read a request; the object in it is not checked here.
 
     Args:
-        body: The question.
-        values: How many it has, where they are counted already.
+        body: The AdmissionReview.
+        values: The result of ``count_values``, where it is known.
 
     Raises:
         OutOfBounds: It is too large, or nested too deep.
-        InvalidReview: It is something else.
+        InvalidReview: It is not an AdmissionReview.
     """
     document = decode_within_bounds(body, values=values)
     if at(document, "apiVersion") != API_VERSION or at(document, "kind") != KIND:
-        raise InvalidReview("apiVersion or kind says something else")
+        raise InvalidReview("apiVersion or kind is another")
     request = mapping(document, "request")
     uid = text(request, "uid")
     if not uid:
@@ -165,8 +165,8 @@ def parse_review(body: bytes | bytearray, *, values: int = 0) -> Review:
     try:
         operation = Operation(text(request, "operation"))
     except ValueError:
-        raise InvalidReview("request.operation is none of CREATE, UPDATE and DELETE") from None
-    return Review(
+        raise InvalidReview("request.operation is not CREATE, UPDATE or DELETE") from None
+    return AdmissionRequest(
         uid=uid,
         operation=operation,
         group=text(request, "kind", "group"),
@@ -178,7 +178,7 @@ def parse_review(body: bytes | bytearray, *, values: int = 0) -> Review:
 
 
 def answer_document(uid: str, answer: AdmissionResponse) -> bytes:
-    """Write an answer."""
+    """Write the answer to the request with this uid."""
     response: Manifest = {"uid": uid, "allowed": answer.allowed}
     if not answer.allowed:
         message = shortened(answer.refusal, REFUSAL_CHARACTERS)

@@ -1,9 +1,9 @@
-"""Answers the API server's questions over HTTPS, within bounds of bytes, values and time.
+"""Serves the validating webhooks over HTTPS, within bounds of bytes, values and time.
 
-Whatever reaches the port may ask. So a body has a bound before it is read, its values before they are decoded, the
-event loop decodes little at a time, and what is under way shares a bounded room; beyond that the API server is asked to
-try again. A question that is too large is refused by an answer and not by an HTTP error, which
-``failurePolicy: Ignore`` would turn into a yes.
+Every client that reaches the port can send requests. So the body is bounded before it is read, and its values before
+they are decoded; the event loop decodes little at a time, and all requests under way share bounded resources. Beyond
+that the API server is asked to try again. A request that is too large is refused by an AdmissionReview and not by an
+HTTP error, which ``failurePolicy: Ignore`` would turn into a permission.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import deque
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from aiohttp import web
 
@@ -33,74 +33,64 @@ from clusterstacks.webhooks.reviews import (
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from clusterstacks.webhooks.answers import AdmissionResponse
-    from clusterstacks.webhooks.reviews import Review
+    from clusterstacks.webhooks.reviews import AdmissionRequest
+
+    Validate = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
 
 PATH: Final = "/validate"
 
 MAX_BYTES: Final = 8 * 1024 * 1024
-"""Largest question: an object and its predecessor, each at most 3 MiB as a request to the API server may be."""
+"""Largest body: an object and its predecessor, each at most 3 MiB as a request to the API server may be."""
 
 SMALL_BYTES: Final = 128 * 1024
-"""Question that needs no room for its bytes. aiohttp keeps as much of a request that nothing reads, and few Clusters
+"""A body of this size needs no share of the bytes. aiohttp buffers as much of a request in any case, and few Clusters
 are larger."""
 
 BYTES_AT_A_TIME: Final = 2 * MAX_BYTES
-"""Bytes of larger questions at a time. Arbitrary: two of the largest, or 64 of 256 KiB."""
+"""Bytes of all larger bodies at a time. Arbitrary: two of the largest, or 64 of 256 KiB."""
 
 VALUES_AT_A_TIME: Final = 4 * MAX_VALUES
-"""Values of all questions at a time, 100 bytes each. Arbitrary: four of the largest, or 400 Clusters of 500 values."""
+"""Values of all requests at a time, 100 bytes each. Arbitrary: four of the largest, or 400 Clusters of 500 values."""
 
 WAITING: Final = 256
-"""Questions that wait for room; beyond, the API server tries again later. As many as one address has connections."""
+"""Requests that wait for a share; further ones are tried again later. As many as one address has connections."""
 
 RETRY_SECONDS: Final = 1
-"""When the API server tries again. The least that it understands; it does so within the time it gives an answer, up to
-ten times (client-go's ``rest.Request``, for 429 and 5xx with Retry-After)."""
+"""Pause before the API server tries again: the smallest it understands. It tries up to ten times within the timeout of
+the webhook (client-go's ``rest.Request``, for 429 and 5xx with Retry-After)."""
 
 TURN_BYTES: Final = 256 * 1024
-"""Bytes decoded between two turns of the event loop: 20 ms at most, measured. One at a time would be slow where the
-turns are long, as while a hundred connections begin."""
+"""Bytes decoded in one turn of the event loop: 20 ms at most, measured. One request a turn would be slow while turns
+are long, for example while a hundred connections begin."""
 
 QUICK_BYTES: Final = 8 * 1024
-"""Question that is decoded without a turn: 0.6 ms at most, measured."""
+"""A body of this size is decoded at once: 0.6 ms at most, measured."""
 
 DEADLINE: Final = timedelta(seconds=4.5)
-"""How long an answer may take, the arrival of the question included; the API server waits 5 s for it where Clusters are
-concerned."""
+"""How long an answer may take, including the arrival of the request; the API server waits 5 s for an answer about a
+Cluster."""
 
 STOP_SECONDS: Final = 2
-"""How long questions under way may take when the server stops. Arbitrary: an answer takes milliseconds."""
+"""How long requests under way may take when the server stops. Arbitrary: an answer takes milliseconds."""
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 
-class Judging(Protocol):
-    """Who answers."""
-
-    async def judge(self, review: Review) -> AdmissionResponse:
-        """Answer a question.
-
-        Raises:
-            ClusterStacksError: What is needed for the answer cannot be had.
-        """
-        ...
+class TooManyRequests(Exception):
+    """All resources are in use, and enough other requests wait for them."""
 
 
-class TooManyQuestions(Exception):
-    """There is no room for a question, and enough others wait for it."""
-
-
-class Room:
-    """An amount that questions share; who comes first is served first.
+class SharedBudget:
+    """An amount of a resource that requests share, first come, first served.
 
     Args:
         size: The amount.
-        waiting: How many may wait.
+        waiting: Number of requests that may wait.
     """
 
     def __init__(self, size: int, waiting: int = WAITING) -> None:
@@ -110,7 +100,7 @@ class Room:
 
     @asynccontextmanager
     async def taken(self, amount: int) -> AsyncIterator[None]:
-        """Hold a part for a while, as ``take`` and ``give`` do."""
+        """Take a share, and give it back at the end."""
         await self.take(amount)
         try:
             yield
@@ -118,10 +108,10 @@ class Room:
             self.give(amount)
 
     async def take(self, amount: int) -> None:
-        """Take a part; ``amount`` is at most the size.
+        """Take a share; ``amount`` is at most the size.
 
         Raises:
-            TooManyQuestions: Too many others wait.
+            TooManyRequests: Too many others wait.
         """
         if self._queue or self._free < amount:
             await self._wait(amount)
@@ -129,17 +119,17 @@ class Room:
             self._free -= amount
 
     def give(self, amount: int) -> None:
-        """Give a part back, and to those who wait for it."""
+        """Give a share back, and hand it to the requests that wait."""
         self._free += amount
         while self._queue and self._queue[0][0] <= self._free:
             taken, turn = self._queue.popleft()
-            if not turn.done():  # one that is cancelled is still here until its task runs
+            if not turn.done():  # a cancelled one stays in the queue until its task runs
                 self._free -= taken
                 turn.set_result(None)
 
     async def _wait(self, amount: int) -> None:
         if len(self._queue) >= self._waiting:
-            raise TooManyQuestions
+            raise TooManyRequests
         turn = asyncio.get_running_loop().create_future()
         entry = (amount, turn)
         self._queue.append(entry)
@@ -155,30 +145,30 @@ class Room:
 
 
 class WebhookServer:
-    """The server.
+    """The HTTPS server of the webhooks.
 
     Args:
-        host: Address to listen at; empty means all.
-        port: 0 takes a free one; ``port`` tells which once ``started``.
-        context: Has the certificate; a new one counts for connections that begin later.
-        judging: Who answers.
+        host: Address to listen on; empty for all.
+        port: Port to listen on; 0 for a free one, which attribute ``port`` holds once ``started`` is set.
+        context: Holds the certificate; a new certificate counts for connections that begin later.
+        validate: Answers a request.
     """
 
-    def __init__(self, host: str, port: int, context: ssl.SSLContext, judging: Judging) -> None:
+    def __init__(self, host: str, port: int, context: ssl.SSLContext, validate: Validate) -> None:
         self.host = host
         self.port = port
         self.started = asyncio.Event()
-        self._judging = judging
+        self._validate = validate
         self._listener = Listener(context, self._respond, stop_seconds=STOP_SECONDS)
-        self._bytes = Room(BYTES_AT_A_TIME)
-        self._values = Room(VALUES_AT_A_TIME)
-        self._turn = Room(TURN_BYTES)
+        self._bytes = SharedBudget(BYTES_AT_A_TIME)
+        self._values = SharedBudget(VALUES_AT_A_TIME)
+        self._turn = SharedBudget(TURN_BYTES)
 
     async def run(self) -> None:
         """Serve until cancelled.
 
         Raises:
-            OSError: The address cannot be listened at.
+            OSError: The server cannot listen on the address.
         """
         await self._listener.run(self.host, self.port, self._listens)
 
@@ -187,9 +177,9 @@ class WebhookServer:
         self.started.set()
 
     async def _respond(self, request: web.BaseRequest) -> web.Response:
-        """Answer; what goes wrong is the API server's matter, by the failurePolicy it was told."""
+        """Answer a request; for an error the API server applies its failurePolicy."""
         if (request.method, request.path) != ("POST", PATH):
-            return _closing(web.Response(status=404, text=f"questions are posted to {PATH}"))
+            return _closing(web.Response(status=404, text=f"AdmissionReviews are posted to {PATH}"))
         body = bytearray()
         try:
             async with asyncio.timeout(DEADLINE.total_seconds()), AsyncExitStack() as held:
@@ -197,16 +187,16 @@ class WebhookServer:
                 return await self._answer(body, held)
         except (OutOfBounds, InvalidReview) as error:
             return _refused(body, error)
-        except (ClusterStacksError, TimeoutError, TooManyQuestions) as error:
+        except (ClusterStacksError, TimeoutError, TooManyRequests) as error:
             return _failed(error)
         except (ConnectionError, web.RequestPayloadError):
             raise  # the client is gone; aiohttp ends the connection
         except Exception:
-            log.exception("Unexpected failure while a question of the API server was answered, please report it")
-            return web.Response(status=500, text="unexpected failure; the operator's log says more")
+            log.exception("Unexpected failure while an AdmissionReview was answered, please report it")
+            return web.Response(status=500, text="unexpected failure; see the log of the operator")
 
     async def _read(self, request: web.BaseRequest, body: bytearray, held: AsyncExitStack) -> None:
-        """Read the question into ``body``; of one that is too large, the beginning."""
+        """Read the request into ``body``; only the beginning of one that is too large."""
         length = request.content_length or 0
         most = MAX_BYTES if length <= MAX_BYTES else HEAD_BYTES
         has_room = False
@@ -221,15 +211,15 @@ class WebhookServer:
     async def _answer(self, body: bytearray, held: AsyncExitStack) -> web.Response:
         values = count_values(body) if len(body) <= SMALL_BYTES else await self._in_turn(count_values, body)
         await held.enter_async_context(self._values.taken(values))
-        review = await self._in_turn(partial(parse_review, values=values), body)
-        answer = await self._judging.judge(review)
-        return _answered(answer_document(review.uid, answer))
+        request = await self._in_turn(partial(parse_review, values=values), body)
+        answer = await self._validate(request)
+        return _answered(answer_document(request.uid, answer))
 
     async def _in_turn(self, work: Callable[[bytearray], T], body: bytearray) -> T:
-        """Work on a body, on so many bytes between two turns of the event loop; a larger body has one alone.
+        """Work on a body, on at most ``TURN_BYTES`` in one turn of the event loop; a larger body has a turn alone.
 
-        Nothing is waited for after the work: what is decoded is soon judged and dropped, or collecting garbage costs
-        more than all the rest.
+        There is no await after the work: decoded values that live longer cost more in garbage collection than
+        everything else.
         """
         if len(body) > QUICK_BYTES:
             amount = min(len(body), TURN_BYTES)
@@ -249,19 +239,19 @@ def _refused(body: bytearray, error: OutOfBounds | InvalidReview) -> web.Respons
     return _closing(web.Response(status=413 if isinstance(error, OutOfBounds) else 400, text=error.message))
 
 
-def _failed(error: ClusterStacksError | TimeoutError | TooManyQuestions) -> web.Response:
+def _failed(error: ClusterStacksError | TimeoutError | TooManyRequests) -> web.Response:
     match error:
-        case TooManyQuestions():
+        case TooManyRequests():
             retry = {"Retry-After": str(RETRY_SECONDS)}
-            return web.Response(status=429, text="too many questions at a time, try again", headers=retry)
+            return web.Response(status=429, text="too many requests at a time, try again", headers=retry)
         case TimeoutError():
             return _closing(web.Response(status=504, text=f"no answer within {DEADLINE.total_seconds()} s"))
         case ClusterStacksError():
-            log.warning("A question of the API server cannot be answered: %s", error)
+            log.warning("An AdmissionReview cannot be answered: %s", error)
             return web.Response(status=503, text=error.message)
 
 
 def _closing(response: web.Response) -> web.Response:
-    """End the connection with the answer: the API server does not ask so, or its question is not read to the end."""
+    """Close the connection after the answer: it is not the API server, or its request was not read to the end."""
     response.force_close()
     return response

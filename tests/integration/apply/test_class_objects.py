@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.apply.class_applier import Applier
+from clusterstacks.apply.class_applier import ClassApplier
 from clusterstacks.apply.class_object_rules import GroupKind
-from clusterstacks.apply.delivery_plan import RecordedObject
+from clusterstacks.apply.delivery_plan import PruneOutcome, RecordedObject
 from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
-from clusterstacks.apply.prune_plan import Fate
 from clusterstacks.apply.results import Deadlines
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectId
@@ -42,9 +41,9 @@ async def management(cluster: Cluster) -> Cluster:
             )
         except AlreadyExists:
             continue
-    applier = Applier(cluster.user, deadlines=Deadlines(gone=timedelta(seconds=1)))
+    applier = ClassApplier(cluster.user, deadlines=Deadlines(gone=timedelta(seconds=1)))
     for _ in range(100):
-        results = await applier.apply_all(chart("ready"), default_namespace="default")
+        results = await applier.apply_class(chart("ready"), default_namespace="default")
         if all(one.synced for one in results):
             break
         cluster.user.forget_discovery()
@@ -66,7 +65,7 @@ def remembered(results: list[ObjectResult]) -> dict[ObjectId, RecordedObject]:
 async def test_applies_templates_before_the_class_into_the_release_namespace(management: Cluster, unique: str) -> None:
     management.requests.calls.clear()
 
-    results = await Applier(management.client).apply_all(chart(unique), default_namespace="default")
+    results = await ClassApplier(management.client).apply_class(chart(unique), default_namespace="default")
 
     assert all(one.synced for one in results)
     assert [one.id.kind for one in results] == ["ClusterClass", "DemoClusterTemplate", "DemoMachineTemplate"]
@@ -80,27 +79,27 @@ async def test_applies_templates_before_the_class_into_the_release_namespace(man
 async def test_corrects_what_the_release_had_applied_and_names_the_other_manager(
     management: Cluster, unique: str
 ) -> None:
-    applier = Applier(management.client)
-    results = await applier.apply_all(chart(unique), default_namespace="default")
+    applier = ClassApplier(management.client)
+    results = await applier.apply_class(chart(unique), default_namespace="default")
     resource = await management.user.resource(CLASSES, "ClusterClass")
     await management.user.apply(resource, chart(unique, size=5)[0], manager="somebody", namespace="default", force=True)
 
-    again = await applier.apply_all(chart(unique), default_namespace="default", known=remembered(results))
+    again = await applier.apply_class(chart(unique), default_namespace="default", known=remembered(results))
 
-    assert [one.manager for one in again[0].contested] == ["somebody"]
+    assert [one.manager for one in again[0].conflicts] == ["somebody"]
     live = await management.live("ClusterClass", unique, "default", CLASSES)
     assert live is not None
     assert live["spec"] == {"size": 1}
 
 
 async def test_d3_deletes_everything_it_applied_the_class_first(management: Cluster, unique: str) -> None:
-    applier = Applier(management.client)
-    results = await applier.apply_all(chart(unique), default_namespace="default")
+    applier = ClassApplier(management.client)
+    results = await applier.apply_class(chart(unique), default_namespace="default")
     management.requests.calls.clear()
 
-    fates = await applier.delete_all(remembered(results).values(), namespace="default")
+    fates = await applier.delete_class(remembered(results).values(), namespace="default")
 
-    assert {one.fate for one in fates.values()} == {Fate.GONE}
+    assert {one.outcome for one in fates.values()} == {PruneOutcome.GONE}
     deletes = [call for call in management.requests.calls if call.startswith("delete")]
     assert deletes[0].startswith("delete ClusterClass")
     assert len(deletes) == 3
@@ -115,29 +114,31 @@ async def test_d3_deletes_what_the_go_operator_applied_and_left_without_uid(mana
     await management.user.apply(resource, manifest, manager="kubectl", force=True)
     identity = ObjectId(CLASSES, "ClusterClass", "default", unique)
 
-    fates = await Applier(management.client).delete_all([RecordedObject(identity, "v1beta2")], namespace="default")
+    fates = await ClassApplier(management.client).delete_class(
+        [RecordedObject(identity, "v1beta2")], namespace="default"
+    )
 
-    assert fates[identity].fate is Fate.GONE
+    assert fates[identity].outcome is PruneOutcome.GONE
     assert not await management.live("ClusterClass", unique, "default", CLASSES)
 
 
 async def test_keeps_what_is_not_its_own_and_what_another_release_holds(management: Cluster, unique: str) -> None:
-    applier = Applier(management.client)
-    results = await applier.apply_all(chart(unique), default_namespace="default")
+    applier = ClassApplier(management.client)
+    results = await applier.apply_class(chart(unique), default_namespace="default")
     resource = await management.user.resource(CLASSES, "ClusterClass")
     theirs = named(f"{CLASSES}/v1beta2", "ClusterClass", f"{unique}-theirs", "default")
     await management.user.create(resource, theirs)
     foreign = ObjectId(CLASSES, "ClusterClass", "default", f"{unique}-theirs")
     shared = results[1].id
 
-    fates = await applier.delete_all(
+    fates = await applier.delete_class(
         [*remembered(results).values(), RecordedObject(foreign, "v1beta2")],
         namespace="default",
         wanted_elsewhere={shared},
     )
 
-    assert fates[foreign].fate is Fate.KEPT
-    assert fates[shared].fate is Fate.HANDED_OVER
+    assert fates[foreign].outcome is PruneOutcome.KEPT
+    assert fates[shared].outcome is PruneOutcome.HANDED_OVER
     assert await management.live("ClusterClass", foreign.name, "default", CLASSES)
     assert await management.live(shared.kind, shared.name, "default", shared.group)
 
@@ -145,12 +146,12 @@ async def test_keeps_what_is_not_its_own_and_what_another_release_holds(manageme
 async def test_templates_stay_while_their_class_does(management: Cluster, unique: str) -> None:
     manifests = chart(unique)
     manifests[0]["metadata"]["finalizers"] = ["example.org/in-use"]
-    applier = Applier(management.client, deadlines=Deadlines(gone=timedelta(milliseconds=30)))
-    results = await applier.apply_all(manifests, default_namespace="default")
+    applier = ClassApplier(management.client, deadlines=Deadlines(gone=timedelta(milliseconds=30)))
+    results = await applier.apply_class(manifests, default_namespace="default")
 
-    fates = await applier.delete_all(remembered(results).values(), namespace="default")
+    fates = await applier.delete_class(remembered(results).values(), namespace="default")
 
-    assert {one.fate for one in fates.values()} == {Fate.PENDING}
+    assert {one.outcome for one in fates.values()} == {PruneOutcome.PENDING}
     assert "example.org/in-use" in fates[results[0].id].reason
     assert await management.live("DemoClusterTemplate", unique, "default", INFRASTRUCTURE)
 
@@ -160,9 +161,9 @@ async def test_refuses_a_chart_with_anything_else_before_applying_any_of_it(mana
     extra = GroupKind("rbac.authorization.k8s.io", "ClusterRole")
 
     with pytest.raises(SpecError, match=r"--class-kinds ClusterRole\.rbac\.authorization\.k8s\.io"):
-        await Applier(management.client).apply_all([*chart(unique), role], default_namespace="default")
-    with pytest.raises(SpecError, match="cluster-wide"):
-        await Applier(management.client, extra_kinds=[extra]).apply_all(
+        await ClassApplier(management.client).apply_class([*chart(unique), role], default_namespace="default")
+    with pytest.raises(SpecError, match="cluster-scoped"):
+        await ClassApplier(management.client, extra_kinds=[extra]).apply_class(
             [*chart(unique), role], default_namespace="default"
         )
 

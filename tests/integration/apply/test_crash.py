@@ -51,7 +51,7 @@ async def prepare(client: Client, prefix: str) -> None:
 async def run(client: Client, prefix: str, versions: tuple[str, ...]) -> None:
     for version in versions:
         delivery = Delivery(client)
-        report = await delivery.deliver(prefix, Revision.of(chart(prefix, version), version))
+        report = await delivery.install(prefix, Revision.of(chart(prefix, version), version))
         assert report.synced, [one.error for one in report.objects if not one.synced]
         assert (await delivery.prune({prefix})).complete
 

@@ -4,11 +4,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.apply.apply_set import ID_LABEL, KINDS_ANNOTATION, NAMESPACES_ANNOTATION, TOOLING_ANNOTATION
 from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.apply.delivery_plan import DeliveryState
 from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
-from clusterstacks.apply.record_store import SECRETS
+from clusterstacks.apply.record_store import (
+    ID_LABEL,
+    KINDS_ANNOTATION,
+    NAMESPACES_ANNOTATION,
+    SECRETS,
+    TOOLING_ANNOTATION,
+)
 from tests.support.manifests import addon, config_map, crd, deployment, named
 
 if TYPE_CHECKING:
@@ -16,7 +21,7 @@ if TYPE_CHECKING:
 
 
 async def test_delivers_objects_of_many_kinds_in_an_order_that_works(cluster: Cluster, unique: str) -> None:
-    report = await Delivery(cluster.client).deliver(unique, Revision.of(addon(unique, unique), "inputs"))
+    report = await Delivery(cluster.client).install(unique, Revision.of(addon(unique, unique), "inputs"))
 
     assert [result.error for result in report.objects if not result.synced] == []
     assert report.state is DeliveryState.PRUNED
@@ -26,7 +31,7 @@ async def test_delivers_objects_of_many_kinds_in_an_order_that_works(cluster: Cl
 async def test_places_objects_without_namespace_and_leaves_the_others_where_they_belong(
     cluster: Cluster, unique: str
 ) -> None:
-    await Delivery(cluster.client).deliver(unique, Revision.of(addon(unique, unique), "inputs"))
+    await Delivery(cluster.client).install(unique, Revision.of(addon(unique, unique), "inputs"))
 
     assert await cluster.live("ConfigMap", unique, unique)
     assert await cluster.live("ConfigMap", f"{unique}-unplaced", "kube-system")
@@ -35,7 +40,7 @@ async def test_places_objects_without_namespace_and_leaves_the_others_where_they
 async def test_labels_objects_and_pod_templates_but_keeps_the_applyset_out_of_the_templates(
     cluster: Cluster, unique: str
 ) -> None:
-    await Delivery(cluster.client).deliver(unique, Revision.of(addon(unique, unique), "inputs"))
+    await Delivery(cluster.client).install(unique, Revision.of(addon(unique, unique), "inputs"))
 
     live = await cluster.live("Deployment", unique, unique, "apps")
     assert live is not None
@@ -45,7 +50,7 @@ async def test_labels_objects_and_pod_templates_but_keeps_the_applyset_out_of_th
 
 
 async def test_the_record_is_the_parent_of_a_standard_applyset(cluster: Cluster, unique: str) -> None:
-    await Delivery(cluster.client).deliver(unique, Revision.of(addon(unique, unique), "inputs"))
+    await Delivery(cluster.client).install(unique, Revision.of(addon(unique, unique), "inputs"))
 
     record = await cluster.user.get(SECRETS, f"cluster-stack-addon-{unique}", "kube-system")
     annotations = record["metadata"]["annotations"]
@@ -61,7 +66,7 @@ async def test_the_record_is_the_parent_of_a_standard_applyset(cluster: Cluster,
 async def test_installs_with_one_request_an_object_and_eight_more(cluster: Cluster, unique: str) -> None:
     manifests = addon(unique, unique) + [config_map(f"{unique}-{number}", unique) for number in range(188)]
 
-    await Delivery(cluster.client).deliver(unique, Revision.of(manifests, "inputs"))
+    await Delivery(cluster.client).install(unique, Revision.of(manifests, "inputs"))
 
     others = [call for call in cluster.requests.calls if not call.startswith("apply ")]
     assert len(cluster.requests.calls) - len(others) == len(manifests) == 200
@@ -70,10 +75,10 @@ async def test_installs_with_one_request_an_object_and_eight_more(cluster: Clust
 
 async def test_the_same_revision_costs_a_list_of_the_records_and_no_write(cluster: Cluster, unique: str) -> None:
     revision = Revision.of(addon(unique, unique), "inputs")
-    await Delivery(cluster.client).deliver(unique, revision)
+    await Delivery(cluster.client).install(unique, revision)
     cluster.requests.calls.clear()
 
-    report = await Delivery(cluster.client).deliver(unique, revision)
+    report = await Delivery(cluster.client).install(unique, revision)
 
     assert report.synced
     assert [result.changed for result in report.objects] == [False] * 12
@@ -82,11 +87,11 @@ async def test_the_same_revision_costs_a_list_of_the_records_and_no_write(cluste
 
 async def test_an_upgrade_sends_what_changed_and_nothing_else(cluster: Cluster, unique: str) -> None:
     old = [config_map(f"{unique}-{number}", key="old") for number in range(20)]
-    await Delivery(cluster.client).deliver(unique, Revision.of(old, "old"))
+    await Delivery(cluster.client).install(unique, Revision.of(old, "old"))
     cluster.requests.calls.clear()
     new = [*old[:15], *(config_map(f"{unique}-{number}", key="new") for number in range(15, 20))]
 
-    report = await Delivery(cluster.client).deliver(unique, Revision.of(new, "new"))
+    report = await Delivery(cluster.client).install(unique, Revision.of(new, "new"))
 
     assert report.synced
     assert sorted(cluster.requests.writes) == [
@@ -101,23 +106,23 @@ async def test_an_upgrade_sends_what_changed_and_nothing_else(cluster: Cluster, 
 
 async def test_other_inputs_with_the_same_result_only_change_the_record(cluster: Cluster, unique: str) -> None:
     manifests = [config_map(unique, key="value")]
-    await Delivery(cluster.client).deliver(unique, Revision.of(manifests, "old"))
+    await Delivery(cluster.client).install(unique, Revision.of(manifests, "old"))
     cluster.requests.calls.clear()
 
-    await Delivery(cluster.client).deliver(unique, Revision.of(manifests, "new"))
+    await Delivery(cluster.client).install(unique, Revision.of(manifests, "new"))
 
     assert cluster.requests.writes == [f"patch Secret kube-system/cluster-stack-addon-{unique}"]
 
 
 async def test_an_upgrade_repairs_what_somebody_changed_or_deleted(cluster: Cluster, unique: str) -> None:
     maps = [config_map(f"{unique}-{name}", key="value") for name in ("same", "changed", "deleted")]
-    await Delivery(cluster.client).deliver(unique, Revision.of(maps, "old"))
+    await Delivery(cluster.client).install(unique, Revision.of(maps, "old"))
     resource = await cluster.user.resource("", "ConfigMap")
     await cluster.user.merge_patch(resource, f"{unique}-changed", {"data": {"key": "other"}}, "kube-system")
     await cluster.user.delete(resource, f"{unique}-deleted", "kube-system")
     cluster.requests.calls.clear()
 
-    report = await Delivery(cluster.client).deliver(unique, Revision.of([*maps, config_map(f"{unique}-new")], "new"))
+    report = await Delivery(cluster.client).install(unique, Revision.of([*maps, config_map(f"{unique}-new")], "new"))
 
     assert report.synced
     assert [result.changed for result in report.objects] == [False, True, True, True]
@@ -132,7 +137,7 @@ async def test_d2_a_failed_object_leaves_exactly_itself_not_synced(cluster: Clus
     bad = named("v1", "Service", unique, spec={"ports": [{"port": 99999999}]})
     manifests = [config_map(unique), bad, named("v1", "ServiceAccount", unique)]
 
-    report = await Delivery(cluster.client).deliver(unique, Revision.of(manifests, "inputs"))
+    report = await Delivery(cluster.client).install(unique, Revision.of(manifests, "inputs"))
 
     assert [(one.id.kind, one.synced) for one in report.objects] == [
         ("ConfigMap", True),
@@ -147,10 +152,10 @@ async def test_d5_d80_a_retry_goes_on_with_what_failed_and_writes_nothing_else(c
     fine = [config_map(f"{unique}-{number}") for number in range(5)]
     bad = named("v1", "Service", unique, spec={"ports": [{"port": 99999999}]})
     revision = Revision.of([*fine, bad], "inputs")
-    await Delivery(cluster.client).deliver(unique, revision)
+    await Delivery(cluster.client).install(unique, revision)
     cluster.requests.calls.clear()
 
-    again = await Delivery(cluster.client).deliver(unique, revision)
+    again = await Delivery(cluster.client).install(unique, revision)
 
     assert not again.synced
     assert cluster.requests.writes == [f"apply Service kube-system/{unique}"]
@@ -161,7 +166,7 @@ async def test_custom_resources_wait_for_a_crd_that_is_refused(cluster: Cluster,
     broken["spec"]["names"]["plural"] = "others"
     widget = named(f"{unique}.example.org/v1", "Widget", "first")
 
-    report = await Delivery(cluster.client).deliver(unique, Revision.of([widget, broken, config_map(unique)], "inputs"))
+    report = await Delivery(cluster.client).install(unique, Revision.of([widget, broken, config_map(unique)], "inputs"))
 
     assert [one.synced for one in report.objects] == [False, False, True]
     assert report.objects[0].code == "Blocked"
@@ -172,8 +177,8 @@ async def test_the_next_addon_may_use_the_kinds_of_the_one_before(cluster: Clust
     group = f"{unique}.example.org"
     delivery = Delivery(cluster.client)
 
-    await delivery.deliver(f"{unique}-a", Revision.of([crd("Widget", group)], "inputs"))
-    report = await delivery.deliver(f"{unique}-b", Revision.of([named(f"{group}/v1", "Widget", "first")], "inputs"))
+    await delivery.install(f"{unique}-a", Revision.of([crd("Widget", group)], "inputs"))
+    report = await delivery.install(f"{unique}-b", Revision.of([named(f"{group}/v1", "Widget", "first")], "inputs"))
 
     assert [one.error for one in report.objects] == [""]
 
@@ -181,7 +186,7 @@ async def test_the_next_addon_may_use_the_kinds_of_the_one_before(cluster: Clust
 async def test_objects_wait_for_a_namespace_that_is_refused(cluster: Cluster, unique: str) -> None:
     refused = named("v1", "Namespace", f"{unique}.dotted")
 
-    report = await Delivery(cluster.client).deliver(
+    report = await Delivery(cluster.client).install(
         unique, Revision.of([config_map(unique, f"{unique}.dotted"), refused, config_map(unique)], "inputs")
     )
 
@@ -191,7 +196,7 @@ async def test_objects_wait_for_a_namespace_that_is_refused(cluster: Cluster, un
 async def test_an_unknown_kind_fails_alone(cluster: Cluster, unique: str) -> None:
     unknown = named(f"{unique}.example.org/v1", "Gadget", "first")
 
-    report = await Delivery(cluster.client).deliver(unique, Revision.of([unknown, config_map(unique)], "inputs"))
+    report = await Delivery(cluster.client).install(unique, Revision.of([unknown, config_map(unique)], "inputs"))
 
     assert [one.synced for one in report.objects] == [False, True]
     assert f"Gadget.{unique}.example.org" in report.objects[0].error
@@ -200,7 +205,7 @@ async def test_an_unknown_kind_fails_alone(cluster: Cluster, unique: str) -> Non
 async def test_d14_a_version_that_is_not_served_is_named_with_the_one_that_is(cluster: Cluster, unique: str) -> None:
     old = named("policy/v1beta1", "PodDisruptionBudget", unique, spec={"maxUnavailable": 1})
 
-    report = await Delivery(cluster.client).deliver(unique, Revision.of([old], "inputs"))
+    report = await Delivery(cluster.client).install(unique, Revision.of([old], "inputs"))
 
     assert "does not serve policy/v1beta1, but v1" in report.objects[0].error
 
@@ -209,10 +214,10 @@ async def test_an_object_that_changes_its_version_stays_the_same_object(cluster:
     group = f"{unique}.example.org"
     versions = crd("Widget", group, versions=("v1", "v2"))
     delivery = Delivery(cluster.client)
-    await delivery.deliver(unique, Revision.of([versions, named(f"{group}/v1", "Widget", "first")], "old"))
+    await delivery.install(unique, Revision.of([versions, named(f"{group}/v1", "Widget", "first")], "old"))
     before = await cluster.live("Widget", "first", "kube-system", group)
 
-    report = await delivery.deliver(unique, Revision.of([versions, named(f"{group}/v2", "Widget", "first")], "new"))
+    report = await delivery.install(unique, Revision.of([versions, named(f"{group}/v2", "Widget", "first")], "new"))
     pruned = await delivery.prune({unique})
 
     assert report.synced
@@ -225,7 +230,7 @@ async def test_an_object_that_changes_its_version_stays_the_same_object(cluster:
 
 async def test_the_record_gives_back_the_revision_and_knows_marks(cluster: Cluster, unique: str) -> None:
     manifests = [deployment(unique), config_map(unique, key="value")]
-    await Delivery(cluster.client).deliver(unique, Revision.of(manifests, "inputs"))
+    await Delivery(cluster.client).install(unique, Revision.of(manifests, "inputs"))
 
     delivery = Delivery(cluster.client)
     record = (await delivery.records())[unique]
@@ -242,12 +247,12 @@ async def test_a_revision_too_big_for_a_secret_is_left_out_of_the_record(cluster
     manifests = [config_map(f"{unique}-{number}", noise=secrets.token_hex(300_000)) for number in range(5)]
     delivery = Delivery(cluster.client)
 
-    report = await delivery.deliver(unique, Revision.of(manifests, "inputs"))
+    report = await delivery.install(unique, Revision.of(manifests, "inputs"))
 
     assert report.synced
     assert report.truncated
     assert await delivery.manifests(unique) is None
-    again = await Delivery(cluster.client).deliver(unique, Revision.of(manifests, "inputs"))
+    again = await Delivery(cluster.client).install(unique, Revision.of(manifests, "inputs"))
     assert again.truncated
 
 
@@ -256,27 +261,27 @@ async def test_a_damaged_record_stops_its_addon_only_and_says_what_to_do(
     cluster: Cluster, unique: str, damage: dict[str, str | None]
 ) -> None:
     delivery = Delivery(cluster.client)
-    await delivery.deliver(f"{unique}-a", Revision.of([config_map(f"{unique}-a")], "inputs"))
-    await delivery.deliver(f"{unique}-b", Revision.of([config_map(f"{unique}-b")], "inputs"))
+    await delivery.install(f"{unique}-a", Revision.of([config_map(f"{unique}-a")], "inputs"))
+    await delivery.install(f"{unique}-b", Revision.of([config_map(f"{unique}-b")], "inputs"))
     await cluster.user.merge_patch(SECRETS, f"cluster-stack-addon-{unique}-a", {"data": damage}, "kube-system")
 
     again = Delivery(cluster.client)
 
     with pytest.raises(Exception, match=f"cluster-stack-addon-{unique}-a is unreadable.*delete it"):
-        await again.deliver(f"{unique}-a", Revision.of([config_map(f"{unique}-a")], "inputs"))
-    assert (await again.deliver(f"{unique}-b", Revision.of([config_map(f"{unique}-b")], "inputs"))).synced
+        await again.install(f"{unique}-a", Revision.of([config_map(f"{unique}-a")], "inputs"))
+    assert (await again.install(f"{unique}-b", Revision.of([config_map(f"{unique}-b")], "inputs"))).synced
     assert (await again.prune({f"{unique}-a", f"{unique}-b"})).unreadable
 
 
 async def test_two_operators_never_mix_their_deliveries(cluster: Cluster, unique: str) -> None:
     one, other = Delivery(cluster.client), Delivery(cluster.client)
-    await one.deliver(unique, Revision.of([config_map(unique, key="old")], "old"))
+    await one.install(unique, Revision.of([config_map(unique, key="old")], "old"))
     await other.records()
-    await one.deliver(unique, Revision.of([config_map(unique, key="new")], "new"))
+    await one.install(unique, Revision.of([config_map(unique, key="new")], "new"))
 
     with pytest.raises(Exception, match="Conflict"):
-        await other.deliver(unique, Revision.of([config_map(unique, key="other")], "other"))
-    await other.deliver(unique, Revision.of([config_map(unique, key="other")], "other"))
+        await other.install(unique, Revision.of([config_map(unique, key="other")], "other"))
+    await other.install(unique, Revision.of([config_map(unique, key="other")], "other"))
 
     live = await cluster.live("ConfigMap", unique, "kube-system")
     assert live is not None

@@ -35,11 +35,11 @@ async def test_a_server_that_freezes_in_the_middle_ends_the_delivery_and_a_later
     begun = time.monotonic()
     try:
         with pytest.raises(Unreachable):
-            await Delivery(client).deliver(unique, revision)
+            await Delivery(client).install(unique, revision)
         assert time.monotonic() - begun < 10
     finally:
         workload_server.process.send(signal.SIGCONT)
 
-    report = await Delivery(cluster.client).deliver(unique, revision)
+    report = await Delivery(cluster.client).install(unique, revision)
 
     assert report.synced

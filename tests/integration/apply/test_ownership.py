@@ -3,7 +3,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL, RECREATE_ANNOTATION
+from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
+from clusterstacks.apply.policy import RECREATE_ANNOTATION
 from tests.support.manifests import config_map, cron_job, deployment, named, with_annotation
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ async def test_d66_a_foreign_object_that_differs_is_left_alone_and_its_managers_
 ) -> None:
     await apply_as(cluster, "somebody", config_map(unique, key="theirs"))
 
-    report = await Delivery(cluster.client).deliver(unique, Revision.of([config_map(unique, key="ours")], "inputs"))
+    report = await Delivery(cluster.client).install(unique, Revision.of([config_map(unique, key="ours")], "inputs"))
 
     (result,) = report.objects
     assert (result.synced, result.code) == (False, "FieldConflict")
@@ -51,8 +52,8 @@ async def test_a_resumed_delivery_does_not_force_its_way_into_what_is_only_plann
     await apply_as(cluster, "somebody", config_map(unique, key="theirs"))
     revision = Revision.of([config_map(unique, key="ours")], "inputs")
 
-    await Delivery(cluster.client).deliver(unique, revision)
-    report = await Delivery(cluster.client).deliver(unique, revision)
+    await Delivery(cluster.client).install(unique, revision)
+    report = await Delivery(cluster.client).install(unique, revision)
 
     assert report.objects[0].code == "FieldConflict"
 
@@ -60,22 +61,22 @@ async def test_a_resumed_delivery_does_not_force_its_way_into_what_is_only_plann
 async def test_the_way_out_of_a_conflict_works(cluster: Cluster, unique: str) -> None:
     await apply_as(cluster, "somebody", config_map(unique, key="theirs"))
     revision = Revision.of([config_map(unique, key="ours")], "inputs")
-    report = await Delivery(cluster.client).deliver(unique, revision)
+    report = await Delivery(cluster.client).install(unique, revision)
     label = report.objects[0].error.partition(f"{PART_OF_LABEL}=")[2].partition(",")[0]
     resource = await cluster.user.resource("", "ConfigMap")
     patch = {"metadata": {"labels": {PART_OF_LABEL: label}}}
     await cluster.user.merge_patch(resource, unique, patch, "kube-system", manager="somebody")
 
-    report = await Delivery(cluster.client).deliver(unique, revision)
+    report = await Delivery(cluster.client).install(unique, revision)
 
     assert report.synced
-    assert {one.manager for one in report.objects[0].contested} == {"somebody"}
+    assert {one.manager for one in report.objects[0].conflicts} == {"somebody"}
 
 
 async def test_a_foreign_object_that_agrees_is_shared(cluster: Cluster, unique: str) -> None:
     await apply_as(cluster, "somebody", config_map(unique, key="same"))
 
-    report = await Delivery(cluster.client).deliver(unique, Revision.of([config_map(unique, key="same")], "inputs"))
+    report = await Delivery(cluster.client).install(unique, Revision.of([config_map(unique, key="same")], "inputs"))
 
     assert report.synced
     assert {("somebody", "Apply"), ("cluster-stack-operator", "Apply")} <= managers(
@@ -85,14 +86,14 @@ async def test_a_foreign_object_that_agrees_is_shared(cluster: Cluster, unique: 
 
 async def test_our_object_is_corrected_by_force_and_the_other_manager_named(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
-    await delivery.deliver(unique, Revision.of([deployment(unique, replicas=2)], "old"))
+    await delivery.install(unique, Revision.of([deployment(unique, replicas=2)], "old"))
     await apply_as(cluster, "somebody", named("apps/v1", "Deployment", unique, spec={"replicas": 7}))
 
-    report = await delivery.deliver(unique, Revision.of([deployment(unique, replicas=3)], "new"))
+    report = await delivery.install(unique, Revision.of([deployment(unique, replicas=3)], "new"))
 
     (result,) = report.objects
     assert result.synced
-    assert [(one.manager, one.field) for one in result.contested] == [("somebody", ".spec.replicas")]
+    assert [(one.manager, one.field) for one in result.conflicts] == [("somebody", ".spec.replicas")]
     live = await cluster.live("Deployment", unique, "kube-system", "apps")
     assert live is not None
     assert live["spec"]["replicas"] == 3
@@ -106,7 +107,7 @@ async def test_d66_takes_over_what_the_go_operator_applied_without_a_rollout(clu
     before = await apply_as_go_operator(cluster, theirs)
     await apply_as(cluster, "somebody", named("apps/v1", "Deployment", unique, spec={"paused": True}))
 
-    report = await Delivery(cluster.client).deliver(unique, Revision.of([deployment(unique, replicas=2)], "inputs"))
+    report = await Delivery(cluster.client).install(unique, Revision.of([deployment(unique, replicas=2)], "inputs"))
 
     assert report.synced
     live = await cluster.live("Deployment", unique, "kube-system", "apps")
@@ -120,10 +121,10 @@ async def test_d66_takes_over_what_the_go_operator_applied_without_a_rollout(clu
 async def test_takes_over_by_force_where_values_differ(cluster: Cluster, unique: str) -> None:
     await apply_as_go_operator(cluster, config_map(unique, key="old", gone="old"))
 
-    report = await Delivery(cluster.client).deliver(unique, Revision.of([config_map(unique, key="new")], "inputs"))
+    report = await Delivery(cluster.client).install(unique, Revision.of([config_map(unique, key="new")], "inputs"))
 
     assert report.synced
-    assert report.objects[0].contested == ()
+    assert report.objects[0].conflicts == ()
     live = await cluster.live("ConfigMap", unique, "kube-system")
     assert live is not None
     assert live["data"] == {"key": "new"}
@@ -132,10 +133,10 @@ async def test_takes_over_by_force_where_values_differ(cluster: Cluster, unique:
 
 async def test_takes_over_once_and_leaves_later_users_of_kubectl_their_fields(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
-    await delivery.deliver(unique, Revision.of([config_map(unique, key="old")], "old"))
+    await delivery.install(unique, Revision.of([config_map(unique, key="old")], "old"))
     await apply_as_go_operator(cluster, config_map(unique, own="theirs"))
 
-    await delivery.deliver(unique, Revision.of([config_map(unique, key="new")], "new"))
+    await delivery.install(unique, Revision.of([config_map(unique, key="new")], "new"))
 
     live = await cluster.live("ConfigMap", unique, "kube-system")
     assert live is not None
@@ -144,11 +145,11 @@ async def test_takes_over_once_and_leaves_later_users_of_kubectl_their_fields(cl
 
 async def test_a_field_that_cannot_change_is_named_with_the_way_out(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
-    await delivery.deliver(unique, Revision.of([deployment(unique)], "old"))
+    await delivery.install(unique, Revision.of([deployment(unique)], "old"))
     other = deployment(unique)
     other["spec"]["selector"]["matchLabels"] = {"app": unique, OWNED_LABEL: "owned"}
 
-    report = await delivery.deliver(unique, Revision.of([other], "new"))
+    report = await delivery.install(unique, Revision.of([other], "new"))
 
     (result,) = report.objects
     assert not result.synced
@@ -182,9 +183,9 @@ async def test_an_object_that_opts_in_is_created_anew(cluster: Cluster, unique: 
         return [with_annotation(manifest, RECREATE_ANNOTATION, "enabled") for manifest in manifests]
 
     delivery = Delivery(cluster.client)
-    before = await delivery.deliver(unique, Revision.of(revision("old"), "old"))
+    before = await delivery.install(unique, Revision.of(revision("old"), "old"))
 
-    after = await delivery.deliver(unique, Revision.of(revision("new"), "new"))
+    after = await delivery.install(unique, Revision.of(revision("new"), "new"))
 
     assert [one.error for one in after.objects] == [""] * 6
     assert {one.uid for one in before.objects}.isdisjoint(one.uid for one in after.objects)
@@ -200,9 +201,9 @@ async def test_a_job_that_is_a_hook_runs_anew_when_it_changes(cluster: Cluster, 
         return Revision.of([with_annotation(job, "helm.sh/hook", "post-install,post-upgrade")], image)
 
     delivery = Delivery(cluster.client)
-    before = await delivery.deliver(unique, revision("example.org/old"))
+    before = await delivery.install(unique, revision("example.org/old"))
 
-    after = await delivery.deliver(unique, revision("example.org/new"))
+    after = await delivery.install(unique, revision("example.org/new"))
 
     assert [one.error for one in after.objects] == [""]
     assert after.objects[0].uid != before.objects[0].uid
@@ -212,13 +213,13 @@ async def test_an_object_that_is_being_deleted_is_not_called_synced(cluster: Clu
     finalized = config_map(unique, key="old")
     finalized["metadata"]["finalizers"] = ["example.org/wait"]
     delivery = Delivery(cluster.client)
-    await delivery.deliver(unique, Revision.of([finalized], "old"))
+    await delivery.install(unique, Revision.of([finalized], "old"))
     resource = await cluster.user.resource("", "ConfigMap")
     await cluster.user.delete(resource, unique, "kube-system")
 
-    report = await delivery.deliver(unique, Revision.of([config_map(unique, key="new")], "new"))
+    report = await delivery.install(unique, Revision.of([config_map(unique, key="new")], "new"))
     assert report.objects[0].code in {"", "Terminating"}
-    report = await Delivery(cluster.client).deliver(unique, Revision.of([config_map(unique, key="new")], "new"))
+    report = await Delivery(cluster.client).install(unique, Revision.of([config_map(unique, key="new")], "new"))
 
     # The new manifest has no finalizer any more, so applying it lets the old object go.
     assert report.synced

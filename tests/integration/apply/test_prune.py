@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.apply.delivery_plan import DeliveryState
-from clusterstacks.apply.ownership import PRUNE_ANNOTATION
-from clusterstacks.apply.prune_plan import Fate
+from clusterstacks.apply.delivery_plan import DeliveryState, PruneOutcome
+from clusterstacks.apply.policy import PRUNE_ANNOTATION
 from clusterstacks.apply.results import Deadlines
 from clusterstacks.apply.waiting import pauses
 from clusterstacks.kube.errors import KindNotServed
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 AT_ONCE = Deadlines(gone=timedelta(milliseconds=50))
 
 
-def fates(report: PruneReport) -> dict[str, Fate]:
-    return {f"{one.id.kind} {one.id.name}": one.departure.fate for one in report.removals}
+def fates(report: PruneReport) -> dict[str, PruneOutcome]:
+    return {f"{one.id.kind} {one.id.name}": one.result.outcome for one in report.removals}
 
 
 async def serves(cluster: Cluster, group: str, kind: str, version: str) -> bool:
@@ -51,10 +50,10 @@ async def test_d1_d15_d16_every_upgrade_prunes_exactly_what_the_last_release_had
     for number in range(3):
         delivery = Delivery(cluster.client)
         manifests = [config_map(f"{unique}-same"), config_map(f"{unique}-{number}")]
-        await delivery.deliver(unique, Revision.of(manifests, str(number)))
+        await delivery.install(unique, Revision.of(manifests, str(number)))
         report = await delivery.prune({unique})
 
-        expected = {f"ConfigMap {unique}-{number - 1}": Fate.GONE} if number else {}
+        expected = {f"ConfigMap {unique}-{number - 1}": PruneOutcome.GONE} if number else {}
         assert fates(report) == expected
         assert report.complete
         assert not await cluster.live("ConfigMap", f"{unique}-{number - 1}", "kube-system")
@@ -65,7 +64,7 @@ async def test_d1_d15_d16_every_upgrade_prunes_exactly_what_the_last_release_had
 
 async def test_nothing_to_prune_costs_nothing(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
-    await delivery.deliver(unique, Revision.of([config_map(unique)], "inputs"))
+    await delivery.install(unique, Revision.of([config_map(unique)], "inputs"))
     cluster.requests.calls.clear()
 
     await delivery.prune({unique})
@@ -76,14 +75,14 @@ async def test_nothing_to_prune_costs_nothing(cluster: Cluster, unique: str) -> 
 
 async def test_an_addon_the_release_no_longer_has_goes_with_its_record(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
-    await delivery.deliver(unique, Revision.of(addon(unique, unique), "inputs"))
-    await delivery.deliver(f"{unique}-b", Revision.of([config_map(f"{unique}-b")], "inputs"))
+    await delivery.install(unique, Revision.of(addon(unique, unique), "inputs"))
+    await delivery.install(f"{unique}-b", Revision.of([config_map(f"{unique}-b")], "inputs"))
     assert needs_pruning(await delivery.records(), {f"{unique}-b"})
 
     report = await delivery.prune({f"{unique}-b"})
 
     assert report.complete, report
-    assert set(fates(report).values()) == {Fate.GONE}
+    assert set(fates(report).values()) == {PruneOutcome.GONE}
     assert set(await delivery.records()) == {f"{unique}-b"}
     assert await cluster.live("ConfigMap", f"{unique}-b", "kube-system")
     assert not await cluster.live("Deployment", unique, unique, "apps")
@@ -93,14 +92,17 @@ async def test_an_addon_the_release_no_longer_has_goes_with_its_record(cluster: 
 
 async def test_one_addon_can_go_alone(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
-    await delivery.deliver(f"{unique}-a", Revision.of([config_map(f"{unique}-a"), config_map(unique)], "inputs"))
-    await delivery.deliver(f"{unique}-b", Revision.of([config_map(f"{unique}-b"), config_map(f"{unique}-x")], "old"))
-    await delivery.deliver(f"{unique}-b", Revision.of([config_map(f"{unique}-b"), config_map(unique)], "new"))
+    await delivery.install(f"{unique}-a", Revision.of([config_map(f"{unique}-a"), config_map(unique)], "inputs"))
+    await delivery.install(f"{unique}-b", Revision.of([config_map(f"{unique}-b"), config_map(f"{unique}-x")], "old"))
+    await delivery.install(f"{unique}-b", Revision.of([config_map(f"{unique}-b"), config_map(unique)], "new"))
 
     report = await delivery.remove(f"{unique}-a")
     again = await delivery.remove(f"{unique}-a")
 
-    assert fates(report) == {f"ConfigMap {unique}-a": Fate.GONE, f"ConfigMap {unique}": Fate.HANDED_OVER}
+    assert fates(report) == {
+        f"ConfigMap {unique}-a": PruneOutcome.GONE,
+        f"ConfigMap {unique}": PruneOutcome.HANDED_OVER,
+    }
     assert again.removals == ()
     assert await cluster.live("ConfigMap", f"{unique}-x", "kube-system")
     assert set(await delivery.records()) == {f"{unique}-b"}
@@ -109,14 +111,14 @@ async def test_one_addon_can_go_alone(cluster: Cluster, unique: str) -> None:
 async def test_an_object_that_moved_to_another_addon_is_handed_over(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
     moving, staying = config_map(f"{unique}-moving"), config_map(f"{unique}-staying")
-    await delivery.deliver(f"{unique}-a", Revision.of([moving, staying], "old"))
+    await delivery.install(f"{unique}-a", Revision.of([moving, staying], "old"))
     before = await cluster.live("ConfigMap", f"{unique}-moving", "kube-system")
-    await delivery.deliver(f"{unique}-a", Revision.of([staying], "new"))
-    await delivery.deliver(f"{unique}-b", Revision.of([moving], "new"))
+    await delivery.install(f"{unique}-a", Revision.of([staying], "new"))
+    await delivery.install(f"{unique}-b", Revision.of([moving], "new"))
 
     report = await delivery.prune({f"{unique}-a", f"{unique}-b"})
 
-    assert fates(report) == {f"ConfigMap {unique}-moving": Fate.HANDED_OVER}
+    assert fates(report) == {f"ConfigMap {unique}-moving": PruneOutcome.HANDED_OVER}
     after = await cluster.live("ConfigMap", f"{unique}-moving", "kube-system")
     assert before is not None
     assert after is not None
@@ -127,7 +129,7 @@ async def test_an_object_that_moved_to_another_addon_is_handed_over(cluster: Clu
 async def test_objects_that_two_addons_render_are_reported(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
     for name in ("a", "b"):
-        await delivery.deliver(f"{unique}-{name}", Revision.of([config_map(unique)], "inputs"))
+        await delivery.install(f"{unique}-{name}", Revision.of([config_map(unique)], "inputs"))
 
     report = await delivery.prune({f"{unique}-a", f"{unique}-b"})
 
@@ -137,12 +139,12 @@ async def test_objects_that_two_addons_render_are_reported(cluster: Cluster, uni
 async def test_an_annotation_keeps_an_object_and_the_record_says_why(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
     kept = with_annotation(config_map(f"{unique}-kept"), PRUNE_ANNOTATION, "disabled")
-    await delivery.deliver(unique, Revision.of([kept, config_map(unique)], "old"))
-    await delivery.deliver(unique, Revision.of([config_map(unique)], "new"))
+    await delivery.install(unique, Revision.of([kept, config_map(unique)], "old"))
+    await delivery.install(unique, Revision.of([config_map(unique)], "new"))
 
     report = await delivery.prune({unique})
 
-    assert fates(report) == {f"ConfigMap {unique}-kept": Fate.KEPT}
+    assert fates(report) == {f"ConfigMap {unique}-kept": PruneOutcome.KEPT}
     assert await cluster.live("ConfigMap", f"{unique}-kept", "kube-system")
     records = await delivery.records()
     assert records[unique].state is DeliveryState.PRUNED
@@ -157,11 +159,11 @@ async def test_an_addon_that_left_something_behind_comes_back_completely(cluster
     kept = with_annotation(config_map(f"{unique}-kept"), PRUNE_ANNOTATION, "disabled")
     revision = Revision.of([kept, config_map(unique)], "inputs")
     delivery = Delivery(cluster.client)
-    await delivery.deliver(unique, revision)
+    await delivery.install(unique, revision)
     await delivery.prune(())
     assert not await cluster.live("ConfigMap", unique, "kube-system")
 
-    report = await delivery.deliver(unique, revision)
+    report = await delivery.install(unique, revision)
 
     assert [one.id.name for one in report.objects if one.changed] == [unique]
     assert await cluster.live("ConfigMap", unique, "kube-system")
@@ -170,7 +172,7 @@ async def test_an_addon_that_left_something_behind_comes_back_completely(cluster
 async def test_a_prune_that_was_cut_off_leaves_no_addon_that_looks_delivered(cluster: Cluster, unique: str) -> None:
     revision = Revision.of([config_map(unique)], "inputs")
     delivery = Delivery(cluster.client)
-    await delivery.deliver(unique, revision)
+    await delivery.install(unique, revision)
     client = cluster.new_client()
     await client.resource("", "ConfigMap")
     requests = Recorder.on(client, kill_at=4, kill_after=True)
@@ -179,7 +181,7 @@ async def test_a_prune_that_was_cut_off_leaves_no_addon_that_looks_delivered(clu
     assert requests.calls[-1] == f"delete ConfigMap kube-system/{unique}", requests.calls
     assert not await cluster.live("ConfigMap", unique, "kube-system")
 
-    await Delivery(cluster.client).deliver(unique, revision)
+    await Delivery(cluster.client).install(unique, revision)
 
     assert await cluster.live("ConfigMap", unique, "kube-system")
 
@@ -187,31 +189,31 @@ async def test_a_prune_that_was_cut_off_leaves_no_addon_that_looks_delivered(clu
 async def test_an_upgrade_that_moves_objects_and_is_called_off_is_undone(cluster: Cluster, unique: str) -> None:
     """A release with one chart, then one with stages, then the first again before anything was pruned."""
     old = Revision.of([config_map(unique, version="old"), config_map(f"{unique}-same")], "old")
-    await Delivery(cluster.client).deliver(unique, old)
-    await Delivery(cluster.client).deliver(f"{unique}-b", Revision.of([config_map(unique, version="new")], "new"))
+    await Delivery(cluster.client).install(unique, old)
+    await Delivery(cluster.client).install(f"{unique}-b", Revision.of([config_map(unique, version="new")], "new"))
 
     delivery = Delivery(cluster.client)
-    report = await delivery.deliver(unique, old)
+    report = await delivery.install(unique, old)
     pruned = await delivery.prune({unique})
 
     assert [one.id.name for one in report.objects if one.changed] == [unique]
-    assert set(fates(pruned).values()) == {Fate.HANDED_OVER}
+    assert set(fates(pruned).values()) == {PruneOutcome.HANDED_OVER}
     live = await cluster.live("ConfigMap", unique, "kube-system")
     assert live
     assert live["data"] == {"version": "old"}
     cluster.requests.calls.clear()
-    await delivery.deliver(unique, old)
+    await delivery.install(unique, old)
     assert cluster.requests.calls == []
 
 
 @pytest.mark.parametrize("name", ["default", "kube-node-lease", "kube-public", "kube-system"])
 async def test_a_namespace_of_kubernetes_itself_is_kept(cluster: Cluster, unique: str, name: str) -> None:
     delivery = Delivery(cluster.client)
-    await delivery.deliver(unique, Revision.of([named("v1", "Namespace", name), config_map(unique)], "inputs"))
+    await delivery.install(unique, Revision.of([named("v1", "Namespace", name), config_map(unique)], "inputs"))
 
     report = await delivery.prune(())
 
-    assert fates(report) == {f"Namespace {name}": Fate.KEPT, f"ConfigMap {unique}": Fate.GONE}
+    assert fates(report) == {f"Namespace {name}": PruneOutcome.KEPT, f"ConfigMap {unique}": PruneOutcome.GONE}
     assert report.complete
     namespace = await cluster.live("Namespace", name)
     assert namespace
@@ -220,11 +222,11 @@ async def test_a_namespace_of_kubernetes_itself_is_kept(cluster: Cluster, unique
 
 async def test_what_somebody_recreated_under_the_same_name_stays(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
-    await delivery.deliver(unique, Revision.of([config_map(f"{unique}-theirs"), config_map(unique)], "old"))
+    await delivery.install(unique, Revision.of([config_map(f"{unique}-theirs"), config_map(unique)], "old"))
     resource = await cluster.user.resource("", "ConfigMap")
     await cluster.user.delete(resource, f"{unique}-theirs", "kube-system")
     await cluster.user.create(resource, config_map(f"{unique}-theirs", "kube-system"))
-    await delivery.deliver(unique, Revision.of([config_map(unique)], "new"))
+    await delivery.install(unique, Revision.of([config_map(unique)], "new"))
 
     report = await delivery.prune({unique})
 
@@ -236,17 +238,20 @@ async def test_a_crd_with_foreign_resources_is_kept(cluster: Cluster, unique: st
     group = f"{unique}.example.org"
     delivery = Delivery(cluster.client)
     ours = named(f"{group}/v1", "Widget", "ours")
-    await delivery.deliver(unique, Revision.of([crd("Widget", group), ours, config_map(unique)], "old"))
+    await delivery.install(unique, Revision.of([crd("Widget", group), ours, config_map(unique)], "old"))
     await cluster.user.create(
         await cluster.user.resource(group, "Widget"), named(f"{group}/v1", "Widget", "theirs", "default")
     )
-    await delivery.deliver(unique, Revision.of([config_map(unique)], "new"))
+    await delivery.install(unique, Revision.of([config_map(unique)], "new"))
 
     report = await delivery.prune({unique})
 
-    assert fates(report) == {"Widget ours": Fate.GONE, f"CustomResourceDefinition widgets.{group}": Fate.KEPT}
-    (kept,) = [one for one in report.removals if one.departure.fate is Fate.KEPT]
-    assert "Widget default/theirs" in kept.departure.reason
+    assert fates(report) == {
+        "Widget ours": PruneOutcome.GONE,
+        f"CustomResourceDefinition widgets.{group}": PruneOutcome.KEPT,
+    }
+    (kept,) = [one for one in report.removals if one.result.outcome is PruneOutcome.KEPT]
+    assert "Widget default/theirs" in kept.result.reason
     assert await cluster.live("Widget", "theirs", "default", group)
 
 
@@ -254,15 +259,15 @@ async def test_a_namespace_with_foreign_content_is_kept(cluster: Cluster, unique
     group = f"{unique}.example.org"
     delivery = Delivery(cluster.client)
     manifests = [named("v1", "Namespace", unique), named("v1", "Namespace", f"{unique}-empty"), crd("Widget", group)]
-    await delivery.deliver(unique, Revision.of([*manifests, config_map(unique, unique)], "old"))
+    await delivery.install(unique, Revision.of([*manifests, config_map(unique, unique)], "old"))
     await cluster.user.create(
         await cluster.user.resource(group, "Widget"), named(f"{group}/v1", "Widget", "theirs", unique)
     )
 
     report = await delivery.prune(set())
 
-    assert fates(report)[f"Namespace {unique}"] is Fate.KEPT
-    assert fates(report)[f"Namespace {unique}-empty"] is Fate.GONE
+    assert fates(report)[f"Namespace {unique}"] is PruneOutcome.KEPT
+    assert fates(report)[f"Namespace {unique}-empty"] is PruneOutcome.GONE
     # What is kept is remembered by a record that wants nothing else.
     record = (await delivery.records())[unique]
     assert record.objects == ()
@@ -274,11 +279,11 @@ async def test_an_annotated_object_keeps_its_namespace_and_its_crd(cluster: Clus
     delivery = Delivery(cluster.client)
     widget = with_annotation(named(f"{group}/v1", "Widget", "first", unique), PRUNE_ANNOTATION, "disabled")
     manifests = [named("v1", "Namespace", unique), crd("Widget", group), widget]
-    await delivery.deliver(unique, Revision.of(manifests, "inputs"))
+    await delivery.install(unique, Revision.of(manifests, "inputs"))
 
     report = await delivery.prune(())
 
-    assert set(fates(report).values()) == {Fate.KEPT}
+    assert set(fates(report).values()) == {PruneOutcome.KEPT}
     assert report.complete
 
 
@@ -287,12 +292,12 @@ async def test_a_finalizer_holds_back_what_its_controller_needs(cluster: Cluster
     held = named(f"{group}/v1", "Widget", "held")
     held["metadata"]["finalizers"] = ["example.org/clean-up"]
     delivery = Delivery(cluster.client, deadlines=AT_ONCE)
-    await delivery.deliver(unique, Revision.of([crd("Widget", group), held, config_map(unique)], "inputs"))
+    await delivery.install(unique, Revision.of([crd("Widget", group), held, config_map(unique)], "inputs"))
 
     report = await delivery.prune(set())
 
     assert not report.complete
-    assert set(fates(report).values()) == {Fate.PENDING}
+    assert set(fates(report).values()) == {PruneOutcome.PENDING}
     assert await cluster.live("ConfigMap", unique, "kube-system")
     resource = await cluster.user.resource(group, "Widget")
     await cluster.user.merge_patch(resource, "held", {"metadata": {"finalizers": None}}, "kube-system")
@@ -310,7 +315,7 @@ async def test_d14_pruning_uses_a_served_version_and_forgets_kinds_that_are_gone
     delivery = Delivery(cluster.client)
     manifests = [named(f"{group}/v1", "Widget", "first"), named(f"{group}/v1", "Gadget", "first"), config_map(unique)]
     await eventually(lambda: serves(cluster, group, "Gadget", "v1"))
-    await delivery.deliver(unique, Revision.of(manifests, "old"))
+    await delivery.install(unique, Revision.of(manifests, "old"))
     versions = [
         {**one, "served": one["name"] == "v2", "storage": one["name"] == "v2"} for one in old["spec"]["versions"]
     ]
@@ -322,9 +327,9 @@ async def test_d14_pruning_uses_a_served_version_and_forgets_kinds_that_are_gone
     cluster.client.forget_discovery()
 
     again = Delivery(cluster.client)
-    await again.deliver(unique, Revision.of([config_map(unique)], "new"))
+    await again.install(unique, Revision.of([config_map(unique)], "new"))
     pruned = await again.prune({unique})
 
-    assert fates(pruned) == {"Widget first": Fate.GONE, "Gadget first": Fate.GONE}
+    assert fates(pruned) == {"Widget first": PruneOutcome.GONE, "Gadget first": PruneOutcome.GONE}
     cluster.user.forget_discovery()
     assert not await cluster.live("Widget", "first", "kube-system", group)

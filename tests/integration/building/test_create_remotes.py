@@ -1,4 +1,4 @@
-"""csctl create with a real registry and a double of GitHub's API as its remotes."""
+"""Runs csctl create with a real registry and a fake of the GitHub API as remotes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["registry", "secure_registry"]  # fixtures
 
 
 class Author:
-    """Someone with one stack and the variables of a remote."""
+    """An author with one stack and the variables of a remote."""
 
     def __init__(self, root: Path, *options: str, **environ: str) -> None:
         self.root = root
@@ -50,7 +50,7 @@ class Author:
         return process.returncode or 0, out.decode().strip().rpartition("/")[2], err.decode()
 
     async def releases_follow_each_other(self) -> None:
-        """Publish twice with a change between, and see that the second is decided by the first."""
+        """Publish twice with a change in between; the first release determines the versions of the second."""
         assert (await self.create("--publish"))[:2] == (0, "local-single-1-33-v1")
         code, _, err = await self.create("--publish")
         assert (code, err.splitlines()[-1][:50]) == (3, "Error: nothing changed since local-single-1-33-v1:")
@@ -62,7 +62,7 @@ class Author:
         assert "local-single-1-33-v2 is published in " in err
 
     async def published_content_stays(self) -> None:
-        """Try to publish another content as v2, which is there."""
+        """Publish other content as v2, which exists already."""
         (self.stack / "cluster-class/values.yaml").write_text("other: true\n")
         versions = [f"--{one}-version=v2" for one in ("cluster-stack", "cluster-addon", "node-image")]
 
@@ -72,7 +72,9 @@ class Author:
         assert "other" in err.splitlines()[-1]
 
 
-async def test_a_private_registry(tmp_path: Path, secure_registry: RegistryServer) -> None:
+async def test_create_reads_and_publishes_to_a_private_registry(
+    tmp_path: Path, secure_registry: RegistryServer
+) -> None:
     ca = tmp_path / "ca.crt"
     ca.write_text(secure_registry.ca)
     login = {"OCI_USERNAME": secure_registry.username, "OCI_PASSWORD": secure_registry.password}
@@ -125,7 +127,7 @@ async def test_drop_l9_a_repository_that_does_not_exist_yet_is_empty(tmp_path: P
     code, name, err = await author.create()
 
     assert (code, name) == (0, "local-single-1-33-v1"), err
-    assert err.startswith("remote oci, as OCI_REGISTRY is set")
+    assert err.startswith("remote oci, because OCI_REGISTRY is set")
 
 
 async def test_d42_a_registry_that_fails_ends_with_an_error_and_nothing_built(tmp_path: Path) -> None:
@@ -138,7 +140,7 @@ async def test_d42_a_registry_that_fails_ends_with_an_error_and_nothing_built(tm
     assert not (tmp_path / ".release").exists()
 
 
-async def test_github(tmp_path: Path) -> None:
+async def test_create_reads_and_publishes_to_github(tmp_path: Path) -> None:
     async with GitHubDouble.started() as github:
         author = Author(
             tmp_path,

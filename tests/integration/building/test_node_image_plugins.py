@@ -1,4 +1,4 @@
-"""Node image plugins as real programs, called by the real command."""
+"""Runs real node image plugins by csctl create."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMAGES = "apiVersion: local.infrastructure.clusterstack.x-k8s.io/v1alpha1\n"
 
 
 class Author:
-    """A stack that asks for the plugin csctl-local, and an empty directory for plugins."""
+    """A stack that needs the plugin csctl-local, and an empty directory for plugins."""
 
     def __init__(self, root: Path) -> None:
         self.stack = copied("single", root)
@@ -51,7 +51,7 @@ class Author:
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # Shells have their background jobs ignore it, and a test run may be one.
+            # Background jobs of shells ignore SIGINT, and a test run may be such a job.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
 
@@ -69,7 +69,7 @@ def author(tmp_path: Path) -> Author:
     return Author(tmp_path)
 
 
-def test_the_plugin_gets_verb_source_release_and_registry_and_its_output_is_passed_on(author: Author) -> None:
+def test_plugin_gets_verb_source_release_and_registry(author: Author) -> None:
     author.plugin(
         f'echo "$1 $4"; echo loud >&2; printf "{IMAGES}" > "$3/node-images.yaml"; test -x "$2/node-images/setup.sh"'
     )
@@ -82,14 +82,14 @@ def test_the_plugin_gets_verb_source_release_and_registry_and_its_output_is_pass
     assert "loud\n" in err
 
 
-def test_the_path_of_a_registry_file_is_absolute_for_the_plugin(author: Author) -> None:
+def test_registry_file_path_is_absolute_for_the_plugin(author: Author) -> None:
     (author.working / "registry.yaml").touch()
     author.plugin(f'echo "$4"; printf "{IMAGES}" > "$3/node-images.yaml"')
 
     assert str(author.working / "registry.yaml") in author.create("-r", "registry.yaml")[2]
 
 
-def test_d44_what_the_plugin_does_to_the_source_it_does_to_a_copy(author: Author) -> None:
+def test_d44_plugin_changes_only_a_copy_of_the_source(author: Author) -> None:
     before = {path: path.read_bytes() for path in author.stack.rglob("*") if path.is_file()}
     author.plugin(f'echo x >> "$2/csctl.yaml"; touch "$2/new"; printf "{IMAGES}" > "$3/node-images.yaml"')
 
@@ -119,7 +119,7 @@ def test_drop_m2_the_plugin_runs_where_csctl_was_called(author: Author) -> None:
     assert (author.working / "output").is_file()
 
 
-def test_drop_m2_a_plugin_called_in_the_source_leaves_nothing_there(author: Author) -> None:
+def test_drop_m2_plugin_started_in_the_source_leaves_nothing_there(author: Author) -> None:
     (author.stack / "registry.yaml").touch()
     author.plugin(f'test -f "$4" && touch output; printf "{IMAGES}" > "$3/node-images.yaml"')
     before = sorted(author.stack.rglob("*"))
@@ -152,7 +152,7 @@ def test_d45_an_executable_in_the_current_directory_is_not_run(author: Author, p
         ('echo "a: 1" > "$3/node-images.yaml"', "node-images.yaml: apiVersion is missing"),
     ],
 )
-def test_a_plugin_that_fails_leaves_no_release(author: Author, script: str, complaint: str) -> None:
+def test_failed_plugin_leaves_no_release(author: Author, script: str, complaint: str) -> None:
     author.plugin(script)
 
     code, out, err = author.create()
@@ -163,7 +163,7 @@ def test_a_plugin_that_fails_leaves_no_release(author: Author, script: str, comp
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130)])
-def test_an_interrupt_ends_the_plugin_with_its_children_and_leaves_nothing(
+def test_interrupt_ends_the_plugin_with_its_children(
     author: Author, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     author.plugin(f"sleep 300 & echo $! > {tmp_path}/child; wait")

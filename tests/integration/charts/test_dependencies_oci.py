@@ -1,4 +1,4 @@
-"""Chart dependencies out of real registries."""
+"""Vendors chart dependencies from a real registry."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ LABEL = "cluster-addon/web"
 
 @pytest.fixture
 async def web() -> AsyncIterator[HTTPClient]:
-    async with HTTPClient(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
+    async with HTTPClient(retries=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
         yield web
 
 
 @pytest.fixture
 def place(registry: RegistryServer, request: pytest.FixtureRequest) -> str:
-    """A path of this test's own in the registry."""
+    """A path of the registry for this test only."""
     return f"{registry.host}/{request.node.originalname.replace('_', '-')}"
 
 
@@ -51,7 +51,7 @@ def needing(version: str, place: str) -> dict[str, bytes]:
     return chart_files("web", "1.0.0", extra=f"dependencies:\n{line}")
 
 
-async def test_the_newest_tag_that_is_allowed_is_taken(web: HTTPClient, place: str) -> None:
+async def test_newest_allowed_tag_is_used(web: HTTPClient, place: str) -> None:
     await push(web, place, "1.2.0", "1.2.9+build.1", "1.3.0", "1.2.10-rc.1")
 
     vendored = await ChartDependencies(web, None).vendor(needing("~1.2", place), LABEL)
@@ -72,7 +72,7 @@ async def test_the_same_bytes_come_from_a_pin_and_from_the_cache(web: HTTPClient
     assert await ChartDependencies(web, tmp_path, offline=True).vendor(files, LABEL) == first
 
 
-async def test_a_tag_that_moved_is_refused_for_who_pinned_it(web: HTTPClient, place: str) -> None:
+async def test_moved_tag_is_rejected_for_a_pinned_chart(web: HTTPClient, place: str) -> None:
     await push(web, place, "1.2.0")
     files = needing("1.2.0", place)
     first = await ChartDependencies(web, None).vendor(files, LABEL)
@@ -83,7 +83,7 @@ async def test_a_tag_that_moved_is_refused_for_who_pinned_it(web: HTTPClient, pl
 
 
 @pytest.mark.parametrize("version", ["2.0.0", "^2"])
-async def test_a_version_or_chart_that_is_not_there_is_named(web: HTTPClient, place: str, version: str) -> None:
+async def test_missing_version_or_chart_is_named_in_the_error(web: HTTPClient, place: str, version: str) -> None:
     charts = ChartDependencies(web, None)
     with pytest.raises(ChartNotFound, match=f"is not in oci://{place}"):
         await charts.vendor(needing(version, place), LABEL)
@@ -92,7 +92,7 @@ async def test_a_version_or_chart_that_is_not_there_is_named(web: HTTPClient, pl
         await charts.vendor(needing(version, place), LABEL)
 
 
-async def test_something_else_than_a_chart_is_refused(web: HTTPClient, place: str) -> None:
+async def test_artifact_that_is_not_a_chart_is_rejected(web: HTTPClient, place: str) -> None:
     registry = Registry(web, Reference.parse(f"{place}/cache"))
     layer = Descriptor("application/octet-stream", await registry.push_blob(EMPTY), len(EMPTY))
     manifest = write_manifest(artifact_type="application/x.something", layers=[layer], config=layer)
@@ -102,7 +102,7 @@ async def test_something_else_than_a_chart_is_refused(web: HTTPClient, place: st
         await ChartDependencies(web, None).vendor(needing("1.0.0", place), LABEL)
 
 
-async def test_only_allowed_paths_of_a_registry_are_asked(web: HTTPClient, place: str) -> None:
+async def test_only_allowed_registry_paths_are_contacted(web: HTTPClient, place: str) -> None:
     await push(web, place, "1.2.0")
     files = needing("1.2.0", place)
 
@@ -112,7 +112,7 @@ async def test_only_allowed_paths_of_a_registry_are_asked(web: HTTPClient, place
     assert (await ChartDependencies(web, None, allowed=AllowedHosts.parse(place)).vendor(files, LABEL)).resolved
 
 
-async def test_an_index_may_lead_to_a_registry_that_is_allowed(web: HTTPClient, place: str) -> None:
+async def test_index_may_refer_to_an_allowed_registry(web: HTTPClient, place: str) -> None:
     await push(web, place, "1.2.0")
     async with chart_repository() as repository:
         repository.publish(b"", "cache", "1.2.0", urls=[f"oci://{place}/cache:1.2.0"], digest=None)
@@ -128,7 +128,7 @@ async def test_an_index_may_lead_to_a_registry_that_is_allowed(web: HTTPClient, 
     assert vendored.resolved[0].digest == digest_of(packaged("cache", "1.2.0"))
 
 
-async def test_a_private_registry_wants_credentials(secure_registry: RegistryServer) -> None:
+async def test_private_registry_needs_credentials(secure_registry: RegistryServer) -> None:
     async def find(reference: Reference) -> RegistryCredentials:
         assert reference.registry == secure_registry.host
         return RegistryCredentials(secure_registry.username, secure_registry.password)

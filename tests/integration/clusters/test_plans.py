@@ -290,7 +290,7 @@ async def test_clusters_about_which_nothing_can_be_said(world: World) -> None:
     await world.cluster("foreign", "quick-start")
     for name, words in (
         ("none", "does not exist: 'kubectl get clusters"),
-        ("foreign", "which is of no cluster stack"),
+        ("foreign", "which is not from a cluster stack"),
     ):
         code, out, err = await csctl(world, "plan", f"{world.namespace}/{name}", "--to", NEW)
         assert (code, out) == (2, "")

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from clusterstacks.controllers.clusterstackrelease import registration
-from clusterstacks.controllers.clusterstackrelease.source_check import Vigilance
+from clusterstacks.controllers.clusterstackrelease.source_check import SourceCheck
 from tests.support.operating import world
 
 __all__ = ["world"]
@@ -17,4 +17,4 @@ __all__ = ["world"]
 @pytest.fixture
 def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at the source of each release every second."""
-    monkeypatch.setattr(registration, "Vigilance", partial(Vigilance, interval=timedelta(seconds=1)))
+    monkeypatch.setattr(registration, "SourceCheck", partial(SourceCheck, interval=timedelta(seconds=1)))

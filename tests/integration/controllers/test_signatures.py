@@ -44,7 +44,7 @@ async def test_an_unsigned_release_is_not_used_until_it_is_signed(world: World, 
 
         found = await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, "SignatureVerified", "SignatureRequired")
         assert found["severity"] == "Error"
-        assert "none of the trusted keys" in found["message"]
+        assert "not by a trusted key" in found["message"]
         release = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
         assert is_unready(release)
         assert DIGEST_ANNOTATION not in release["metadata"].get("annotations", {})
@@ -91,7 +91,7 @@ async def test_keys_are_replaced_one_after_the_other(world: World) -> None:
         for name in (first, second):
             assert is_signed(await world.release_ready(name))
 
-        # The old key is withdrawn: what it alone signed is not for new clusters any more.
+        # The old key is record_before_removal: what it alone signed is not for new clusters any more.
         source = below_the_operators_directory(verification={"keys": keys[1:]})
         await world.patch(stack, {"spec": {"source": source}})
         await world.until(Kind.CLUSTER_STACK_RELEASE, first.release, is_unready)

@@ -73,8 +73,8 @@ async def test_frozen_server_is_unreachable_by_the_deadline_and_delays_nobody(
 
 
 async def test_watch_of_a_frozen_server_ends(workload_server: ApiServer, pool: Pool) -> None:
-    patience = RequestTimeouts(idle_timeout=timedelta(seconds=0.5))
-    watcher = Client(parse_kubeconfig(workload_server.kubeconfig, base=None), pool, patience=patience)
+    timeouts = RequestTimeouts(idle_timeout=timedelta(seconds=0.5))
+    watcher = Client(parse_kubeconfig(workload_server.kubeconfig, base=None), pool, timeouts=timeouts)
     version = (await watcher.list(CONFIG_MAPS)).resource_version
     event = asyncio.ensure_future(anext(watcher.watch(CONFIG_MAPS, resource_version=version)))
     await asyncio.sleep(0.2)
@@ -90,7 +90,7 @@ async def test_stopped_server_is_unreachable_and_comes_back(workload_server: Api
         slept.append(seconds)
 
     caller = Client(
-        parse_kubeconfig(workload_server.kubeconfig, base=None), pool, patience=RequestTimeouts(sleep=sleep)
+        parse_kubeconfig(workload_server.kubeconfig, base=None), pool, timeouts=RequestTimeouts(sleep=sleep)
     )
     await caller.ready()
     workload_server.process.stop(timedelta(0))
@@ -107,7 +107,7 @@ async def test_stopped_server_is_unreachable_and_comes_back(workload_server: Api
 async def test_renewed_client_certificate_is_used_from_the_next_request_on(
     api_server: ApiServer, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterstacks.kube.reloading_file.LOOK_EVERY", timedelta(0))
+    monkeypatch.setattr("clusterstacks.kube.auth.LOOK_EVERY", timedelta(0))
     authority = Authority(api_server.keys.authority.read())
 
     def hand_out(name: str) -> None:
@@ -127,7 +127,7 @@ async def test_renewed_client_certificate_is_used_from_the_next_request_on(
 async def test_half_renewed_pair_does_not_interrupt(
     api_server: ApiServer, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterstacks.kube.reloading_file.LOOK_EVERY", timedelta(0))
+    monkeypatch.setattr("clusterstacks.kube.auth.LOOK_EVERY", timedelta(0))
     authority = Authority(api_server.keys.authority.read())
     first, second = (authority.issue(name, organizations=("system:masters",)) for name in ("first", "second"))
     write_private(tmp_path / "client.crt", first.certificate)
@@ -186,7 +186,7 @@ async def test_server_of_another_authority_is_refused_without_a_retry(api_server
     async def no_sleep(_seconds: float) -> None:
         pytest.fail("a certificate does not get better by waiting")
 
-    client = Client(parse_kubeconfig(document, base=None), pool, patience=RequestTimeouts(sleep=no_sleep))
+    client = Client(parse_kubeconfig(document, base=None), pool, timeouts=RequestTimeouts(sleep=no_sleep))
     with pytest.raises(Unreachable, match="certificate verify failed"):
         await client.ready()
 

@@ -81,7 +81,7 @@ async def test_bookmarks_tell_of_changes_elsewhere_and_the_end_of_the_stream_is_
 ) -> None:
     # The server sends a bookmark two seconds before it ends the stream, here after six.
     watcher = Client(
-        parse_kubeconfig(api_kubeconfig, base=None), pool, patience=RequestTimeouts(idle_timeout=timedelta(seconds=7))
+        parse_kubeconfig(api_kubeconfig, base=None), pool, timeouts=RequestTimeouts(idle_timeout=timedelta(seconds=7))
     )
     stream = asyncio.create_task(first_events(watcher, 1000, await start(watcher)))
     await asyncio.sleep(1)

@@ -182,7 +182,7 @@ async def test_a_registry_of_an_unknown_ca_is_not_trusted(secure_registry: Regis
 async def test_a_registry_that_was_down_is_used_when_it_is_back(tmp_path: Path, directory: Path) -> None:
     with running_registry(tmp_path) as server:
         place = at(server.host, "back/again")
-        async with HTTPClient(patience=RetryPolicy(attempts=1)) as web:
+        async with HTTPClient(retries=RetryPolicy(attempts=1)) as web:
             await publish(directory, Registry(web, place), EPOCH)
             there = Registry(web, place)
             server.stop()

@@ -46,7 +46,7 @@ async def test_a_chart_sees_release_values_and_version_but_no_cluster(renderer: 
     }
 
 
-async def test_live_l8_capabilities_are_helms_built_in_set_and_the_version_of_the_cluster(renderer: Renderer) -> None:
+async def test_live_l8_capabilities_are_the_defaults_of_helm_with_the_cluster_version(renderer: Renderer) -> None:
     removed = '"{{ .Capabilities.APIVersions.Has "policy/v1beta1" }}"'
     old = '"{{ semverCompare "<1.25-0" .Capabilities.KubeVersion.Version }}"'
     chart = template(map_of(removed=removed, old=old))
@@ -76,7 +76,7 @@ async def test_hooks_notes_crds_and_partials_are_treated_as_helm_template_does(r
     assert without == with_crds[1:]
 
 
-async def test_a_subchart_disabled_once_comes_back_when_enabled(renderer: Renderer) -> None:
+async def test_disabled_subchart_is_rendered_again_once_enabled(renderer: Renderer) -> None:
     chart = packed(
         {
             "charts/sub/Chart.yaml": NESTED_CHART,
@@ -101,7 +101,7 @@ async def test_a_subchart_disabled_once_comes_back_when_enabled(renderer: Render
 
 
 @pytest.mark.parametrize("condition", ["", ", condition: sub.enabled"])
-async def test_a_chart_without_its_subcharts_is_an_error(renderer: Renderer, condition: str) -> None:
+async def test_chart_without_its_subcharts_is_an_error(renderer: Renderer, condition: str) -> None:
     chart = packed(
         {"templates/a.yaml": CONFIG_MAP % "main"},
         chart=f"dependencies: [{{name: sub, version: 1.0.0, repository: https://charts.example.com{condition}}}]\n",
@@ -111,7 +111,7 @@ async def test_a_chart_without_its_subcharts_is_an_error(renderer: Renderer, con
         await renderer.chart(chart_request(chart))
 
 
-async def test_a_subchart_with_an_alias_is_there(renderer: Renderer) -> None:
+async def test_subchart_with_an_alias_is_rendered(renderer: Renderer) -> None:
     chart = packed(
         {"charts/sub/Chart.yaml": NESTED_CHART, "charts/sub/templates/a.yaml": CONFIG_MAP % "{{ .Chart.Name }}"},
         chart="dependencies: [{name: sub, alias: one, version: 1.0.0}, {name: sub, alias: two, version: 1.0.0}]\n",
@@ -140,7 +140,7 @@ async def test_numbers_in_values_print_as_helm_prints_them(renderer: Renderer) -
     assert read == {"small": "6443", "big": "1e+06 1000000", "own": "2e+06", "octal": "420"}
 
 
-async def test_a_null_value_takes_a_default_away(renderer: Renderer) -> None:
+async def test_null_value_removes_a_default(renderer: Renderer) -> None:
     chart = packed({"values.yaml": "a: {b: 1}\n", "templates/a.yaml": map_of(a='"{{ hasKey .Values.a "b" }}"')})
 
     assert data_of(await renderer.chart(chart_request(chart, values="a: {b: null}"))) == {"a": "false"}
@@ -162,9 +162,7 @@ async def test_a_null_value_takes_a_default_away(renderer: Renderer) -> None:
         ('{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}', r"exceeded maximum template depth"),
     ],
 )
-async def test_a_wrong_chart_is_an_error_with_chart_template_and_line(
-    renderer: Renderer, text: str, complaint: str
-) -> None:
+async def test_invalid_chart_error_names_chart_template_and_line(renderer: Renderer, text: str, complaint: str) -> None:
     with pytest.raises(RenderFailed, match=complaint) as caught:
         await renderer.chart(chart_request(template(text), label="addon cni of openstack-scs-1-35-v2"))
 
@@ -186,12 +184,12 @@ async def test_a_wrong_chart_is_an_error_with_chart_template_and_line(
         ),
     ],
 )
-async def test_wrong_input_is_an_error(renderer: Renderer, chart: bytes, values: str, complaint: str) -> None:
+async def test_invalid_input_is_an_error(renderer: Renderer, chart: bytes, values: str, complaint: str) -> None:
     with pytest.raises(RenderFailed, match=complaint):
         await renderer.chart(chart_request(chart, values=values))
 
 
-async def test_two_renders_at_once_do_not_mix(renderer: Renderer) -> None:
+async def test_concurrent_renders_do_not_mix(renderer: Renderer) -> None:
     charts = {name: template(CONFIG_MAP % f"{name}-{{{{ .Values.number }}}}") for name in ("a", "b", "c")}
 
     found = await asyncio.gather(

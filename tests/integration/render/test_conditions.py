@@ -30,20 +30,20 @@ OBJECTS: dict[str, Any] = {
         ("type(ds)", False),
     ],
 )
-async def test_an_expression_holds_only_when_it_is_true(renderer: Renderer, expression: str, *, holds: bool) -> None:
+async def test_expression_holds_only_if_it_is_true(renderer: Renderer, expression: str, *, holds: bool) -> None:
     assert await renderer.holds(expression, OBJECTS, label="stage cni, before it") is holds
 
 
 @pytest.mark.parametrize(
     "expression", ["ds.status.missing == 1", "ds.status.list[9] == 1", "1 / (ds.spec.n - 3) == 1", "ds.status > 1"]
 )
-async def test_what_the_objects_cannot_answer_yet_may_be_asked_again(renderer: Renderer, expression: str) -> None:
+async def test_undecided_expression_may_be_evaluated_again(renderer: Renderer, expression: str) -> None:
     with pytest.raises(CelUndecided, match=r"^stage cni, condition 'ds|^stage cni, condition '1"):
         await renderer.holds(expression, OBJECTS, label="stage cni")
 
 
 @pytest.mark.parametrize("expression", ["", "ds ==", "nothing == 1", "ds.status.ready == 3 &&", "ds.foo()", "("])
-async def test_what_does_not_compile_names_stage_and_expression(renderer: Renderer, expression: str) -> None:
+async def test_compile_error_names_stage_and_expression(renderer: Renderer, expression: str) -> None:
     with pytest.raises(CelFailed) as caught:
         await renderer.holds(expression, OBJECTS, label="stage cni")
 
@@ -57,7 +57,7 @@ async def test_long_expressions_and_large_objects_are_refused(renderer: Renderer
         await renderer.holds("true", {"big": {"a": "x" * MAX_VARIABLE}}, label="stage cni")
 
 
-async def test_an_expression_that_eats_memory_is_stopped() -> None:
+async def test_expression_above_the_memory_limit_is_stopped() -> None:
     renderer = Renderer(limits=RenderLimits(memory_bytes=400 * 1024**2))
     objects = {"o": {"l": list(range(90)), "t": "x" * 200_000}}
     growing = "o.l.map(a, o.l.map(b, o.t + o.t + o.t)).size() == 0"
@@ -69,7 +69,7 @@ async def test_an_expression_that_eats_memory_is_stopped() -> None:
         await renderer.close()
 
 
-async def test_an_expression_that_works_for_ever_is_stopped() -> None:
+async def test_expression_above_the_deadline_is_stopped() -> None:
     renderer = Renderer(limits=RenderLimits(deadline=timedelta(seconds=1)))
     objects = {"o": {"l": list(range(60)), "t": "x" * 200_000}}
     everything = "o.l.all(a, o.l.all(b, !o.t.matches('(x+x+)+y')))"

@@ -35,7 +35,7 @@ async def _no_worker_is_left() -> object:
     assert worker_ids() == []
 
 
-async def test_workers_start_when_needed_and_end_at_close() -> None:
+async def test_workers_start_on_demand_and_end_at_close() -> None:
     renderer = Renderer()
     assert worker_ids() == []
 
@@ -49,7 +49,7 @@ async def test_workers_start_when_needed_and_end_at_close() -> None:
         await renderer.chart(FINE)
 
 
-async def test_there_are_never_more_than_asked_for() -> None:
+async def test_number_of_workers_is_bounded() -> None:
     renderer = Renderer(workers=2)
     await asyncio.gather(*(renderer.chart(FINE) for _ in range(20)))
 
@@ -67,7 +67,7 @@ async def test_idle_workers_end() -> None:
     await renderer.close()
 
 
-async def test_an_endless_chart_is_stopped_at_its_deadline_and_others_go_on() -> None:
+async def test_endless_chart_is_stopped_at_its_deadline_and_others_continue() -> None:
     renderer = Renderer(workers=2, limits=RenderLimits(deadline=timedelta(seconds=2)))
     await asyncio.gather(renderer.chart(FINE), renderer.chart(FINE))
     started = time.monotonic()
@@ -84,7 +84,7 @@ async def test_an_endless_chart_is_stopped_at_its_deadline_and_others_go_on() ->
     await renderer.close()
 
 
-async def test_a_chart_that_eats_memory_is_stopped_and_named() -> None:
+async def test_chart_above_the_memory_limit_is_stopped_and_named() -> None:
     renderer = Renderer(workers=1, limits=RenderLimits(memory_bytes=400 * 1024**2))
 
     with pytest.raises(WorkerDied, match="addon hungry: needs more memory than the limit of a render"):
@@ -94,7 +94,7 @@ async def test_a_chart_that_eats_memory_is_stopped_and_named() -> None:
     await renderer.close()
 
 
-async def test_a_worker_killed_in_the_middle_is_replaced() -> None:
+async def test_worker_killed_during_a_render_is_replaced() -> None:
     renderer = Renderer(workers=1)
     await renderer.chart(FINE)
     endless = asyncio.create_task(renderer.chart(ENDLESS))
@@ -108,7 +108,7 @@ async def test_a_worker_killed_in_the_middle_is_replaced() -> None:
     await renderer.close()
 
 
-async def test_a_worker_killed_while_idle_is_replaced() -> None:
+async def test_worker_killed_while_idle_is_replaced() -> None:
     renderer = Renderer(workers=1)
     await renderer.chart(FINE)
     os.kill(worker_ids()[0], signal.SIGKILL)
@@ -159,7 +159,7 @@ async def test_close_ends_running_renders() -> None:
             await render
 
 
-def test_a_cancelled_event_loop_leaves_no_process() -> None:
+def test_cancelled_event_loop_leaves_no_process() -> None:
     async def main() -> None:
         renderer = Renderer()
         try:
@@ -173,7 +173,7 @@ def test_a_cancelled_event_loop_leaves_no_process() -> None:
     assert worker_ids() == []
 
 
-def test_a_worker_whose_parent_was_killed_ends() -> None:
+def test_worker_ends_if_its_parent_is_killed() -> None:
     code = (
         "import asyncio, sys\n"
         "from clusterstacks.render.renderer import Renderer\n"
@@ -196,7 +196,7 @@ def test_a_worker_whose_parent_was_killed_ends() -> None:
     pytest.fail("the worker outlived its parent")
 
 
-async def test_a_worker_sees_nothing_of_the_parents_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_worker_has_no_environment_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "hidden")
     renderer = Renderer()
     await renderer.chart(FINE)
@@ -212,7 +212,7 @@ async def test_a_worker_sees_nothing_of_the_parents_environment(monkeypatch: pyt
     await renderer.close()
 
 
-async def test_a_chart_is_sent_once_to_a_worker_and_again_when_it_was_dropped() -> None:
+async def test_chart_is_sent_to_a_worker_once_and_again_if_it_was_dropped() -> None:
     renderer = Renderer(workers=1)
     await renderer.chart(FINE)
     (worker,) = renderer._pool._all

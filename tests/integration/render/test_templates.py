@@ -88,7 +88,7 @@ class TestMissingValues:
             ('{{ include "t" (dict "a" .Cluster.nope) }}{{ define "t" }}{{ if .a }}{{ .a }}{{ end }}{{ end }}', ""),
         ],
     )
-    async def test_asking_for_them_is_fine(self, renderer: Renderer, text: str, output: str) -> None:
+    async def test_handling_missing_values_is_allowed(self, renderer: Renderer, text: str, output: str) -> None:
         assert await rendered(renderer, text) == output
 
     @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ class TestMissingValues:
             ("{{ .ControlPlane | toJson }}", ".ControlPlane"),
         ],
     )
-    async def test_printing_them_is_an_error_with_file_line_and_expression(
+    async def test_printing_missing_values_is_an_error_with_file_line_and_expression(
         self, renderer: Renderer, action: str, value: str | None
     ) -> None:
         with pytest.raises(RenderFailed) as caught:
@@ -140,7 +140,7 @@ class TestMissingValues:
             "{{ $x := 1 }}\n{{ $x = .Cluster.nope | quote }}{{ $x }}",
         ],
     )
-    async def test_they_are_found_wherever_they_hide(self, renderer: Renderer, text: str) -> None:
+    async def test_missing_values_are_found_in_nested_expressions(self, renderer: Renderer, text: str) -> None:
         with pytest.raises(RenderFailed, match=r"overwrite\.yaml:2: .* has no value"):
             await rendered(renderer, text)
 
@@ -161,14 +161,14 @@ class TestErrors:
             ("\n{{ .Files.Get `x` }}", r"overwrite\.yaml:2:"),
         ],
     )
-    async def test_a_wrong_expression_is_named_with_file_and_line(
+    async def test_invalid_expression_is_named_with_file_and_line(
         self, renderer: Renderer, text: str, complaint: str
     ) -> None:
         with pytest.raises(RenderFailed, match=complaint):
             await rendered(renderer, text)
 
 
-async def test_the_values_document_is_taken_out_of_what_was_rendered(renderer: Renderer) -> None:
+async def test_values_document_is_extracted_from_the_rendered_text(renderer: Renderer) -> None:
     text = await rendered(renderer, "values: |\n  host: {{ .Cluster.spec.controlPlaneEndpoint.host }}\n  n: 1000000\n")
 
     assert await renderer.values(text, label="addon cni") == "host: 192.0.2.1\nn: 1000000\n"

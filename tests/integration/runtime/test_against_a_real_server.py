@@ -28,9 +28,9 @@ SHORT_SILENCE = replace(RequestTimeouts(), idle_timeout=timedelta(seconds=2))
 
 
 @asynccontextmanager
-async def client_of(server: ApiServer, patience: RequestTimeouts = RequestTimeouts()) -> AsyncIterator[Client]:  # noqa: B008 - a value
+async def client_of(server: ApiServer, timeouts: RequestTimeouts = RequestTimeouts()) -> AsyncIterator[Client]:  # noqa: B008 - a value
     async with Pool() as pool:
-        client = Client(parse_kubeconfig(server.kubeconfig, base=None), pool, patience=patience)
+        client = Client(parse_kubeconfig(server.kubeconfig, base=None), pool, timeouts=timeouts)
         yield client
         await client.close()
 
@@ -70,7 +70,7 @@ async def test_the_store_follows_the_server(api_server: ApiServer, *, metadata_o
         resource = await client.resource("", "ConfigMap")
         await client.create(resource, config_map("before"))
         informer = config_maps(client, metadata_only=metadata_only)
-        store = informer.store
+        store = informer.cache
         async with running(informer):
             await informer.synced()
             assert list(store) == [key("before")]
@@ -103,7 +103,7 @@ async def test_changes_around_a_crash_of_the_server_are_seen(workload_server: Ap
             await asyncio.to_thread(workload_server.process.restart)
             await client.delete(resource, "goes", "default")
             await client.create(resource, config_map("comes"))
-            await eventually(lambda: list(informer.store) == [key("comes")])
+            await eventually(lambda: list(informer.cache) == [key("comes")])
             await client.delete(resource, "comes", "default")
 
 
@@ -115,7 +115,7 @@ async def test_a_frozen_server_is_noticed_and_followed_again_when_it_thaws(
         informer = config_maps(client)
         async with running(informer):
             await client.create(resource, config_map("before"))
-            await eventually(lambda: list(informer.store) == [key("before")])
+            await eventually(lambda: list(informer.cache) == [key("before")])
             await asyncio.sleep(0.5)  # by now the watch is open
             workload_server.process.send(signal.SIGSTOP)
             try:
@@ -124,7 +124,7 @@ async def test_a_frozen_server_is_noticed_and_followed_again_when_it_thaws(
                 workload_server.process.send(signal.SIGCONT)
             await asyncio.to_thread(workload_server.process.wait_ready)
             await client.delete(resource, "before", "default")
-            await eventually(lambda: len(informer.store) == 0)
+            await eventually(lambda: len(informer.cache) == 0)
 
 
 async def test_a_kind_that_comes_later_is_waited_for(api_server: ApiServer) -> None:
@@ -139,9 +139,9 @@ async def test_a_kind_that_comes_later_is_waited_for(api_server: ApiServer) -> N
                 await informer.synced()
             gadget = {"apiVersion": "runtime.example.com/v1", "kind": "Gadget", "metadata": {"name": "one"}}
             await client.create(informer.resource, gadget, "default")
-            await eventually(lambda: list(informer.store) == [key("one")])
+            await eventually(lambda: list(informer.cache) == [key("one")])
             await client.delete(definitions, "gadgets.runtime.example.com")
-            await eventually(lambda: len(informer.store) == 0)
+            await eventually(lambda: len(informer.cache) == 0)
 
 
 def gadget_definition() -> Manifest:

@@ -86,7 +86,7 @@ def test_a_published_release_is_signed_in_the_registry_by_one_key_after_the_othe
     told = json.loads(done("verify", place, "--key", keys[0], "--key", keys[1], "-o", "json"))
 
     assert unsigned.returncode == 3
-    assert "there is no signature beside it" in unsigned.stderr
+    assert "it has no signature" in unsigned.stderr
     assert told["signedBy"] == [str(key) for key in keys]
     assert told["problems"] == []
 

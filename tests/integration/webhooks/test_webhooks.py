@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.kube.pki import single_certificates
 from clusterstacks.webhooks.answers import AdmissionResponse
-from clusterstacks.webhooks.certificate_rotation import SECRET_NAME
-from clusterstacks.webhooks.certificates import Times
+from clusterstacks.webhooks.certificates import SECRET_NAME, Times
 from clusterstacks.webhooks.configuration import WebhookScope
 from tests.support.guarding import Recorder, asked_about, forget, refusal, replica
 from tests.support.operating import cluster_manifest, finished_status

@@ -65,7 +65,7 @@ def test_a_rule_counts_for_the_stacks_clusters_and_time_it_names(
 @pytest.mark.parametrize(
     ("spec", "word"),
     [
-        ({"when": {"kubernetes": ">=1.30 <1.30"}}, "holds no version at all"),
+        ({"when": {"kubernetes": ">=1.30 <1.30"}}, "contains no version"),
         ({"when": {"components": {"cilium": "<0.0.0"}}}, "when.components.cilium"),
         ({"overrides": ["rule:other"]}, "overrides"),
         ({"severity": "Allow"}, "overrides"),

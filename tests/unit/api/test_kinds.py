@@ -14,7 +14,7 @@ from clusterstacks.api.clusterstack import Channel, ClusterStack, ClusterStackSt
 from clusterstacks.api.clusterstackrelease import ClusterStackRelease, ClusterStackReleaseStatus
 from clusterstacks.api.meta import Condition, ResourceEntry
 from clusterstacks.api.names import ResourceStatus
-from clusterstacks.controllers.clusteraddon.progress import StagePhase
+from clusterstacks.controllers.clusteraddon.rollout_plan import StagePhase
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
 from tests.support.documents import damaged

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from clusterstacks.api.schema import UnsupportedSchemaError, structural_schema
+from clusterstacks.api.crd_manifests import UnsupportedSchemaError, structural_schema
 
 
 class Colour(StrEnum):

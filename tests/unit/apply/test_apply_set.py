@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.apply.apply_set import (
+from clusterstacks.apply.record_store import (
     KINDS_ANNOTATION,
     NAMESPACES_ANNOTATION,
     TOOLING_ANNOTATION,

@@ -14,9 +14,9 @@ from clusterstacks.apply.delivery_plan import (
     Mark,
     RecordedObject,
     WantedObject,
-    begin,
-    finish,
-    worth_a_look,
+    objects_to_read,
+    plan_delivery,
+    record_results,
 )
 from clusterstacks.domain.objects import ObjectId
 
@@ -52,7 +52,7 @@ def record(
 
 
 def test_a_first_delivery_looks_at_nothing_and_applies_everything() -> None:
-    plan = begin(None, AIM, [wanted("a"), wanted("b")], {})
+    plan = plan_delivery(None, AIM, [wanted("a"), wanted("b")], {})
 
     assert plan == DeliveryPlan(replace(AIM, objects=(planned("a"), planned("b"))), frozenset())
 
@@ -71,20 +71,20 @@ def test_a_first_delivery_looks_at_nothing_and_applies_everything() -> None:
 def test_only_what_is_rendered_and_lives_as_before_needs_no_request(
     digest: str, live: dict[ObjectId, LiveMember], *, unchanged: bool
 ) -> None:
-    plan = begin(record(known("a")), AIM, [wanted("a", digest)], live)
+    plan = plan_delivery(record(known("a")), AIM, [wanted("a", digest)], live)
 
     assert (oid("a") in plan.unchanged) is unchanged
 
 
 def test_an_object_without_a_mark_is_applied_again() -> None:
-    plan = begin(record(known("a", mark=None)), AIM, [wanted("a")], {oid("a"): LiveMember("uid-a", None)})
+    plan = plan_delivery(record(known("a", mark=None)), AIM, [wanted("a")], {oid("a"): LiveMember("uid-a", None)})
 
     assert plan.unchanged == frozenset()
 
 
 def test_what_is_wanted_no_more_is_listed_until_it_is_pruned() -> None:
-    plan = begin(record(known("a"), known("b")), AIM, [wanted("a")], seen("a"))
-    finished = finish(plan, {})
+    plan = plan_delivery(record(known("a"), known("b")), AIM, [wanted("a")], seen("a"))
+    finished = record_results(plan, {})
 
     assert finished.objects == (known("a"),)
     assert finished.stale == (known("b"),)
@@ -94,7 +94,7 @@ def test_what_is_wanted_no_more_is_listed_until_it_is_pruned() -> None:
 def test_what_is_wanted_again_is_stale_no_more() -> None:
     before = record(known("a"), stale=(replace(known("b"), kept="annotation"),))
 
-    plan = begin(before, AIM, [wanted("a"), wanted("b")], seen("a") | seen("b"))
+    plan = plan_delivery(before, AIM, [wanted("a"), wanted("b")], seen("a") | seen("b"))
 
     assert plan.record.stale == ()
     assert [one.id for one in plan.record.objects] == [oid("a"), oid("b")]
@@ -103,14 +103,14 @@ def test_what_is_wanted_again_is_stale_no_more() -> None:
 def test_kept_objects_are_judged_anew_by_the_next_prune() -> None:
     before = record(known("a"), stale=(replace(known("b"), kept="annotation"),))
 
-    assert finish(begin(before, AIM, [wanted("a")], seen("a")), {}).stale == (known("b"),)
+    assert record_results(plan_delivery(before, AIM, [wanted("a")], seen("a")), {}).stale == (known("b"),)
 
 
 def test_a_killed_delivery_leaves_no_object_behind() -> None:
     """Applied but not noted, then rendered no more: its live membership is all that tells of it."""
     killed = record(planned("a"), planned("b"), state=DeliveryState.DELIVERING)
 
-    plan = begin(killed, AIM, [], seen("a"))
+    plan = plan_delivery(killed, AIM, [], seen("a"))
 
     assert plan.record.stale == (RecordedObject(oid("a"), "v1", "uid-a"),)
 
@@ -118,15 +118,15 @@ def test_a_killed_delivery_leaves_no_object_behind() -> None:
 def test_looks_only_at_what_decides_something() -> None:
     before = record(known("same"), known("changed"), known("old"), planned("lost"))
 
-    looked = worth_a_look(before, [wanted("same"), wanted("changed", "d2"), wanted("new")])
+    looked = objects_to_read(before, [wanted("same"), wanted("changed", "d2"), wanted("new")])
 
     assert looked == {oid("same"), oid("lost")}
 
 
 def test_a_failed_object_keeps_the_delivery_open_and_its_old_entry() -> None:
-    plan = begin(record(known("a")), AIM, [wanted("a", "d2"), wanted("b")], {})
+    plan = plan_delivery(record(known("a")), AIM, [wanted("a", "d2"), wanted("b")], {})
 
-    finished = finish(plan, {oid("b"): known("b")})
+    finished = record_results(plan, {oid("b"): known("b")})
 
     assert finished.state is DeliveryState.DELIVERING
     assert finished.objects == (known("a"), known("b"))
@@ -134,9 +134,9 @@ def test_a_failed_object_keeps_the_delivery_open_and_its_old_entry() -> None:
 
 
 def test_a_complete_delivery_holds_its_revision_only() -> None:
-    plan = begin(None, AIM, [wanted("a")], {})
+    plan = plan_delivery(None, AIM, [wanted("a")], {})
 
-    finished = finish(plan, {oid("a"): known("a")})
+    finished = record_results(plan, {oid("a"): known("a")})
 
     assert finished.state is DeliveryState.PRUNED
     assert finished.holds("new", "inputs")
@@ -162,8 +162,8 @@ class Fake:
         live = {oid(name): LiveMember(f"uid-{name}", Mark(1, digest, "texts")) for name, digest in self.live.items()}
         found = {}
         if self.stored:
-            found = {key: live[key] for key in worth_a_look(self.stored, items) if key in live}
-        plan = begin(self.stored, AIM, items, found)
+            found = {key: live[key] for key in objects_to_read(self.stored, items) if key in live}
+        plan = plan_delivery(self.stored, AIM, items, found)
         delivered = {}
         if steps < 1:
             return
@@ -179,7 +179,7 @@ class Fake:
                 item.id, "v1", f"uid-{item.id.name}", item.digest, Mark(1, item.digest, "texts")
             )
         if steps > 1:
-            self.stored = finish(plan, delivered)
+            self.stored = record_results(plan, delivered)
 
 
 @given(st.lists(st.tuples(REVISIONS, st.integers(0, 9)), max_size=4), REVISIONS)

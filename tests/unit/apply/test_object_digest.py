@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from clusterstacks.apply.object_digest import digest_of, mark_of
+from clusterstacks.apply.targets import digest_of, mark_of
 from tests.support.manifests import config_map, deployment
 
 SENT: dict[str, Any] = {"metadata": {"name": "a", "labels": {"ours": "1"}, "annotations": {"ours": "2"}}}

@@ -12,14 +12,13 @@ from clusterstacks.apply.ownership import (
     OWNED_VALUE,
     PART_OF_LABEL,
     PREDECESSOR,
-    Standing,
+    Owner,
     held_by_predecessor,
     inherited_fields,
     is_marked,
-    refuses_pruning,
-    standing,
-    wants_recreation,
+    owner_of,
 )
+from clusterstacks.apply.policy import refuses_pruning, wants_recreation
 from tests.support.documents import JSON
 
 LABELLED: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{OWNED_LABEL}": {}}}}
@@ -46,30 +45,30 @@ def live(*entries: Any, **metadata: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (live(), Standing.FOREIGN),
-        (live(entry(FIELD_MANAGER)), Standing.OURS),
-        (live(entry(FIELD_MANAGER, {"f:data": {}})), Standing.FOREIGN),
-        (live(entry(PREDECESSOR)), Standing.PREDECESSORS),
-        (live(entry(PREDECESSOR, {"f:data": {}})), Standing.FOREIGN),
-        (live(entry(PREDECESSOR, operation="Update")), Standing.FOREIGN),
-        (live(entry(PREDECESSOR, subresource="status")), Standing.FOREIGN),
-        (live(entry(PREDECESSOR), labels={PART_OF_LABEL: "set"}), Standing.OURS),
-        (live(entry(PREDECESSOR), labels={PART_OF_LABEL: "another set"}), Standing.PREDECESSORS),
-        (live(labels=None, managedFields=None), Standing.FOREIGN),
+        (live(), Owner.FOREIGN),
+        (live(entry(FIELD_MANAGER)), Owner.OURS),
+        (live(entry(FIELD_MANAGER, {"f:data": {}})), Owner.FOREIGN),
+        (live(entry(PREDECESSOR)), Owner.PREDECESSOR),
+        (live(entry(PREDECESSOR, {"f:data": {}})), Owner.FOREIGN),
+        (live(entry(PREDECESSOR, operation="Update")), Owner.FOREIGN),
+        (live(entry(PREDECESSOR, subresource="status")), Owner.FOREIGN),
+        (live(entry(PREDECESSOR), labels={PART_OF_LABEL: "set"}), Owner.OURS),
+        (live(entry(PREDECESSOR), labels={PART_OF_LABEL: "another set"}), Owner.PREDECESSOR),
+        (live(labels=None, managedFields=None), Owner.FOREIGN),
     ],
 )
-def test_managed_fields_and_labels_tell_whose_an_object_is(found: Any, expected: Standing) -> None:
-    assert standing(found, sets={"set"}) is expected
+def test_managed_fields_and_labels_tell_whose_an_object_is(found: Any, expected: Owner) -> None:
+    assert owner_of(found, sets={"set"}) is expected
 
 
 def test_the_uid_we_remember_makes_it_ours() -> None:
-    assert standing(live(), sets=(), uid="u1") is Standing.OURS
-    assert standing(live(), sets=(), uid="u2") is Standing.FOREIGN
+    assert owner_of(live(), sets=(), uid="u1") is Owner.OURS
+    assert owner_of(live(), sets=(), uid="u2") is Owner.FOREIGN
 
 
 @given(st.lists(JSON, max_size=3))
 def test_managed_fields_of_any_shape_are_foreign(entries: list[Any]) -> None:
-    assert standing(live(*entries), sets=()) is Standing.FOREIGN
+    assert owner_of(live(*entries), sets=()) is Owner.FOREIGN
     assert inherited_fields(entries) == entries
 
 

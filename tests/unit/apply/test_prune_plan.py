@@ -6,12 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, RecordedObject
-from clusterstacks.apply.prune_plan import Departure, Fate, plan_pruning, pruned, shared_objects
+from clusterstacks.apply.delivery_plan import (
+    DeliveryRecord,
+    DeliveryState,
+    PruneOutcome,
+    PruneResult,
+    RecordedObject,
+    plan_pruning,
+    record_after_prune,
+    shared_objects,
+)
 from clusterstacks.domain.objects import ObjectId
 from tests.support.pruning import needs_pruning
 
-GONE, KEPT, PENDING = Departure(Fate.GONE), Departure(Fate.KEPT, "why"), Departure(Fate.PENDING, "why")
+GONE, KEPT, PENDING = (
+    PruneResult(PruneOutcome.GONE),
+    PruneResult(PruneOutcome.KEPT, "why"),
+    PruneResult(PruneOutcome.PENDING, "why"),
+)
 
 
 def oid(name: str) -> ObjectId:
@@ -74,11 +86,11 @@ def test_objects_of_two_addons_are_named() -> None:
     ],
 )
 def test_the_record_remembers_what_is_left(
-    fate: Departure, stale: tuple[RecordedObject, ...], state: DeliveryState
+    fate: PruneResult, stale: tuple[RecordedObject, ...], state: DeliveryState
 ) -> None:
     (plan,) = plan_pruning(record("cni", "a", "b"), {"cni"})
 
-    after = pruned(plan, {oid("b"): fate})
+    after = record_after_prune(plan, {oid("b"): fate})
 
     assert after == DeliveryRecord("cni", "d", "i", state, listed("a"), stale)
 
@@ -86,8 +98,8 @@ def test_the_record_remembers_what_is_left(
 def test_a_record_without_addon_goes_last() -> None:
     (plan,) = plan_pruning(record("cni", "ab"), set())
 
-    assert pruned(plan, {oid("a"): GONE, oid("b"): GONE}) is None
-    left = pruned(plan, {oid("a"): GONE})
+    assert record_after_prune(plan, {oid("a"): GONE, oid("b"): GONE}) is None
+    left = record_after_prune(plan, {oid("a"): GONE})
     assert left is not None
     assert (left.objects, left.stale) == ((), listed("b"))
     assert not left.holds("d", "i"), "should the addon come back, it is not in place"
@@ -120,7 +132,7 @@ def test_a_settled_cluster_needs_no_prune(
     st.sampled_from([GONE, KEPT]),
 )
 def test_after_a_prune_nothing_needs_pruning_and_no_rendered_object_is_a_candidate(
-    content: dict[str, tuple[set[str], set[str]]], keep: set[str], fate: Departure
+    content: dict[str, tuple[set[str], set[str]]], keep: set[str], fate: PruneResult
 ) -> None:
     records: dict[str, DeliveryRecord] = {}
     for addon, (objects, stale) in content.items():
@@ -130,7 +142,7 @@ def test_after_a_prune_nothing_needs_pruning_and_no_rendered_object_is_a_candida
     after = dict(records)
     for plan in plan_pruning(records, keep):
         assert not rendered & {one.id for one in plan.candidates}
-        left = pruned(plan, {one.id: fate for one in plan.candidates})
+        left = record_after_prune(plan, {one.id: fate for one in plan.candidates})
         after.pop(plan.record.addon)
         if left is not None:
             after[plan.record.addon] = left

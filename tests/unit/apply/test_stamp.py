@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
-from clusterstacks.apply.stamp import documents, sent_texts, stamped
+from clusterstacks.apply.targets import documents, sent_texts, stamped
 from clusterstacks.domain.errors import SpecError
 from tests.support.documents import JSON
 from tests.support.manifests import config_map, cron_job, deployment, named
@@ -107,7 +107,7 @@ def test_lists_stand_for_their_items() -> None:
 @pytest.mark.parametrize(
     ("manifest", "complaint"),
     [
-        ("text", "object 2 .* is no mapping"),
+        ("text", "object 2 .* is not a mapping"),
         ({"kind": "ConfigMap", "metadata": {"name": "a"}}, "has no apiVersion"),
         ({"apiVersion": "v1", "metadata": {"name": "a"}}, "has no kind"),
         ({"apiVersion": "v1", "kind": "ConfigMap"}, r"\(ConfigMap\) has no metadata.name"),

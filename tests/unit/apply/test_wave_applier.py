@@ -51,7 +51,7 @@ class Server(Client):
 
 async def roll_out(server: Server, names: str) -> list[ObjectResult]:
     targets = await resolve(server, [config_map(name) for name in names], default_namespace="n")
-    return await WaveApplier(server, deadlines=Deadlines()).run([ObjectStep(target) for target in targets])
+    return await WaveApplier(server, deadlines=Deadlines()).apply_objects([ObjectStep(target) for target in targets])
 
 
 @pytest.mark.parametrize("status", [0, 500], ids=["timed out", "webhook failed"])

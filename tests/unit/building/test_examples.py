@@ -1,4 +1,4 @@
-"""The example stacks: buildable, and different where the demo says they are."""
+"""The example stacks can be built and differ as the demo describes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_example_builds_under_its_name(releases: dict[str, Release]) -> No
     assert {release.addons() for release in releases.values()} == {("metrics", "network", "storage")}
 
 
-def test_the_stages_tell_which_addon_goes_before_and_after_an_upgrade(releases: dict[str, Release]) -> None:
+def test_stages_order_addons_before_and_after_an_upgrade(releases: dict[str, Release]) -> None:
     for release in releases.values():
         assert release.config is not None
         stages = {hook: [stage.addon for stage in stages] for hook, stages in release.config.stages.items()}
@@ -59,7 +59,7 @@ def test_the_stages_tell_which_addon_goes_before_and_after_an_upgrade(releases: 
         }
 
 
-def test_the_second_release_changes_one_addon_only(releases: dict[str, Release]) -> None:
+def test_second_release_changes_one_addon_only(releases: dict[str, Release]) -> None:
     first, second = releases["local-demo-1-35-v1"], releases["local-demo-1-35-v2"]
 
     assert [name for name in first.addons() if first.addon(name).digest != second.addon(name).digest] == ["network"]
@@ -68,7 +68,7 @@ def test_the_second_release_changes_one_addon_only(releases: dict[str, Release])
     assert new - old == {"network/templates/disruption.yaml"}
 
 
-def test_the_sample_objects_name_what_is_built(releases: dict[str, Release]) -> None:
+def test_sample_objects_name_the_built_releases(releases: dict[str, Release]) -> None:
     cluster: Any = yaml.load((EXAMPLES / "cluster.yaml").read_text())
     stack: Any = yaml.load((EXAMPLES / "clusterstack.yaml").read_text())
 

@@ -24,14 +24,14 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-def test_a_release_appears_whole_and_nothing_else_stays(tmp_path: Path) -> None:
+def test_release_appears_complete_without_temporary_files(tmp_path: Path) -> None:
     directory = put(FILES, tmp_path / "new" / "out")
 
     assert read_release(directory) == FILES
     assert names(directory.parent) == [STAGED.release]
 
 
-def test_an_earlier_build_is_replaced_and_its_signature_goes(tmp_path: Path) -> None:
+def test_earlier_build_and_its_signature_are_replaced(tmp_path: Path) -> None:
     put(FILES, tmp_path)
     signature = tmp_path / f"{STAGED}.dsse.json"
     signature.touch()
@@ -53,7 +53,7 @@ def test_an_earlier_build_is_replaced_and_its_signature_goes(tmp_path: Path) -> 
         {},
     ],
 )
-def test_what_is_no_build_of_that_name_stays(tmp_path: Path, files: dict[str, bytes]) -> None:
+def test_foreign_content_with_the_release_name_is_not_replaced(tmp_path: Path, files: dict[str, bytes]) -> None:
     foreign = write_release(tmp_path / STAGED.release, files)
     (foreign / "keep").mkdir()
 
@@ -66,7 +66,7 @@ def test_what_is_no_build_of_that_name_stays(tmp_path: Path, files: dict[str, by
     assert names(tmp_path) == [STAGED.release]
 
 
-def test_a_link_to_a_build_stays(tmp_path: Path) -> None:
+def test_link_to_a_build_is_not_replaced(tmp_path: Path) -> None:
     real = put(FILES, tmp_path / "elsewhere")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / STAGED.release).symlink_to(real)
@@ -76,7 +76,7 @@ def test_a_link_to_a_build_stays(tmp_path: Path) -> None:
     assert read_release(real) == FILES
 
 
-def test_a_release_that_would_not_open_is_not_placed(tmp_path: Path) -> None:
+def test_invalid_release_is_not_placed(tmp_path: Path) -> None:
     put(FILES, tmp_path)
 
     with pytest.raises(ReleaseBroken, match=r"metadata.yaml is missing"):
@@ -85,7 +85,7 @@ def test_a_release_that_would_not_open_is_not_placed(tmp_path: Path) -> None:
     assert names(tmp_path) == [STAGED.release]
 
 
-def test_ctrl_c_while_replacing_leaves_the_earlier_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_during_the_replacement_keeps_the_earlier_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(FILES, tmp_path)
     published = Staging.publish
 
@@ -102,7 +102,7 @@ def test_ctrl_c_while_replacing_leaves_the_earlier_build(tmp_path: Path, monkeyp
     assert names(tmp_path) == [STAGED.release]
 
 
-def test_an_interrupted_build_leaves_nothing_and_a_crashed_one_is_swept(tmp_path: Path) -> None:
+def test_interrupted_build_leaves_nothing_and_a_crashed_one_is_swept(tmp_path: Path) -> None:
     (tmp_path / ".staging-crashed").mkdir()
 
     with pytest.raises(KeyboardInterrupt), staged(FILES, tmp_path):
@@ -110,7 +110,7 @@ def test_an_interrupted_build_leaves_nothing_and_a_crashed_one_is_swept(tmp_path
     assert names(tmp_path) == []
 
 
-def test_a_directory_in_the_release_is_refused(tmp_path: Path) -> None:
+def test_directory_inside_the_release_is_rejected(tmp_path: Path) -> None:
     with staged(FILES, tmp_path) as staging:
         (staging.path / "output").mkdir()
         with pytest.raises(ReleaseBroken, match="output is no file"):

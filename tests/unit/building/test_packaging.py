@@ -81,7 +81,7 @@ components:
 """
 
 
-def test_what_a_stack_states_about_versions_is_a_file_of_its_release(tmp_path: Path) -> None:
+def test_compatibility_file_is_part_of_the_release(tmp_path: Path) -> None:
     source = write_source(tmp_path / "source", {**STAGED, "compatibility.yaml": RANGES.format(">=1.34 <1.37")})
     name = build(source, tmp_path / "releases")
     directory = tmp_path / "releases" / str(name)
@@ -93,7 +93,7 @@ def test_what_a_stack_states_about_versions_is_a_file_of_its_release(tmp_path: P
 
 
 @pytest.mark.parametrize("kubernetes", ["new", ">=1.36"])
-def test_a_stack_whose_ranges_cannot_be_used_is_not_built(tmp_path: Path, kubernetes: str) -> None:
+def test_stack_with_invalid_ranges_is_not_built(tmp_path: Path, kubernetes: str) -> None:
     source = write_source(tmp_path / "source", {**STAGED, "compatibility.yaml": RANGES.format(kubernetes)})
 
     with pytest.raises(SpecError, match=r"compatibility\.yaml"):
@@ -101,7 +101,7 @@ def test_a_stack_whose_ranges_cannot_be_used_is_not_built(tmp_path: Path, kubern
     assert not list((tmp_path / "releases").iterdir())
 
 
-def test_a_stack_with_stages_becomes_a_release_that_opens(tmp_path: Path, source: Path) -> None:
+def test_multi_stage_stack_builds_a_valid_release(tmp_path: Path, source: Path) -> None:
     name = build(source, tmp_path / "out")
     directory = tmp_path / "out" / "local-tiny-1-35-v2"
 
@@ -119,13 +119,13 @@ def test_a_stack_with_stages_becomes_a_release_that_opens(tmp_path: Path, source
     assert yaml.load((directory / "metadata.yaml").read_bytes())["versions"]["components"]["nodeImage"] == "v0-sha.abc"
 
 
-def test_a_built_release_is_for_everybody_to_read(tmp_path: Path, source: Path) -> None:
+def test_built_release_is_world_readable(tmp_path: Path, source: Path) -> None:
     directory = tmp_path / "out" / build(source, tmp_path / "out").release
 
     assert {path.stat().st_mode & 0o777 for path in (directory, *directory.iterdir())} == {0o755, 0o644}
 
 
-def test_known_tags_are_filled_and_others_stay(tmp_path: Path, source: Path) -> None:
+def test_known_tags_are_replaced_and_other_text_stays(tmp_path: Path, source: Path) -> None:
     build(source, tmp_path / "out")
     directory = tmp_path / "out" / "local-tiny-1-35-v2"
 
@@ -140,7 +140,7 @@ def test_known_tags_are_filled_and_others_stay(tmp_path: Path, source: Path) -> 
     assert (directory / "clusteraddon.yaml").read_text() == STAGES
 
 
-def test_a_stack_with_one_addon_chart_becomes_a_release_that_opens(tmp_path: Path) -> None:
+def test_single_chart_stack_builds_a_valid_release(tmp_path: Path) -> None:
     name = build(write_source(tmp_path / "source", SINGLE), tmp_path / "out")
     directory = tmp_path / "out" / name.release
 
@@ -150,7 +150,7 @@ def test_a_stack_with_one_addon_chart_becomes_a_release_that_opens(tmp_path: Pat
     assert read_chart(addon.chart, "x")["Chart.yaml"] == b"name: addons\nversion: v1\n"
 
 
-def test_a_chart_is_packed_without_what_helm_ignores(tmp_path: Path) -> None:
+def test_packed_chart_excludes_helmignored_files(tmp_path: Path) -> None:
     ignored = {"cluster-class/.helmignore": "*.bak\n", "cluster-class/templates/x.yaml.bak": "x"}
     build(write_source(tmp_path / "source", STAGED | ignored), tmp_path / "out")
 
@@ -159,7 +159,7 @@ def test_a_chart_is_packed_without_what_helm_ignores(tmp_path: Path) -> None:
     assert names == {".helmignore", "Chart.yaml", "templates/x.yaml"}
 
 
-def test_the_hashes_are_those_of_the_source_before_its_tags_are_filled(tmp_path: Path) -> None:
+def test_hashes_are_computed_before_tags_are_replaced(tmp_path: Path) -> None:
     source = write_source(tmp_path / "source", SINGLE)
     build(source, tmp_path / "out", "v2")
     build(source, tmp_path / "out", "v3")
@@ -172,7 +172,7 @@ def test_the_hashes_are_those_of_the_source_before_its_tags_are_filled(tmp_path:
     assert all((two.cluster_stack, two.cluster_addon_dir, two.cluster_addon_values, two.node_image_dir))
 
 
-def test_a_tree_is_hashed_as_go_hashes_directories() -> None:
+def test_tree_hash_equals_the_go_directory_hash() -> None:
     files = {".hidden": b"", "Chart.yaml": b"version: v1\n", "Z": b"z", "a-b": b"1\n", "a.b": b"3\n", "a/b": b"2\n"}
 
     hashes = hash_tree({f"cluster-addon/{path}": content for path, content in files.items()})
@@ -180,7 +180,7 @@ def test_a_tree_is_hashed_as_go_hashes_directories() -> None:
     assert hashes.cluster_addon_dir == "pkm5hllkj1ougrurvd2rknux7vysonu0bklqxeqc38"
 
 
-def test_building_again_changes_nothing_and_another_content_takes_the_place(tmp_path: Path, source: Path) -> None:
+def test_repeated_build_changes_nothing_and_new_content_replaces_it(tmp_path: Path, source: Path) -> None:
     directory = tmp_path / "out" / build(source, tmp_path / "out").release
     before, inode = read_release(directory), directory.stat().st_ino
     build(source, tmp_path / "out")
@@ -192,14 +192,14 @@ def test_building_again_changes_nothing_and_another_content_takes_the_place(tmp_
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["local-tiny-1-35-v2"]
 
 
-def test_a_rule_nobody_can_read_is_named_in_the_source(source: Path, tmp_path: Path) -> None:
+def test_invalid_helmignore_rule_is_named_with_its_file(source: Path, tmp_path: Path) -> None:
     (source / "cluster-class" / ".helmignore").write_text("**x\n")
 
     with pytest.raises(SourceBroken, match=r"^cluster-class/\.helmignore has a rule .*: correct it$"):
         build(source, tmp_path / "out")
 
 
-def test_changes_replace_add_and_take_away(tmp_path: Path, source: Path) -> None:
+def test_overlay_replaces_adds_and_removes_files(tmp_path: Path, source: Path) -> None:
     changes = write_source(
         tmp_path / "changes",
         {
@@ -217,12 +217,12 @@ def test_changes_replace_add_and_take_away(tmp_path: Path, source: Path) -> None
         assert tar.getnames() == ["local-tiny-1-35-cluster-class/Chart.yaml"]
 
 
-def test_taking_away_what_is_not_there_is_a_mistake() -> None:
+def test_overlay_that_removes_a_missing_file_is_rejected() -> None:
     with pytest.raises(SourceBroken, match=r"a/\.wh\.b removes a/b, which does not exist"):
         overlaid({"a/c": b""}, {"a/.wh.b": b""})
 
 
-def test_an_unknown_tag_is_named_with_its_line() -> None:
+def test_unknown_tag_is_named_with_its_line() -> None:
     with pytest.raises(SourceBroken, match=r"x\.yaml, line 2: << \.ClusterVersion >> is not a known tag"):
         fill_tags({"x.yaml": b"a: 1\nb: << .ClusterVersion >>\n"}, {"ClusterClassVersion": "v1"})
 
@@ -251,7 +251,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_stack_is_refused_for(tmp_path: Path, case: str) -> None:
+def test_invalid_stack_is_rejected(tmp_path: Path, case: str) -> None:
     path, text, complaint = BROKEN[case]
     files = {key: value for key, value in STAGED.items() if key != path} | ({} if text is None else {path: text})
 
@@ -261,25 +261,25 @@ def test_a_stack_is_refused_for(tmp_path: Path, case: str) -> None:
     assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
 
 
-def test_a_link_in_the_source_is_refused(source: Path) -> None:
+def test_link_in_the_source_is_rejected(source: Path) -> None:
     (source / "cluster-addon/link").symlink_to("/etc/passwd")
 
     with pytest.raises(SourceBroken, match="link is a link or a device"):
         read_tree(source)
 
 
-def test_a_missing_source_is_named(tmp_path: Path) -> None:
+def test_missing_source_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(SourceBroken, match="none cannot be read: No such file"):
         read_tree(tmp_path / "none")
 
 
-def test_settings_may_leave_the_v_away() -> None:
+def test_kubernetes_version_may_omit_the_v() -> None:
     (settings,) = read_settings({"csctl.yaml": SETTINGS.replace("v1.35.4", "1.35.4").encode()})
 
     assert (settings.provider, settings.stack, settings.kubernetes.text) == ("local", "tiny", "v1.35.4")
 
 
-def test_a_foreign_directory_of_that_name_is_not_overwritten(tmp_path: Path, source: Path) -> None:
+def test_foreign_directory_with_the_release_name_is_not_overwritten(tmp_path: Path, source: Path) -> None:
     foreign = write_release(tmp_path / "out" / "local-tiny-1-35-v2", {"notes.txt": b"mine"})
 
     with pytest.raises(SourceBroken, match="already exists"):
@@ -287,7 +287,7 @@ def test_a_foreign_directory_of_that_name_is_not_overwritten(tmp_path: Path, sou
     assert read_release(foreign) == {"notes.txt": b"mine"}
 
 
-def test_a_file_whose_name_no_archive_takes_is_named(source: Path, tmp_path: Path) -> None:
+def test_file_name_that_archives_reject_is_named(source: Path, tmp_path: Path) -> None:
     (source / "cluster-addon/cni/Values.yaml").touch()
 
     with pytest.raises(

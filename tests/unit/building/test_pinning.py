@@ -21,7 +21,7 @@ def dependency(tree: dict[str, bytes], addon: str) -> str:
     return str(yaml.load(tree[CHART.format(addon)])["dependencies"][0]["version"])
 
 
-def test_the_versions_of_each_minor_are_set_in_its_copy() -> None:
+def test_addon_versions_of_each_minor_are_set_in_its_copy() -> None:
     tree = read_tree(directory_of("several"))
     older, newer = (with_addon_versions(tree, one) for one in read_settings(tree, listed=True))
 
@@ -36,13 +36,13 @@ def test_the_versions_of_each_minor_are_set_in_its_copy() -> None:
 @pytest.mark.parametrize(
     "key", ["openstack-cloud-controller-manager", "openstack_cloud_controller_manager", "occm", "controller", "cloud"]
 )
-def test_a_dependency_is_known_by_name_alias_short_name_and_the_addon_it_is_alone_in(key: str) -> None:
+def test_dependency_is_found_by_name_alias_short_name_or_addon(key: str) -> None:
     tree = with_addon_versions(read_tree(directory_of("several")), settings(**{key: "9.9.9"}))
 
     assert dependency(tree, "cloud") == "9.9.9"
 
 
-def test_what_was_vendored_for_another_version_is_left_out() -> None:
+def test_vendored_chart_of_another_version_is_left_out() -> None:
     tree = read_tree(directory_of("several")) | {
         "cluster-addon/disks/Chart.lock": b"",
         "cluster-addon/disks/charts/disk-driver-1.2.0.tgz": b"",
@@ -58,7 +58,7 @@ def test_what_was_vendored_for_another_version_is_left_out() -> None:
     assert with_addon_versions(tree, settings(disks="1.2.0")) == tree
 
 
-def test_a_range_sets_nothing() -> None:
+def test_range_does_not_change_the_chart() -> None:
     tree = read_tree(directory_of("minor"))
 
     assert with_addon_versions(tree, settings(cloud="2.35.x")) == tree
@@ -74,12 +74,12 @@ def test_a_range_sets_nothing() -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_named(addons: dict[str, str], complaint: str) -> None:
+def test_version_outside_of_its_range_is_named(addons: dict[str, str], complaint: str) -> None:
     with pytest.raises(SourceBroken, match=complaint):
         with_addon_versions(read_tree(directory_of("several")), settings(**addons))
 
 
-def test_what_versions_yaml_lists_besides_dependencies_sets_nothing() -> None:
+def test_other_names_in_versions_yaml_have_no_effect() -> None:
     tree = read_tree(directory_of("several"))
     several = StackSettings("test", "several", KubernetesVersion(1, 35, 4), {"ubuntu": "2404"}, addons_file=VERSIONS)
 

@@ -22,11 +22,11 @@ def tree(**files: str) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_layout_is_read(layout: str) -> None:
+def test_settings_of_every_layout_are_read(layout: str) -> None:
     assert read_settings(read_tree(directory_of(layout)))[0].series == LAYOUTS[layout]
 
 
-def test_versions_are_read_in_their_order_with_the_addons_that_go_with_them() -> None:
+def test_versions_yaml_is_read_in_order_with_addon_versions() -> None:
     found = read_settings(read_tree(directory_of("several")), listed=True)
 
     assert [(one.kubernetes.text, one.addons) for one in found] == [
@@ -36,7 +36,7 @@ def test_versions_are_read_in_their_order_with_the_addons_that_go_with_them() ->
 
 
 @pytest.mark.parametrize("written", ["1.30", '"1.30"', "'v1.30'  # newest patch", "1.30\r"])
-def test_a_minor_is_read_as_it_is_written_and_not_as_a_number(written: str) -> None:
+def test_minor_is_read_as_text_and_not_as_a_number(written: str) -> None:
     files = tree(stack=STACK.replace("1.35.3", written))
     minor, newest = KubernetesMinor(1, 30), KubernetesVersion(1, 30, 14)
 
@@ -44,25 +44,25 @@ def test_a_minor_is_read_as_it_is_written_and_not_as_a_number(written: str) -> N
     assert read_settings(files, {minor: newest})[0].kubernetes == newest
 
 
-def test_a_minor_whose_newest_patch_is_unknown_is_refused_with_a_way_out() -> None:
+def test_minor_without_a_known_patch_is_rejected_with_advice() -> None:
     with pytest.raises(SpecError, match=r"stack.yaml: kubernetesVersion is '1.30': the newest patch .* such as 1.30.1"):
         read_settings(tree(stack=STACK.replace("1.35.3", "1.30")))
 
 
-def test_stack_yaml_decides_over_the_kubernetes_version_of_csctl_yaml() -> None:
+def test_stack_yaml_overrides_an_incomplete_version_of_csctl_yaml() -> None:
     (settings,) = read_settings(tree(stack=STACK, csctl=CSCTL.replace("v1.35.4", "v1.35")))
 
     assert settings.kubernetes.text == "v1.35.3"
 
 
 @pytest.mark.parametrize("config", ["", "config: {}", "config:"])
-def test_no_plugin_is_asked_for_by_an_empty_config(config: str) -> None:
+def test_empty_provider_config_needs_no_plugin(config: str) -> None:
     text = CSCTL.replace("{type: local}", f"\n    type: local\n    {config}")
 
     assert not read_settings(tree(csctl=text))[0].plugin
 
 
-def test_a_config_asks_for_the_plugin_in_both_layouts() -> None:
+def test_provider_config_needs_the_plugin_in_both_layouts() -> None:
     text = CSCTL.replace("{type: local}", "{type: local, config: {method: get}}")
 
     assert read_settings(tree(csctl=text))[0].plugin
@@ -70,7 +70,7 @@ def test_a_config_asks_for_the_plugin_in_both_layouts() -> None:
 
 
 @pytest.mark.parametrize("other", ["versions.yaml", "stack.yaml"])
-def test_the_version_of_csctl_yaml_is_built_as_it_is_and_the_others_on_demand(other: str) -> None:
+def test_csctl_yaml_version_is_the_default_and_others_are_built_on_request(other: str) -> None:
     text = STACK.replace("1.35.3", "1.34.5") if other == "stack.yaml" else "- kubernetes: 1.34.5\n"
     files = {**tree(csctl=CSCTL), other: text.encode()}
 
@@ -80,7 +80,7 @@ def test_the_version_of_csctl_yaml_is_built_as_it_is_and_the_others_on_demand(ot
     assert [(one.kubernetes.text, one.sets_names) for one in found] == [("v1.34.5", True), ("v1.35.4", False)]
 
 
-def test_another_patch_of_a_minor_in_csctl_yaml_is_remembered() -> None:
+def test_other_patch_in_csctl_yaml_is_recorded() -> None:
     (found,) = read_settings(tree(csctl=CSCTL, versions="- kubernetes: 1.35.5\n"), listed=True)
     assert (found.kubernetes.text, str(found.unlisted)) == ("v1.35.5", "v1.35.4")
 
@@ -120,7 +120,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_wrong_is_named(case: str) -> None:
+def test_invalid_settings_field_is_named(case: str) -> None:
     files, complaint = REFUSED[case]
 
     with pytest.raises(SpecError) as caught:

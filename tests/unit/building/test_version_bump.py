@@ -47,7 +47,7 @@ def test_the_first_release_is_v1_everywhere() -> None:
     assert stable_release(SOURCE, None).metadata == versions("v1", "v1", "v1")
 
 
-def test_a_source_that_did_not_change_gives_no_release() -> None:
+def test_unchanged_source_gives_no_release() -> None:
     with pytest.raises(NothingChanged, match="nothing changed since local-tiny-1-34-v3"):
         stable_release(SOURCE, BEFORE)
 
@@ -64,7 +64,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("case", CHANGES)
-def test_only_what_changed_moves(case: str) -> None:
+def test_only_changed_components_get_a_new_version(case: str) -> None:
     hashes, files, after = CHANGES[case]
 
     release = stable_release(changed(**hashes), replace(BEFORE, changed=files))
@@ -74,7 +74,7 @@ def test_only_what_changed_moves(case: str) -> None:
     assert release.metadata == versions(*after)
 
 
-def test_a_reason_names_the_files() -> None:
+def test_reason_names_the_changed_files() -> None:
     before = replace(BEFORE, changed=("cluster-addon/cni/values.yaml", "cluster-class/templates/a.yaml"))
 
     assert texts(stable_release(changed(cluster_addon_dir="x"), before)) == [
@@ -84,7 +84,7 @@ def test_a_reason_names_the_files() -> None:
     ]
 
 
-def test_a_reason_names_the_directory_where_no_file_is_known() -> None:
+def test_reason_names_the_directory_without_known_files() -> None:
     assert texts(stable_release(changed(cluster_addon_dir="x", node_images_dir="y"), BEFORE)) == [
         "clusterStack v3 -> v4: node-images/ changed",
         "clusterAddon v2 -> v3: cluster-addon/ changed",
@@ -92,13 +92,13 @@ def test_a_reason_names_the_directory_where_no_file_is_known() -> None:
     ]
 
 
-def test_many_files_are_counted() -> None:
+def test_reason_counts_further_files() -> None:
     before = replace(BEFORE, changed=tuple(f"cluster-class/{number}" for number in range(5)))
 
     assert "cluster-class/2 and 2 more changed" in stable_release(changed(), before).changes[0].reason
 
 
-def test_the_patch_of_kubernetes_is_a_change_though_no_file_is() -> None:
+def test_new_kubernetes_patch_is_a_change() -> None:
     source = replace(SOURCE, kubernetes=KubernetesVersion.parse("v1.34.3"))
 
     release = stable_release(source, BEFORE)
@@ -107,14 +107,14 @@ def test_the_patch_of_kubernetes_is_a_change_though_no_file_is() -> None:
     assert release.metadata == versions("v4", "v2", "v1", "v1.34.3")
 
 
-def test_what_cannot_be_compared_counts_as_changed() -> None:
+def test_unknown_difference_counts_as_a_change() -> None:
     release = stable_release(SOURCE, replace(BEFORE, hashes=Hashes(cluster_stack="9fceb02d0ae598e95dc970b74767f193")))
 
     assert release.metadata == versions("v4", "v3", "v2")
     assert "local-tiny-1-34-v3 has no hash of cluster-addon/" in release.changes[1].reason
 
 
-def test_a_release_without_hashes_says_so() -> None:
+def test_release_without_hashes_is_named_in_the_reason() -> None:
     release = stable_release(StackSource(SOURCE.kubernetes, Hashes("stack")), replace(BEFORE, hashes=Hashes()))
 
     assert release.changes[0].reason == "local-tiny-1-34-v3 has no hash of its source"
@@ -124,7 +124,7 @@ NEXT = {"v0": "v1", "v3": "v4", "v3-beta.7": "v3", "v0-beta.3": "v1", "v0-sha.12
 
 
 @pytest.mark.parametrize("before", NEXT)
-def test_the_stable_version_behind(before: str) -> None:
+def test_next_stable_version(before: str) -> None:
     assert next_stable(StackVersion.parse(before)).dot == NEXT[before]
 
 
@@ -146,12 +146,12 @@ def test_the_next_beta(there: tuple[str, ...]) -> None:
     assert beta_release(SOURCE, listing(*there), None).metadata.cluster_stack.dot == BETAS[there]
 
 
-def test_a_beta_of_the_same_source_is_refused() -> None:
+def test_beta_of_the_same_source_is_rejected() -> None:
     with pytest.raises(NothingChanged):
         beta_release(SOURCE, listing("v3", "v4-beta.1"), BEFORE)
 
 
-def test_a_beta_gives_its_version_to_every_component_and_says_what_it_is_for() -> None:
+def test_beta_version_is_used_for_every_component_with_its_reason() -> None:
     release = beta_release(
         changed(), listing("v3", "v4-beta.1"), replace(BEFORE, metadata=versions(*["v4-beta.1"] * 3))
     )
@@ -160,17 +160,17 @@ def test_a_beta_gives_its_version_to_every_component_and_says_what_it_is_for() -
     assert texts(release)[1] == "clusterAddon v4-beta.1 -> v4-beta.2: on the way to v4, v3 is the newest stable one"
 
 
-def test_a_hash_makes_the_version() -> None:
+def test_hash_mode_derives_the_version_from_the_source() -> None:
     source = StackSource(SOURCE.kubernetes, Hashes(cluster_stack="azlfam7rgn823z07ou"))
 
     assert hash_release(source).metadata == versions(*["v0-sha.azlfam7"] * 3)
 
 
-def test_given_versions_are_taken() -> None:
+def test_custom_versions_are_used() -> None:
     assert custom_release(versions("v9", "v1-foo.2", "v3")).metadata == versions("v9", "v1-foo.2", "v3")
 
 
-def test_a_listing_skips_and_counts_what_is_no_release_and_leaves_other_stacks_out() -> None:
+def test_listing_counts_foreign_names_and_skips_other_stacks() -> None:
     names = [
         "local-tiny-1-34-v2",
         "local-tiny-1-34-v10",
@@ -189,7 +189,7 @@ def test_a_listing_skips_and_counts_what_is_no_release_and_leaves_other_stacks_o
     assert found.newest(STABLE) == StackVersion(10)
 
 
-def test_a_disagreement_names_the_versions() -> None:
+def test_differences_name_the_versions() -> None:
     changes = differences(versions("v4", "v2", "v1"), versions("v3", "v2", ""))
 
     assert [(move.component, move.before, move.after) for move in changes] == [
@@ -213,7 +213,7 @@ ANY_METADATA = st.builds(
 
 
 @given(st.lists(STACK_VERSIONS))
-def test_betas_grow_and_never_reach_a_stable_release_that_is_there(there: list[StackVersion]) -> None:
+def test_beta_is_newer_than_all_betas_and_above_the_newest_stable_release(there: list[StackVersion]) -> None:
     found = PublishedReleases(tuple(sorted(set(there))), 0)
 
     after = beta_release(SOURCE, found, None).metadata.cluster_stack
@@ -225,7 +225,7 @@ def test_betas_grow_and_never_reach_a_stable_release_that_is_there(there: list[S
 
 
 @given(st.lists(STACK_VERSIONS))
-def test_the_number_of_a_beta_is_never_that_of_a_beta_and_one(there: list[StackVersion]) -> None:
+def test_next_beta_increments_only_the_build(there: list[StackVersion]) -> None:
     found = PublishedReleases(tuple(sorted(set(there))), 0)
 
     after = beta_release(SOURCE, found, None).metadata.cluster_stack
@@ -235,9 +235,7 @@ def test_the_number_of_a_beta_is_never_that_of_a_beta_and_one(there: list[StackV
 
 
 @given(ANY_HASHES, ANY_HASHES, ANY_METADATA)
-def test_a_stable_release_moves_every_number_by_at_most_one_and_the_stack_always(
-    now: Hashes, then: Hashes, metadata: Metadata
-) -> None:
+def test_stable_release_increments_versions_by_at_most_one(now: Hashes, then: Hashes, metadata: Metadata) -> None:
     before = PreviousRelease(NAME, metadata, then)
     source = StackSource(SOURCE.kubernetes, now)
     if now.cluster_stack == then.cluster_stack:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Author:
-    """Edits the stack ``staged``, whose metadata.yaml says v3, v2, v1, builds it and publishes to a directory."""
+    """Edits the stack ``staged``, whose metadata.yaml has v3, v2, v1, builds it and publishes it to a directory."""
 
     def __init__(self, root: Path, *, metadata: bool = True) -> None:
         self.stack = copied("staged", root)
@@ -55,7 +55,7 @@ def after(choice: VersionChoice) -> list[str]:
     return [move.after for move in choice.release.changes]
 
 
-async def test_the_newest_release_of_the_remote_is_the_base(tmp_path: Path) -> None:
+async def test_newest_release_of_the_remote_is_the_base(tmp_path: Path) -> None:
     author = Author(tmp_path, metadata=False)
     await author.publish(versions("v9", "v1"))
     await author.publish(versions("v10", "v4"))
@@ -67,14 +67,14 @@ async def test_the_newest_release_of_the_remote_is_the_base(tmp_path: Path) -> N
     assert choice.release.changes[1].reason == "cluster-addon/network/values.yaml changed"
 
 
-async def test_an_empty_remote_gives_v1_whatever_metadata_yaml_says_and_that_is_told(tmp_path: Path) -> None:
+async def test_empty_remote_gives_v1_with_a_note_about_metadata_yaml(tmp_path: Path) -> None:
     choice = await Author(tmp_path).choose()
 
     assert after(choice) == ["v1", "v1", "v1"]
     assert choice.notes == ("metadata.yaml has v3, but nothing is released yet: the remote takes precedence",)
 
 
-async def test_a_metadata_yaml_that_disagrees_is_told(tmp_path: Path) -> None:
+async def test_different_metadata_yaml_is_noted(tmp_path: Path) -> None:
     author = Author(tmp_path)
     await author.publish(versions("v2", "v2", "v1"))
     author.edit("cluster-class/values.yaml")
@@ -87,7 +87,7 @@ async def test_a_metadata_yaml_that_disagrees_is_told(tmp_path: Path) -> None:
     )
 
 
-async def test_without_a_remote_metadata_yaml_is_the_base_and_all_counts_as_changed(tmp_path: Path) -> None:
+async def test_metadata_yaml_is_the_base_without_a_remote(tmp_path: Path) -> None:
     choice = await Author(tmp_path).choose(remote=False)
 
     assert after(choice) == ["v4", "v3", "v1"]
@@ -95,7 +95,7 @@ async def test_without_a_remote_metadata_yaml_is_the_base_and_all_counts_as_chan
     assert choice.release.changes[1].reason.startswith("local-staged-1-34-v3 has no hash of cluster-addon/")
 
 
-async def test_without_a_remote_an_earlier_build_is_compared_with(tmp_path: Path) -> None:
+async def test_earlier_build_is_compared_without_a_remote(tmp_path: Path) -> None:
     author = Author(tmp_path)
     await author.build(versions("v4", "v3", "v1"), writes_metadata=True)
     with pytest.raises(NothingChanged, match="local-staged-1-34-v4"):
@@ -108,11 +108,11 @@ async def test_without_a_remote_an_earlier_build_is_compared_with(tmp_path: Path
     assert choice.release.changes[0].reason == "cluster-class/values.yaml changed"
 
 
-async def test_without_remote_and_metadata_yaml_it_is_the_first_release(tmp_path: Path) -> None:
+async def test_first_release_without_remote_and_metadata_yaml(tmp_path: Path) -> None:
     assert after(await Author(tmp_path, metadata=False).choose(remote=False)) == ["v1", "v1", "v1"]
 
 
-async def test_betas_go_on_where_the_newest_one_is(tmp_path: Path) -> None:
+async def test_beta_follows_the_newest_beta(tmp_path: Path) -> None:
     author = Author(tmp_path, metadata=False)
     assert after(await author.choose(Mode.BETA)) == ["v0-beta.1"] * 3
     await author.publish(versions("v3", "v3", "v3"))
@@ -127,7 +127,7 @@ async def test_betas_go_on_where_the_newest_one_is(tmp_path: Path) -> None:
     assert (after(choice), choice.previous) == (["v4-beta.11"] * 3, "local-staged-1-34-v4-beta-10")
 
 
-async def test_betas_without_a_remote_count_metadata_yaml_and_what_was_built(tmp_path: Path) -> None:
+async def test_betas_without_a_remote_count_metadata_yaml_and_builds(tmp_path: Path) -> None:
     author = Author(tmp_path)
     assert after(await author.choose(Mode.BETA, remote=False)) == ["v4-beta.1"] * 3
     await author.build(versions(*["v4-beta.1"] * 3))
@@ -147,7 +147,7 @@ async def test_foreign_names_are_counted_once_for_all_stacks(tmp_path: Path) -> 
     assert (await chooser.choose(stack)).notes == ()
 
 
-async def test_a_repository_that_is_made_by_publishing_may_be_missing_and_no_other(tmp_path: Path) -> None:
+async def test_only_a_repository_created_by_publishing_may_be_missing(tmp_path: Path) -> None:
     class Missing(DirectorySource):
         async def list(self) -> tuple[str, ...]:
             raise NotThere("registry.example.com/stacks")
@@ -160,7 +160,7 @@ async def test_a_repository_that_is_made_by_publishing_may_be_missing_and_no_oth
         await VersionChooser(Mode.STABLE, Remote("GitHub", Missing(tmp_path)), tmp_path).choose(stack)
 
 
-async def test_a_broken_newest_release_is_named(tmp_path: Path) -> None:
+async def test_invalid_newest_release_is_named_in_the_error(tmp_path: Path) -> None:
     author = Author(tmp_path, metadata=False)
     (author.published / "local-staged-1-34-v7").mkdir()
 
@@ -168,7 +168,7 @@ async def test_a_broken_newest_release_is_named(tmp_path: Path) -> None:
         await author.choose()
 
 
-async def test_hash_and_custom_ask_nobody(tmp_path: Path) -> None:
+async def test_hash_and_custom_modes_read_no_remote(tmp_path: Path) -> None:
     stack = first_stack(copied("single", tmp_path))
     given = CustomVersions(StackVersion(9), StackVersion(8), StackVersion(0, "foo", "3"))
 
@@ -176,7 +176,7 @@ async def test_hash_and_custom_ask_nobody(tmp_path: Path) -> None:
     assert after(await VersionChooser(Mode.CUSTOM, None, tmp_path, given).choose(stack)) == ["v9", "v8", "v0-foo.3"]
 
 
-async def test_a_first_release_beside_an_earlier_build_says_what_would_count(tmp_path: Path) -> None:
+async def test_first_release_notes_that_earlier_builds_do_not_count(tmp_path: Path) -> None:
     author = Author(tmp_path, metadata=False)
     assert (await author.choose(remote=False)).notes == ()
 

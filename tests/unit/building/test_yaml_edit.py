@@ -18,7 +18,7 @@ dependencies:
 """
 
 
-def test_values_change_and_everything_else_stays() -> None:
+def test_values_change_and_other_text_stays() -> None:
     values: dict[Place, str] = {
         ("name",): "y",
         ("version",): "v0-sha.abc",
@@ -35,38 +35,38 @@ def test_values_change_and_everything_else_stays() -> None:
 @pytest.mark.parametrize(
     "place", [("no",), ("dependencies",), ("dependencies", 2, "version"), ("name", "x"), ("dependencies", "version")]
 )
-def test_a_place_that_is_no_scalar_changes_nothing(place: Place) -> None:
+def test_path_without_a_scalar_changes_nothing(place: Place) -> None:
     assert with_values(CHART, {place: "x"}, name="Chart.yaml") is None
 
 
-def test_an_empty_value_is_no_place() -> None:
+def test_empty_value_cannot_be_replaced() -> None:
     assert with_values(b"version:\nname: x\n", {("version",): "v1"}, name="Chart.yaml") is None
 
 
 @pytest.mark.parametrize(
     "chart", ["version: &v v1\nx: *v\n", "x: &v v1\nversion: *v\n", "version: |\n  v1\n", "version: !!str v1\n"]
 )
-def test_a_value_that_is_not_alone_on_its_line_is_no_place(chart: str) -> None:
+def test_anchored_tagged_or_block_value_cannot_be_replaced(chart: str) -> None:
     assert with_values(chart.encode(), {("version",): "v2"}, name="Chart.yaml") is None
 
 
-def test_a_byte_order_mark_goes() -> None:
+def test_byte_order_mark_is_removed() -> None:
     assert with_values(b"\xef\xbb\xbfversion: v1\n", {("version",): "v2"}, name="x") == b"version: v2\n"
 
 
-def test_characters_of_several_bytes_do_not_shift_the_place() -> None:
+def test_multibyte_characters_do_not_shift_positions() -> None:
     assert with_values("ä: ü # ö\nversion: v1\n".encode(), {("version",): "v2"}, name="x") == (
         "ä: ü # ö\nversion: v2\n".encode()
     )
 
 
-def test_what_is_no_yaml_is_refused() -> None:
+def test_invalid_yaml_is_rejected() -> None:
     with pytest.raises(yaml.YamlError, match=r"Chart.yaml"):
         with_values(b"a: [", {("a",): "x"}, name="Chart.yaml")
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z]{1,5}", fullmatch=True), st.text(max_size=20), min_size=1), st.data())
-def test_the_document_differs_in_that_value_only(document: dict[str, str], data: st.DataObject) -> None:
+def test_changed_document_differs_only_in_that_value(document: dict[str, str], data: st.DataObject) -> None:
     key = data.draw(st.sampled_from(sorted(document)))
     written = yaml.dump(document).encode()
 

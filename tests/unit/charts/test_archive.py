@@ -24,7 +24,7 @@ PART = st.text(st.characters(codec="utf-8", exclude_characters="/\\"), min_size=
 
 
 def single_paths(paths: list[list[str]]) -> list[str]:
-    """Paths of which no two are equal to a careless file system, and none is inside another."""
+    """Paths that differ on every file system, none of them inside another."""
     seen: set[str] = set()
     kept = []
     for parts in paths:
@@ -39,13 +39,13 @@ def _fold(text: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
 
-def test_what_was_packed_comes_out() -> None:
+def test_read_returns_what_write_packed() -> None:
     assert read_archive(write_archive(FILES), "x") == FILES
 
 
 @settings(deadline=None)
 @given(st.lists(st.lists(PART, min_size=1, max_size=4), max_size=8).map(single_paths), st.binary(max_size=700))
-def test_any_sound_names_come_back(paths: list[str], content: bytes) -> None:
+def test_safe_names_survive_a_round_trip(paths: list[str], content: bytes) -> None:
     files = dict.fromkeys(paths, content)
     packed = write_archive(files)
 
@@ -54,7 +54,7 @@ def test_any_sound_names_come_back(paths: list[str], content: bytes) -> None:
         assert sorted(tar.getnames()) == sorted(files)
 
 
-def test_the_bytes_depend_on_names_and_contents_only() -> None:
+def test_packed_bytes_depend_only_on_names_and_contents() -> None:
     reversed_files = dict(reversed(FILES.items()))
 
     assert write_archive(FILES) == write_archive(reversed_files)
@@ -63,7 +63,7 @@ def test_the_bytes_depend_on_names_and_contents_only() -> None:
 
 
 @pytest.mark.parametrize("tar_format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-def test_all_common_formats_are_read(tar_format: int) -> None:
+def test_tar_formats_of_common_writers_are_read(tar_format: int) -> None:
     long = "/".join(["directory" * 4] * 4) + "/file.yaml"
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz", format=tar_format, pax_headers={"comment": "x"}) as tar:
@@ -78,7 +78,7 @@ def test_all_common_formats_are_read(tar_format: int) -> None:
     assert read_archive(stream.getvalue(), "x") == {"a/b": b"", long: b"abc"}
 
 
-def test_several_gzip_files_behind_each_other_are_one() -> None:
+def test_gzip_file_with_several_members_is_read() -> None:
     tar = tar_of(("a", b"1"), ("b", b"2"))
 
     assert read_archive(gzipped(tar[:700]) + gzipped(tar[700:]), "x") == {"a": b"1", "b": b"2"}
@@ -105,7 +105,7 @@ def broken(at: int, content: bytes) -> bytes:
 
 
 def resigned(at: int, content: bytes) -> bytes:
-    """A first header that is wrong but has the right checksum."""
+    """A first header that is invalid but has the right checksum."""
     tar = bytearray(broken(at, content))
     tar[148:156] = b" " * 8
     tar[148:156] = f"{sum(tar[:512]):06o}\0 ".encode()
@@ -153,7 +153,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_an_archive_is_refused_for(case: str) -> None:
+def test_hostile_archive_is_rejected(case: str) -> None:
     tar, complaint = HOSTILE[case]
 
     with pytest.raises(UnsafeArchive, match=complaint) as caught:
@@ -162,58 +162,58 @@ def test_an_archive_is_refused_for(case: str) -> None:
     assert caught.value.message.endswith("build the release again")
 
 
-def test_a_damaged_extended_header_is_refused() -> None:
+def test_damaged_extended_header_is_rejected() -> None:
     for record in (b"99 path=a\n", b"x path=a\n", b"9 path=a\n\n", b"8 path=a", b"-5 path=a\n", b"7 path\n"):
         stream = tar_of(("ignored", record), change=lambda member: setattr(member, "type", tarfile.XHDTYPE))
         with pytest.raises(UnsafeArchive, match="extended header"):
             read_archive(gzipped(stream), "x")
 
 
-def test_a_global_header_cannot_name_members() -> None:
+def test_global_header_with_a_path_is_rejected() -> None:
     stream = tar_of(("ignored", b"13 path=evil\n"), change=lambda member: setattr(member, "type", tarfile.XGLTYPE))
     with pytest.raises(UnsafeArchive, match="'path'"):
         read_archive(gzipped(stream), "x")
 
 
-def test_an_extended_header_has_bounds() -> None:
+def test_extended_header_above_the_limit_is_rejected() -> None:
     stream = tar_of(("ignored", b"x" * 100_000), change=lambda member: setattr(member, "type", tarfile.XHDTYPE))
     with pytest.raises(UnsafeArchive, match="more than the limit of 65536"):
         read_archive(gzipped(stream), "x")
 
 
-def test_the_whole_has_a_limit_however_many_members_share_it() -> None:
+def test_total_size_is_limited_across_members() -> None:
     limits = ArchiveLimits(members=100, file_bytes=1000, total_bytes=20_000)
     with pytest.raises(UnsafeArchive, match="more than 20000 bytes"):
         read_archive(write_archive({f"f{i}": os.urandom(999) for i in range(30)}), "x", limits)
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
+def test_decompression_bomb_is_rejected_before_it_is_unpacked() -> None:
     bomb = gzipped(bytes(60 * 1024 * 1024))
 
     with pytest.raises(UnsafeArchive, match="200 times its size"):
         read_archive(bomb, "x")
 
 
-def test_padding_behind_the_end_counts() -> None:
+def test_padding_after_the_end_counts_towards_the_limit() -> None:
     with pytest.raises(UnsafeArchive, match="200 times its size"):
         read_archive(gzipped(tar_of(("a", b"")) + bytes(30 * 1024 * 1024)), "x")
 
 
 @pytest.mark.parametrize("cut", [0, 1, 9, 30, -9, -1])
-def test_a_cut_off_gzip_file_is_refused(cut: int) -> None:
+def test_truncated_gzip_file_is_rejected(cut: int) -> None:
     with pytest.raises(UnsafeArchive, match="truncated"):
         read_archive(write_archive(FILES)[:cut], "x")
 
 
 @pytest.mark.parametrize("damage", [b"no gzip", write_archive(FILES)[:-8] + bytes(8), write_archive(FILES) + b"tail"])
-def test_a_damaged_gzip_file_is_refused(damage: bytes) -> None:
+def test_damaged_gzip_file_is_rejected(damage: bytes) -> None:
     with pytest.raises(UnsafeArchive, match="damaged or not a gzip"):
         read_archive(damage, "x")
 
 
 @settings(deadline=None)
 @given(st.integers(0, 20_000), st.binary(min_size=1, max_size=600))
-def test_no_damage_to_the_tar_gives_another_error(at: int, damage: bytes) -> None:
+def test_damaged_tar_raises_only_unsafe_archive(at: int, damage: bytes) -> None:
     tar = bytearray(tar_of(*FILES.items()))
     at %= len(tar)
     tar[at : at + len(damage)] = damage
@@ -223,13 +223,13 @@ def test_no_damage_to_the_tar_gives_another_error(at: int, damage: bytes) -> Non
 
 @settings(deadline=None)
 @given(st.binary(max_size=2000))
-def test_no_bytes_at_all_give_another_error(noise: bytes) -> None:
+def test_arbitrary_bytes_raise_only_unsafe_archive(noise: bytes) -> None:
     for packed in (noise, gzipped(noise), zlib.compress(noise)):
         with contextlib.suppress(UnsafeArchive):
             read_archive(packed, "x")
 
 
-def test_the_writer_refuses_what_the_reader_refuses() -> None:
+def test_writer_rejects_names_that_the_reader_rejects() -> None:
     for name in ("/a", "../a", "a\\b", "a\udcffb"):
         with pytest.raises(UnsafeArchive):
             write_archive({name: b""})
@@ -237,7 +237,7 @@ def test_the_writer_refuses_what_the_reader_refuses() -> None:
         write_archive({"a": b"", "A": b""})
 
 
-def test_compression_limits_do_not_hit_honest_charts() -> None:
+def test_compression_ratio_limit_allows_real_charts() -> None:
     text = b"".join(b"  key%d: some value of a chart\n" % number for number in range(50_000))
 
     assert read_archive(write_archive({"values.yaml": text}), "x")["values.yaml"] == text

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 PLACE = ("https://h.example", "cache")
 
 
-def test_what_was_kept_is_found_by_version_and_digest(tmp_path: Path) -> None:
+def test_stored_archive_is_found_by_version_and_digest(tmp_path: Path) -> None:
     cache = DiskChartCache(tmp_path / "deep" / "cache")
     cache.store(*PLACE, "1.0.0", b"one")
     cache.store(*PLACE, "1.1.0", b"two")
@@ -25,7 +25,7 @@ def test_what_was_kept_is_found_by_version_and_digest(tmp_path: Path) -> None:
     assert again.digest("https://other.example", "cache", "1.0.0") == ""
 
 
-def test_a_damaged_archive_is_as_good_as_none(tmp_path: Path) -> None:
+def test_damaged_archive_is_ignored(tmp_path: Path) -> None:
     cache = DiskChartCache(tmp_path)
     cache.store(*PLACE, "1.0.0", b"one")
     (archive,) = tmp_path.glob("archives/*")
@@ -35,7 +35,7 @@ def test_a_damaged_archive_is_as_good_as_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("note", [b"", b"[]", b"{", b"[" * 100_000, b'{"version": "1.0.0"}'])
-def test_a_damaged_note_is_as_good_as_none(tmp_path: Path, note: bytes) -> None:
+def test_damaged_record_is_ignored(tmp_path: Path, note: bytes) -> None:
     cache = DiskChartCache(tmp_path)
     cache.store(*PLACE, "1.0.0", b"one")
     (file,) = tmp_path.glob("versions/*/*")
@@ -45,11 +45,11 @@ def test_a_damaged_note_is_as_good_as_none(tmp_path: Path, note: bytes) -> None:
 
 
 @pytest.mark.parametrize("digest", ["", "sha256:../../x", "/etc/passwd"])
-def test_a_digest_that_is_none_reads_nothing(tmp_path: Path, digest: str) -> None:
+def test_invalid_digest_reads_nothing(tmp_path: Path, digest: str) -> None:
     assert DiskChartCache(tmp_path).read(digest) is None
 
 
-def test_many_may_keep_the_same_at_once(tmp_path: Path) -> None:
+def test_concurrent_writers_store_the_same_archive(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
         list(
             threads.map(lambda number: DiskChartCache(tmp_path).store(*PLACE, f"1.0.{number % 3}", b"same"), range(48))
@@ -59,7 +59,7 @@ def test_many_may_keep_the_same_at_once(tmp_path: Path) -> None:
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 4
 
 
-def test_a_disk_that_refuses_is_named(tmp_path: Path) -> None:
+def test_unwritable_cache_directory_is_named_in_the_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
 
     with pytest.raises(ChartCacheUnavailable, match="cannot be used"):
@@ -68,7 +68,7 @@ def test_a_disk_that_refuses_is_named(tmp_path: Path) -> None:
     assert DiskChartCache(tmp_path / "file").versions(*PLACE) == ()
 
 
-def test_without_a_directory_nothing_is_kept() -> None:
+def test_nothing_is_stored_without_a_directory() -> None:
     cache = DiskChartCache(None)
     cache.store(*PLACE, "1.0.0", b"one")
 

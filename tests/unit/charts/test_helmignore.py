@@ -1,4 +1,4 @@
-"""Expected results were compared with Helm 4.2.3 reading the same directories."""
+"""The expected results are those of Helm 4.2.3 for the same directories."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ def left_out(rules: str) -> set[str]:
         ("!*.yaml", {*FILES, IGNORE_FILE} - ALWAYS_LEFT_OUT - {"Chart.yaml", "root.yaml"}),
     ],
 )
-def test_rules_leave_out_what_helm_leaves_out(rules: str, expected: set[str]) -> None:
+def test_helmignore_rules_exclude_the_files_that_helm_excludes(rules: str, expected: set[str]) -> None:
     assert left_out(rules) == expected | ALWAYS_LEFT_OUT
 
 
 @pytest.mark.parametrize("rules", ["a/**", "[a", "a\\", "*.x\n" * MAX_RULES])
-def test_rules_that_cannot_be_kept_are_refused(rules: str) -> None:
+def test_invalid_helmignore_rules_are_rejected(rules: str) -> None:
     with pytest.raises(UnsafeArchive, match=r"chart: member '\.helmignore' has (a rule|more than)"):
         left_out(rules)
 
 
-def test_no_rule_takes_long() -> None:
+def test_helmignore_rules_match_in_linear_time() -> None:
     files = {"a" * 5000: b"", IGNORE_FILE: b"*a" * 2000 + b"b"}
     began = time.monotonic()
 

@@ -43,7 +43,7 @@ async def repository() -> AsyncIterator[ChartRepository]:
 
 @pytest.fixture
 async def web() -> AsyncIterator[HTTPClient]:
-    async with HTTPClient(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
+    async with HTTPClient(retries=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
         yield web
 
 
@@ -53,7 +53,7 @@ def charts(web: HTTPClient, tmp_path: Path) -> ChartDependencies:
 
 
 def needing(*dependencies: tuple[str, str, str], extra: str = "", lock: str = "") -> dict[str, bytes]:
-    """A chart that depends on others: name, version and repository of each; ``lock`` is the version locked."""
+    """A chart with dependencies: name, version and repository of each; ``lock`` is the locked version."""
     fields = ("name", "version", "repository", "alias")
     documents = [dict(zip(fields, (*one, f"a{at}"), strict=True)) for at, one in enumerate(dependencies)]
     lines = "".join(
@@ -76,7 +76,7 @@ def added(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> list[str]:
     return sorted(set(after) - set(before))
 
 
-async def test_the_newest_allowed_version_is_taken_and_told(
+async def test_newest_allowed_version_is_vendored_and_reported(
     repository: ChartRepository, charts: ChartDependencies
 ) -> None:
     repository.add("cache", "1.1.0", "1.3.0", "1.2.0", "1.2.9", "1.2.10-rc.1")
@@ -91,7 +91,9 @@ async def test_the_newest_allowed_version_is_taken_and_told(
     assert vendored.unlocked == vendored.resolved
 
 
-async def test_a_lock_file_decides(repository: ChartRepository, charts: ChartDependencies) -> None:
+async def test_lock_file_takes_precedence_over_newer_versions(
+    repository: ChartRepository, charts: ChartDependencies
+) -> None:
     repository.add("cache", "1.2.0", "1.2.9")
     files = needing(("cache", "~1.2", repository.url), lock="1.2.0")
 
@@ -101,7 +103,7 @@ async def test_a_lock_file_decides(repository: ChartRepository, charts: ChartDep
     assert vendored.unlocked == ()
 
 
-async def test_a_pin_decides_over_what_is_newer(repository: ChartRepository, web: HTTPClient) -> None:
+async def test_pin_takes_precedence_over_newer_versions(repository: ChartRepository, web: HTTPClient) -> None:
     repository.add("cache", "1.2.0")
     files = needing(("cache", "~1.2", repository.url))
     first = await ChartDependencies(web, None).vendor(files, LABEL)
@@ -112,7 +114,7 @@ async def test_a_pin_decides_over_what_is_newer(repository: ChartRepository, web
     assert again == first
 
 
-async def test_the_same_chart_in_two_versions_is_pinned_to_both(repository: ChartRepository, web: HTTPClient) -> None:
+async def test_two_versions_of_the_same_chart_are_pinned(repository: ChartRepository, web: HTTPClient) -> None:
     repository.add("cache", "1.2.0", "1.2.9")
     files = needing(("cache", "~1.2", repository.url), ("cache", "1.2.0", repository.url))
     first = await ChartDependencies(web, None).vendor(files, LABEL)
@@ -124,7 +126,7 @@ async def test_the_same_chart_in_two_versions_is_pinned_to_both(repository: Char
     assert again == first
 
 
-async def test_what_is_there_and_fits_is_left_alone(repository: ChartRepository, charts: ChartDependencies) -> None:
+async def test_fitting_vendored_charts_stay_unchanged(repository: ChartRepository, charts: ChartDependencies) -> None:
     repository.add("cache", "1.2.9")
     files = needing(("cache", "~1.2", repository.url)) | {"charts/mine.tgz": packaged("cache", "1.2.1")}
 
@@ -132,7 +134,7 @@ async def test_what_is_there_and_fits_is_left_alone(repository: ChartRepository,
     assert repository.asked == []
 
 
-async def test_an_outdated_copy_is_replaced(repository: ChartRepository, charts: ChartDependencies) -> None:
+async def test_outdated_vendored_chart_is_replaced(repository: ChartRepository, charts: ChartDependencies) -> None:
     repository.add("cache", "1.2.9")
     old = {"charts/cache-1.1.0.tgz": packaged("cache", "1.1.0"), "charts/other.tgz": packaged("other", "1.0.0")}
     old |= {f"charts/cache/{path}": content for path, content in chart_files("cache", "1.0.0").items()}
@@ -146,14 +148,14 @@ async def test_an_outdated_copy_is_replaced(repository: ChartRepository, charts:
     ]
 
 
-async def test_a_condition_changes_nothing(repository: ChartRepository, charts: ChartDependencies) -> None:
+async def test_disabled_dependency_is_vendored(repository: ChartRepository, charts: ChartDependencies) -> None:
     repository.add("cache", "1.2.9")
     files = needing(("cache", "~1.2", repository.url), extra=", condition: cache.enabled")
 
     assert added(files, (await charts.vendor(files, LABEL)).files) == ["charts/cache-1.2.9.tgz"]
 
 
-async def test_one_version_of_two_repositories_has_no_place(
+async def test_same_version_from_two_repositories_is_rejected(
     repository: ChartRepository, charts: ChartDependencies
 ) -> None:
     repository.add("cache", "1.2.9")
@@ -176,7 +178,7 @@ async def test_the_index_is_read_once_for_all_charts(repository: ChartRepository
     assert repository.asked.count("/index.yaml") == 1
 
 
-async def test_what_the_cache_has_is_not_fetched_again(
+async def test_cached_archive_is_not_fetched_again(
     repository: ChartRepository, web: HTTPClient, tmp_path: Path
 ) -> None:
     repository.add("cache", "1.2.0", "1.2.9")
@@ -189,7 +191,7 @@ async def test_what_the_cache_has_is_not_fetched_again(
     assert repository.asked == []
 
 
-async def test_offline_the_newest_allowed_of_the_cache_is_taken(
+async def test_offline_uses_the_newest_allowed_version_of_the_cache(
     repository: ChartRepository, web: HTTPClient, tmp_path: Path
 ) -> None:
     repository.add("cache", "1.2.0", "1.2.9", "1.3.0")
@@ -204,7 +206,7 @@ async def test_offline_the_newest_allowed_of_the_cache_is_taken(
     assert [resolved.version for resolved in vendored.resolved] == ["1.2.0"]
 
 
-async def test_offline_what_the_cache_lacks_is_refused_with_a_way_out(
+async def test_offline_without_cached_archive_fails_with_advice(
     repository: ChartRepository, web: HTTPClient, tmp_path: Path
 ) -> None:
     repository.add("cache", "1.2.0")
@@ -214,7 +216,9 @@ async def test_offline_what_the_cache_lacks_is_refused_with_a_way_out(
     assert repository.asked == []
 
 
-async def test_a_damaged_cache_is_filled_again(repository: ChartRepository, web: HTTPClient, tmp_path: Path) -> None:
+async def test_damaged_cache_entry_is_fetched_again(
+    repository: ChartRepository, web: HTTPClient, tmp_path: Path
+) -> None:
     repository.add("cache", "1.2.0")
     files = needing(("cache", "1.2.0", repository.url))
     first = await ChartDependencies(web, tmp_path).vendor(files, LABEL)
@@ -225,7 +229,9 @@ async def test_a_damaged_cache_is_filled_again(repository: ChartRepository, web:
     assert await ChartDependencies(web, tmp_path, offline=True).vendor(files, LABEL) == first
 
 
-async def test_many_may_fill_one_cache_at_once(repository: ChartRepository, web: HTTPClient, tmp_path: Path) -> None:
+async def test_concurrent_processes_fill_one_cache(
+    repository: ChartRepository, web: HTTPClient, tmp_path: Path
+) -> None:
     repository.add("cache", "1.2.0")
     files = needing(("cache", "1.2.0", repository.url))
 
@@ -238,9 +244,7 @@ async def test_many_may_fill_one_cache_at_once(repository: ChartRepository, web:
 @pytest.mark.parametrize(
     "url", ["files/cache.tgz", "/files/cache.tgz", "./files/cache.tgz", "HOST/files/cache.tgz", "files/cache.tgz?a=b"]
 )
-async def test_urls_of_archives_may_be_relative(
-    repository: ChartRepository, charts: ChartDependencies, url: str
-) -> None:
+async def test_archive_url_may_be_relative(repository: ChartRepository, charts: ChartDependencies, url: str) -> None:
     content = packaged("cache", "1.2.0")
     repository.publish(content, "cache", "1.2.0", urls=[url.replace("HOST", repository.url)])
     repository.files = {"/files/cache.tgz": content}
@@ -250,7 +254,7 @@ async def test_urls_of_archives_may_be_relative(
     assert vendored.resolved[0].digest == digest_of(content)
 
 
-async def test_a_repository_may_lie_below_a_path(repository: ChartRepository, charts: ChartDependencies) -> None:
+async def test_repository_url_may_have_a_path(repository: ChartRepository, charts: ChartDependencies) -> None:
     content = packaged("cache", "1.2.0")
     index = "entries:\n  cache:\n  - version: 1.2.0\n    urls: [a/cache.tgz]\n"
     repository.files = {"/deep/stable/index.yaml": index.encode(), "/deep/stable/a/cache.tgz": content}
@@ -260,7 +264,7 @@ async def test_a_repository_may_lie_below_a_path(repository: ChartRepository, ch
     assert vendored.resolved[0].digest == digest_of(content)
 
 
-async def test_an_archive_that_is_not_what_the_index_says_is_refused(
+async def test_archive_with_another_digest_than_the_index_is_rejected(
     repository: ChartRepository, charts: ChartDependencies, tmp_path: Path
 ) -> None:
     repository.publish(packaged("cache", "1.2.0"), "cache", "1.2.0", digest="0" * 64)
@@ -273,7 +277,7 @@ async def test_an_archive_that_is_not_what_the_index_says_is_refused(
 
 
 @pytest.mark.parametrize("stated", [True, False])
-async def test_a_pinned_version_with_another_content_is_refused(
+async def test_pinned_version_with_other_content_is_rejected(
     repository: ChartRepository, web: HTTPClient, *, stated: bool
 ) -> None:
     old = repository.add("cache", "1.2.0")
@@ -303,7 +307,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("content", "error", "words"), BAD)
-async def test_an_archive_that_is_not_the_whole_chart_is_refused(
+async def test_incomplete_or_wrong_chart_archive_is_rejected(
     repository: ChartRepository, charts: ChartDependencies, content: bytes, error: type[Exception], words: str
 ) -> None:
     repository.publish(content, "cache", "1.2.0")
@@ -315,7 +319,7 @@ async def test_an_archive_that_is_not_the_whole_chart_is_refused(
 @pytest.mark.parametrize(
     ("name", "version", "words"), [("cache", "~2", "1 other versions"), ("db", "1", "does not exist")]
 )
-async def test_a_version_that_is_not_published_may_come_later(
+async def test_unpublished_version_is_a_dependency_error(
     repository: ChartRepository, charts: ChartDependencies, name: str, version: str, words: str
 ) -> None:
     repository.add("cache", "1.2.0")
@@ -324,7 +328,7 @@ async def test_a_version_that_is_not_published_may_come_later(
         await charts.vendor(needing((name, version, repository.url)), LABEL)
 
 
-async def test_a_repository_or_archive_that_is_gone_is_named(
+async def test_missing_repository_or_archive_is_named_in_the_error(
     repository: ChartRepository, charts: ChartDependencies
 ) -> None:
     with pytest.raises(NotThere, match=r"/nowhere/index\.yaml does not exist"):
@@ -338,20 +342,18 @@ async def test_a_repository_or_archive_that_is_gone_is_named(
 @pytest.mark.parametrize(
     "repository_url", ["@stable", "alias:stable", "", "ftp://h.example", "cache", "https://", "http:///x", "oci://"]
 )
-async def test_a_repository_that_cannot_be_asked_is_refused_with_a_way_out(
-    charts: ChartDependencies, repository_url: str
-) -> None:
+async def test_unsupported_repository_is_rejected_with_advice(charts: ChartDependencies, repository_url: str) -> None:
     with pytest.raises(SpecError, match=r"write|correct|use|add the chart to charts/"):
         await charts.vendor(needing(("cache", "1.2.0", repository_url)), LABEL)
 
 
-async def test_plain_http_to_another_machine_is_refused(charts: ChartDependencies) -> None:
+async def test_plain_http_to_another_host_is_rejected(charts: ChartDependencies) -> None:
     with pytest.raises(SpecError, match="plain HTTP"):
         await charts.vendor(needing(("cache", "1.2.0", "http://charts.example.com")), LABEL)
 
 
 @pytest.mark.parametrize("allowed", ["", "charts.example.com", "127.0.0.1:1", "*.0.0.1:*/other"])
-async def test_a_place_that_is_not_allowed_is_not_asked(
+async def test_disallowed_host_is_not_contacted(
     repository: ChartRepository, web: HTTPClient, tmp_path: Path, allowed: str
 ) -> None:
     repository.add("cache", "1.2.0")
@@ -365,7 +367,7 @@ async def test_a_place_that_is_not_allowed_is_not_asked(
     assert repository.asked == []
 
 
-async def test_an_allowed_repository_may_not_send_elsewhere(repository: ChartRepository, web: HTTPClient) -> None:
+async def test_redirect_to_a_disallowed_host_is_rejected(repository: ChartRepository, web: HTTPClient) -> None:
     async with chart_repository() as other:
         content = other.add("cache", "1.2.0")
         allowed = AllowedHosts.parse(repository.url.removeprefix("http://"))
@@ -390,7 +392,7 @@ async def test_an_allowed_repository_may_not_send_elsewhere(repository: ChartRep
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "http://169.254.169.254/x.tgz", "gopher://h/x", "//[::", "oci://h"]
 )
-async def test_an_index_cannot_lead_to_places_of_other_kinds(
+async def test_index_with_an_unsupported_url_is_rejected(
     repository: ChartRepository, web: HTTPClient, url: str
 ) -> None:
     repository.publish(packaged("cache", "1.2.0"), "cache", "1.2.0", urls=[url])
@@ -399,9 +401,7 @@ async def test_an_index_cannot_lead_to_places_of_other_kinds(
         await ChartDependencies(web, None).vendor(needing(("cache", "1.2.0", repository.url)), LABEL)
 
 
-async def test_credentials_of_the_host_are_sent_to_it_and_never_shown(
-    repository: ChartRepository, web: HTTPClient
-) -> None:
+async def test_credentials_are_sent_to_their_host_and_never_shown(repository: ChartRepository, web: HTTPClient) -> None:
     asked: list[str] = []
 
     async def find(reference: Reference) -> RegistryCredentials:
@@ -421,7 +421,7 @@ async def test_credentials_of_the_host_are_sent_to_it_and_never_shown(
 NEIGHBOUR = {f"common/{path}": content for path, content in chart_files("common", "1.4.0").items()}
 
 
-async def test_a_neighbour_in_the_stack_is_packed_reproducibly(charts: ChartDependencies) -> None:
+async def test_local_chart_of_the_stack_is_packed_reproducibly(charts: ChartDependencies) -> None:
     files = needing(("common", "~1.4", "file://../../common"))
     tree = NEIGHBOUR | {"common/.helmignore": b"*.bak\n", "common/x.bak": b"scratch"}
 
@@ -443,20 +443,20 @@ async def test_a_neighbour_in_the_stack_is_packed_reproducibly(charts: ChartDepe
         ("file://../nowhere", "refers to cluster-addon/nowhere, which is not a chart"),
     ],
 )
-async def test_a_path_to_no_chart_of_the_stack_is_refused(charts: ChartDependencies, path: str, words: str) -> None:
+async def test_file_repository_outside_of_the_stack_or_without_chart_is_rejected(
+    charts: ChartDependencies, path: str, words: str
+) -> None:
     with pytest.raises(ChartRepositoryRefused, match=words):
         await charts.vendor(needing(("common", "~1.4", path)), LABEL, tree=NEIGHBOUR)
 
 
-async def test_a_neighbour_of_another_version_is_refused(charts: ChartDependencies) -> None:
+async def test_local_chart_of_another_version_is_rejected(charts: ChartDependencies) -> None:
     with pytest.raises(ChartBroken, match=r"common is the chart common 1\.4\.0, but .* requires common ~1\.5"):
         await charts.vendor(needing(("common", "~1.5", "file://../../common")), LABEL, tree=NEIGHBOUR)
 
 
 @pytest.mark.parametrize("url", ["https://me:s3cret@charts.example/x", "oci://me:s3cret@r.example/x", "http://me@h/"])
-async def test_credentials_in_the_url_of_a_repository_are_refused_and_not_repeated(
-    charts: ChartDependencies, url: str
-) -> None:
+async def test_credentials_in_a_repository_url_are_rejected_and_not_shown(charts: ChartDependencies, url: str) -> None:
     with pytest.raises(ChartRepositoryRefused, match="contains credentials") as refused:
         await charts.vendor(needing(("common", "~1.4", url)), LABEL, tree=NEIGHBOUR)
     assert "s3cret" not in refused.value.message
@@ -473,7 +473,7 @@ async def test_credentials_in_the_url_of_a_repository_are_refused_and_not_repeat
         "https://me:s3cret@charts.example/x.tgz",
     ],
 )
-async def test_an_index_does_not_lead_into_the_network_of_who_reads_it(url: str) -> None:
+async def test_index_cannot_redirect_into_the_local_network(url: str) -> None:
     async def no_credentials(reference: Reference) -> RegistryCredentials:
         raise AssertionError(reference)
 

@@ -143,17 +143,17 @@ WRONG = {
         ("-m", "custom", "--node-image-version", "v1"),
         "--cluster-stack-version, --cluster-addon",
     ),
-    "a version too many": (("-m", "hash", "--node-image-version", "v1"), "belongs to --mode custom"),
+    "a version too many": (("-m", "hash", "--node-image-version", "v1"), "can only be used with --mode custom"),
     "a dash version": (
         ("-m", "custom", *(f"--{one}-version=v1-a-b" for one in ("cluster-stack", "cluster-addon", "node-image"))),
-        "is no cluster stack version",
+        "is not a valid cluster stack version",
     ),
-    "a directory is missing": (("--remote", "directory"), "belong together"),
-    "nowhere to publish": (("--remote", "none", "--publish"), "takes a remote to publish to"),
-    "no remote to publish to": (("-m", "hash", "--publish"), "takes a remote to publish to"),
-    "a hash of itself": (("-m", "hash", "--write-metadata"), "changes the source and so its hash"),
+    "a directory is missing": (("--remote", "directory"), "must be used together"),
+    "nowhere to publish": (("--remote", "none", "--publish"), "--publish needs a remote"),
+    "no remote to publish to": (("-m", "hash", "--publish"), "--publish needs a remote"),
+    "a hash of itself": (("-m", "hash", "--write-metadata"), "changes the source and its hash"),
     "no such minor": (("-m", "hash", "--kubernetes", "1-30"), "--kubernetes takes one of 1.33"),
-    "no minor": (("-m", "hash", "--kubernetes", "new"), "is no Kubernetes minor version"),
+    "no minor": (("-m", "hash", "--kubernetes", "new"), "is not a valid Kubernetes minor version"),
 }
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.compat.combinations import ReleasePart, contradictions, parts, worst
 from clusterstacks.compat.constraints import Judges
-from clusterstacks.compat.matrices import Row, matrix
+from clusterstacks.compat.matrices import ReleasePart, Row, contradictions, matrix, parts, worst
 from clusterstacks.compat.statements import (
     ComponentFacts,
     FactSource,

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from clusterstacks.compat.constraints import Judges
-from clusterstacks.compat.kubernetes import skew_rules
-from clusterstacks.compat.live_check import CheckedCluster, LiveFacts, concerns, told_together
-from clusterstacks.compat.removed_apis import judge_api
-from clusterstacks.compat.rules.combination import Setup
+from clusterstacks.compat.kubernetes import judge_api, skew_rules
+from clusterstacks.compat.live_check import CheckedCluster, LiveFacts, concerns, joined_concerns
+from clusterstacks.compat.world import ClusterVersions
 from clusterstacks.domain.compatibility import Rule, parse_rule
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.versions import KubernetesVersion
@@ -28,9 +27,8 @@ def live(version: str = "v1.35.1", *workers: str, of: Any = RELEASE, **more: Any
     addons = {addon: stated.of_addon(addon) for addon in stated.addons()} if stated is not None else {}
     return CheckedCluster(
         key=ObjectKey("users", "one"),
-        setup=Setup(of, kubernetes, addons) if stated is not None else None,
+        versions=ClusterVersions(of, kubernetes, addons, tuple(map(KubernetesVersion.parse, workers))),
         control_plane=kubernetes,
-        workers=[KubernetesVersion.parse(one) for one in workers],
         **more,
     )
 
@@ -41,7 +39,7 @@ def judged(cluster: CheckedCluster, *rules: Rule) -> list[tuple[str, str]]:
 
 
 def told(cluster: CheckedCluster, *rules: Rule) -> str:
-    return told_together(concerns(cluster, LiveFacts(Judges(rules), skew_rules(), judge_api)))
+    return joined_concerns(concerns(cluster, LiveFacts(Judges(rules), skew_rules(), judge_api)))
 
 
 def rule(severity: str, **more: Any) -> Rule:

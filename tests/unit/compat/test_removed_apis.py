@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.compat.removed_apis import removed_apis
+from clusterstacks.compat.kubernetes import removed_apis
 from clusterstacks.domain.versions import KubernetesMinor
 
 

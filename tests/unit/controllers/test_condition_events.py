@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.controllers.condition_events import Announcement, announcements
+from clusterstacks.controllers.status_reconciler import ConditionEvent, condition_events
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
@@ -21,7 +21,7 @@ def condition(kind: str, status: str, reason: str = "", message: str = "", sever
 
 
 BROKEN = condition("ClusterStackReleaseDownloaded", "False", "IssueWithReleaseAssets", "no metadata.yaml", "Error")
-TOLD = Announcement("Warning", "IssueWithReleaseAssets", "no metadata.yaml")
+TOLD = ConditionEvent("Warning", "IssueWithReleaseAssets", "no metadata.yaml")
 
 
 @pytest.mark.parametrize(
@@ -35,19 +35,19 @@ TOLD = Announcement("Warning", "IssueWithReleaseAssets", "no metadata.yaml")
     ids=["no condition", "no status", "True before", "another reason before"],
 )
 def test_a_condition_that_turns_false_is_news(before: Manifest) -> None:
-    assert announcements(before, release(BROKEN)) == [TOLD]
+    assert condition_events(before, release(BROKEN)) == [TOLD]
 
 
 def test_the_same_trouble_in_other_words_is_not() -> None:
-    assert announcements(release({**BROKEN, "message": "attempt 1"}), release(BROKEN)) == []
+    assert condition_events(release({**BROKEN, "message": "attempt 1"}), release(BROKEN)) == []
 
 
 def test_readiness_is_told_once() -> None:
     waiting, ready = release(condition("Ready", "False", "Waiting")), release(condition("Ready", "True"))
 
-    assert announcements(waiting, ready) == [Announcement("Normal", "Ready", "ClusterStackRelease is ready")]
-    assert announcements(ready, ready) == []
-    assert announcements(ready, waiting) == [], "the condition that failed tells it"
+    assert condition_events(waiting, ready) == [ConditionEvent("Normal", "Ready", "ClusterStackRelease is ready")]
+    assert condition_events(ready, ready) == []
+    assert condition_events(ready, waiting) == [], "the condition that failed tells it"
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_readiness_is_told_once() -> None:
     ids=lambda one: f"{one['reason'] or one['status']}",
 )
 def test_what_every_object_passes_through_is_not(usual: Manifest) -> None:
-    assert announcements(release(), release(usual)) == []
+    assert condition_events(release(), release(usual)) == []
 
 
 def test_users_of_the_go_operator_find_its_reason() -> None:
     failed = condition("ClusterStackReleasesSynced", "False", "FailedToCreateOrUpdate", "forbidden")
 
-    assert announcements(release(), release(failed)) == [
-        Announcement("Warning", "ErrorCreatingClusterStackRelease", "forbidden")
+    assert condition_events(release(), release(failed)) == [
+        ConditionEvent("Warning", "ErrorCreatingClusterStackRelease", "forbidden")
     ]

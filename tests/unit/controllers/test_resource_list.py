@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.apply.results import ObjectResult
-from clusterstacks.controllers.resource_list import ERROR_BYTES, ERRORS_BYTES, bounded, complaints, entries
+from clusterstacks.controllers.resource_list import ERROR_BYTES, ERRORS_BYTES, bounded, describe_failures, entries
 from clusterstacks.domain.objects import ObjectId
 
 ETCD_BYTES = 1_500_000
@@ -35,11 +35,11 @@ def test_an_error_of_usual_length_is_stated_whole() -> None:
 
 def test_a_message_names_three_and_counts_the_others() -> None:
     results = [failing(number, "x" * 3000) for number in range(10)]
-    found = complaints([ObjectResult(results[0].id, "v1", synced=True), *results])
+    found = describe_failures([ObjectResult(results[0].id, "v1", synced=True), *results])
 
     assert found.endswith("; and 7 more objects fail")
     assert len(found) < 4 * ERROR_BYTES
-    assert "more" not in complaints(results[:3])
+    assert "more" not in describe_failures(results[:3])
 
 
 @given(errors=st.lists(st.text(max_size=ERROR_BYTES), max_size=200))

@@ -69,7 +69,7 @@ def test_a_key_that_is_no_hook_is_kept_for_a_word_to_the_author() -> None:
         ({"addonStages": {"AfterClusterUpgrade": {}}}, "addonStages.AfterClusterUpgrade is a mapping: write a list"),
         (stages("cni"), "AfterControlPlaneInitialized[0] is 'cni': write a mapping"),
         (stages({"action": "apply"}), "AfterControlPlaneInitialized[0].name is missing: name the directory"),
-        (stages({"name": "../cni", "action": "apply"}), "[0].name is '../cni': use lower-case letters"),
+        (stages({"name": "../cni", "action": "apply"}), "[0].name is '../cni': use the name of the chart's directory"),
         (stages({"name": "cni"}), "[0].action is missing: the action of stage cni must be apply or delete"),
         (stages({"name": "cni", "action": "Apply"}), "[0].action is 'Apply': the action of stage cni must be"),
         (stages({"name": "cni", "action": ["apply"]}), "[0].action is a list: the action of stage cni must be"),
@@ -87,7 +87,7 @@ def test_a_key_that_is_no_hook_is_kept_for_a_word_to_the_author() -> None:
             stages(
                 {"name": "a", "action": "apply", "waitForPostCondition": {"objects": [WATCHED] * 2, "conditions": "ds"}}
             ),
-            "[0].waitForPostCondition.objects[1].key is 'ds': give every object",
+            "[0].waitForPostCondition.objects[1].key is 'ds': use a different key",
         ),
     ],
 )

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
-from clusterstacks.domain.documents import DocumentError, Node
+from clusterstacks.domain.documents import DocumentError, Node, parse_duration
+from clusterstacks.domain.errors import SpecError
 
 
 @pytest.mark.parametrize(
@@ -21,3 +24,16 @@ def test_what_stands_in_a_wrong_place_is_told_but_no_whole_file_is_repeated(
     with pytest.raises(DocumentError) as error:
         raise Node(value, "x.yaml", field).refuse("write it")
     assert error.value.message == told
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"), [("45s", 0.75), ("10m", 10), ("1h", 60), ("1h30m", 90), ("1h1m30s", 61.5), ("0s", 0)]
+)
+def test_duration_is_parsed(text: str, minutes: float) -> None:
+    assert parse_duration(text) == timedelta(minutes=minutes)
+
+
+@pytest.mark.parametrize("text", ["", "10", "m", "1m1h", "-1m", "1.5h", "1h ", "٣m", "9" * 50 + "s"])
+def test_text_that_is_not_a_duration_is_refused(text: str) -> None:
+    with pytest.raises(SpecError, match="is not a valid duration"):
+        parse_duration(text)

@@ -10,7 +10,7 @@ from clusterstacks.domain.errors import DependencyError, SpecError, told_of
     [
         ("w", "who knows", "w: who knows"),
         (".", "x.yaml is missing.", ".: x.yaml is missing."),
-        ("a/b", "a/b is no stack", "a/b is no stack"),
+        ("a/b", "a/b is not a valid stack", "a/b is not a valid stack"),
         ("a/b", "a/b/c.yaml is missing", "a/b/c.yaml is missing"),
         ("a/b", "x/a/b is missing", "a/b: x/a/b is missing"),
         ("a/b", "a/bc is missing", "a/b: a/bc is missing"),

@@ -65,7 +65,7 @@ def test_a_release_may_say_no_node_image(node_image: dict[str, Any]) -> None:
         ),
         (
             {"clusterStack": "v1", "kubernetes": "v1.34.7", "components": {"clusterAddon": "v1", "nodeImage": ["v1"]}},
-            "metadata.yaml: versions.components.nodeImage is a list: write a text",
+            "metadata.yaml: versions.components.nodeImage is a list: write a non-empty string",
         ),
     ],
 )

@@ -67,7 +67,7 @@ def test_names_of_one_series_sort_by_version() -> None:
 )
 def test_a_foreign_class_is_refused_with_the_form_expected(text: object) -> None:
     with pytest.raises(
-        InvalidName, match=r"is no cluster class name.*write <provider>-<stack>-<major>-<minor>-<version>"
+        InvalidName, match=r"is not a valid cluster class name.*write <provider>-<stack>-<major>-<minor>-<version>"
     ):
         parse_class(text)
 
@@ -85,5 +85,5 @@ def test_the_spelling_of_the_other_kind_is_refused(parse: Callable[[object], Rel
     ("provider", "stack"), [("open-stack", "scs"), ("openstack", "s.c"), ("", "scs"), ("A", "scs")]
 )
 def test_parts_that_make_no_name_are_refused(provider: str, stack: str) -> None:
-    with pytest.raises(InvalidName, match="no dash"):
+    with pytest.raises(InvalidName, match="without dashes"):
         ReleaseName(provider, stack, KubernetesMinor(1, 34), StackVersion(1))

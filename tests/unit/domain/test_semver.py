@@ -144,7 +144,7 @@ def test_incomplete_spellings_are_completed(text: str, whole: str) -> None:
     ],
 )
 def test_a_text_that_is_no_version_is_refused(text: object) -> None:
-    with pytest.raises(InvalidVersion, match=r"no semantic version: write it like 1\.2\.3"):
+    with pytest.raises(InvalidVersion, match=r"not a valid semantic version .expected for example 1\.2\.3"):
         SemVer.parse(text)
 
 
@@ -171,7 +171,7 @@ def test_a_caret_before_a_wildcard_allows_every_release() -> None:
 
 @pytest.mark.parametrize("text", [*INVALID, None, 1.2, "1 " * 300, "||".join(["1"] * 33)])
 def test_a_text_that_is_no_constraint_is_refused(text: object) -> None:
-    with pytest.raises(InvalidConstraint, match="no version constraint: write it like"):
+    with pytest.raises(InvalidConstraint, match=r"not a valid version constraint .expected for example"):
         Constraint.parse(text)
 
 

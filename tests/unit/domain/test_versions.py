@@ -92,7 +92,7 @@ def test_a_build_in_the_stable_channel_is_dropped() -> None:
     ],
 )
 def test_refuses_what_is_no_stack_version(text: str) -> None:
-    with pytest.raises(InvalidVersion, match="write it like v3"):
+    with pytest.raises(InvalidVersion, match="expected for example v3"):
         StackVersion.parse(text)
 
 

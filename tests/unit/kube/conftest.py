@@ -34,7 +34,7 @@ def slept() -> list[float]:
 
 
 @pytest.fixture
-def patience(slept: list[float]) -> RequestTimeouts:
+def timeouts(slept: list[float]) -> RequestTimeouts:
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
@@ -42,5 +42,5 @@ def patience(slept: list[float]) -> RequestTimeouts:
 
 
 @pytest.fixture
-def client(server: ScriptedServer, pool: Pool, patience: RequestTimeouts) -> Client:
-    return Client(Connection(server.url), pool, patience=patience)
+def client(server: ScriptedServer, pool: Pool, timeouts: RequestTimeouts) -> Client:
+    return Client(Connection(server.url), pool, timeouts=timeouts)

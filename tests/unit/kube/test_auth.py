@@ -14,13 +14,12 @@ import pytest
 from aiohttp import web
 
 from clusterstacks.kube import auth as credentials_module
-from clusterstacks.kube.auth import Clocks, ConnectionCredentials
+from clusterstacks.kube.auth import LOOK_EVERY, READ_EVERY, Clocks, ConnectionCredentials, ReloadingFile
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection, ExecPlugin, Material, User
 from clusterstacks.kube.errors import CredentialsFailed, Unauthorized
-from clusterstacks.kube.exec_plugin import Issued, issue
+from clusterstacks.kube.exec_plugin import PluginCredentials, issue
 from clusterstacks.kube.pki import Authority
-from clusterstacks.kube.reloading_file import LOOK_EVERY, READ_EVERY, FreshFile
 from clusterstacks.kube.resources import Resource
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def time() -> Time:
 def test_file_is_read_again_when_it_changes_and_looked_at_once_a_second(tmp_path: Path, time: Time) -> None:
     path = tmp_path / "token"
     path.write_text("one")
-    file = FreshFile(Material(file=path), lambda: time.seconds)
+    file = ReloadingFile(Material(file=path), lambda: time.seconds)
     assert file.read() == b"one"
 
     path.write_text("number two")
@@ -66,7 +65,7 @@ def test_file_is_read_once_a_minute_even_when_it_looks_the_same(tmp_path: Path, 
     path = tmp_path / "token"
     path.write_text("one")
     state = path.stat()
-    file = FreshFile(Material(file=path), lambda: time.seconds)
+    file = ReloadingFile(Material(file=path), lambda: time.seconds)
     file.read()
     with path.open("r+") as same:
         same.write("two")
@@ -80,7 +79,7 @@ def test_file_is_read_once_a_minute_even_when_it_looks_the_same(tmp_path: Path, 
 
 def test_file_that_vanishes_keeps_its_last_content_and_one_that_never_was_is_named(tmp_path: Path, time: Time) -> None:
     path = tmp_path / "token"
-    file = FreshFile(Material(file=path), lambda: time.seconds)
+    file = ReloadingFile(Material(file=path), lambda: time.seconds)
     with pytest.raises(CredentialsFailed, match="token cannot be read: No such file"):
         file.read()
 
@@ -148,11 +147,11 @@ class Plugin:
         self.lifetime = lifetime
         self.runs = 0
 
-    async def issue(self, _plugin: ExecPlugin) -> Issued:
+    async def issue(self, _plugin: ExecPlugin) -> PluginCredentials:
         await asyncio.sleep(0)
         self.runs += 1
         now = self.time.clocks().utc()
-        return Issued(f"token-{self.runs}", b"", b"", now + self.lifetime if self.lifetime else None)
+        return PluginCredentials(f"token-{self.runs}", b"", b"", now + self.lifetime if self.lifetime else None)
 
     user = User(plugin=ExecPlugin(V1, "login"))
 

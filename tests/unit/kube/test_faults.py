@@ -97,9 +97,9 @@ async def test_long_retry_after_is_capped_and_tries_are_bounded(
 
 
 async def test_wait_that_would_pass_the_deadline_is_not_begun(
-    server: ScriptedServer, pool: Pool, patience: RequestTimeouts, slept: list[float]
+    server: ScriptedServer, pool: Pool, timeouts: RequestTimeouts, slept: list[float]
 ) -> None:
-    impatient = Client(Connection(server.url), pool, patience=patience, deadline=timedelta(seconds=3))
+    impatient = Client(Connection(server.url), pool, timeouts=timeouts, deadline=timedelta(seconds=3))
     server.plays(says({}, 429, **{"Retry-After": "5"}))
 
     with pytest.raises(TooMany):
@@ -185,8 +185,8 @@ async def test_redirect_is_not_followed(server: ScriptedServer, client: Client) 
     assert len(server.requests) == 1
 
 
-async def test_server_that_is_not_there_is_unreachable(pool: Pool, patience: RequestTimeouts) -> None:
-    client = Client(Connection("http://127.0.0.1:1"), pool, patience=patience)
+async def test_server_that_is_not_there_is_unreachable(pool: Pool, timeouts: RequestTimeouts) -> None:
+    client = Client(Connection("http://127.0.0.1:1"), pool, timeouts=timeouts)
 
     with pytest.raises(Unreachable, match=r"get /version: 127\.0\.0\.1:1 cannot be reached: .*Connect call failed"):
         await client.version()

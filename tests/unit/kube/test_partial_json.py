@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.api.bounded_json import MAX_DEPTH, MAX_VALUES, Undecodable, decode
-from clusterstacks.kube.partial_json import ListPage, read_page, salvage
+from clusterstacks.kube.partial_json import ListPage, decode_partial, read_page
 
 TEXTS = st.text(max_size=8) | st.sampled_from(['"', "\\", '\\"', "[", "}", '["],{'])
 JSON = st.recursive(
@@ -33,7 +33,7 @@ def shortened(value: Any, levels: int) -> Any:
 
 @given(OBJECTS)
 def test_what_is_nested_deeper_than_five_levels_is_null_and_all_else_is_kept(document: dict[str, Any]) -> None:
-    assert asyncio.run(salvage(orjson.dumps(document))) == shortened(document, 5)
+    assert asyncio.run(decode_partial(orjson.dumps(document))) == shortened(document, 5)
 
 
 @given(st.lists(OBJECTS, max_size=4), TEXTS)
@@ -46,7 +46,7 @@ def test_a_page_is_taken_apart_into_the_items_it_has(items: list[dict[str, Any]]
 
 @given(st.binary(max_size=60) | st.text(alphabet='[]{}",\\ab1', max_size=60).map(str.encode))
 def test_rubbish_ends_as_undecodable_or_as_json(document: bytes) -> None:
-    for read in (salvage, read_page):
+    for read in (decode_partial, read_page):
         try:
             asyncio.run(read(document))
         except Undecodable:
@@ -95,4 +95,4 @@ def test_strings_alone_may_be_too_many() -> None:
 def test_of_the_worst_objects_the_name_is_read(document: bytes) -> None:
     with pytest.raises(Undecodable):
         decode(document)
-    assert asyncio.run(salvage(document))["metadata"] == {"name": "x"}
+    assert asyncio.run(decode_partial(document))["metadata"] == {"name": "x"}

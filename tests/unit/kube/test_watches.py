@@ -149,7 +149,7 @@ async def test_silent_stream_is_broken(server: ScriptedServer, pool: Pool) -> No
         return response
 
     server.plays(silent)
-    client = Client(Connection(server.url), pool, patience=RequestTimeouts(idle_timeout=timedelta(milliseconds=20)))
+    client = Client(Connection(server.url), pool, timeouts=RequestTimeouts(idle_timeout=timedelta(milliseconds=20)))
 
     with pytest.raises(Unreachable, match=r"silent for 0\.02 s"):
         await collect(client)

@@ -215,6 +215,6 @@ async def test_a_connection_whose_write_was_answered_is_not_broken(server: Scrip
 
 async def test_a_client_without_a_gate_writes_always(server: ScriptedServer, pool: Pool) -> None:
     server.plays(says({}))
-    client = Client(Connection(server.url), pool, patience=RequestTimeouts(attempts=1))
+    client = Client(Connection(server.url), pool, timeouts=RequestTimeouts(attempts=1))
     await client.create(CONFIG_MAPS, LARGE)
     assert server.requests[0].headers["Content-Type"] == "application/json"

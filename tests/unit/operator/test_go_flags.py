@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.operator.go_flags import started_as_manager, two_dashes, writable_directory
+from clusterstacks.operator.go_operator import started_as_manager, two_dashes, writable_directory
 from clusterstacks.operator.settings import OperatorSettings, parse_settings
 from clusterstacks.sources import kinds
 from clusterstacks.sources.stack_source import default_terms

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.operator.go_installation import leads_to, leftover
+from clusterstacks.operator.go_operator import leads_to, leftover
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest

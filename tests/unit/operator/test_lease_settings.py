@@ -8,7 +8,7 @@ import pytest
 
 from clusterstacks.operator.lease_settings import ElectionSettings
 from clusterstacks.operator.settings import parse_settings
-from clusterstacks.runtime.leases import Terms
+from clusterstacks.runtime.leases import LeaseDurations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def test_anything_else_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_durations_are_those_of_client_go() -> None:
     settings = parse_settings(["--leader-elect-namespace=stacks", "--leader-elect-identity=one"])
-    assert settings.election == ElectionSettings("stacks", "one", Terms(15, 10.0, 2.0))
+    assert settings.election == ElectionSettings("stacks", "one", LeaseDurations(15, 10.0, 2.0))
 
 
 @pytest.mark.parametrize(

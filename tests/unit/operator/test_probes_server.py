@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from clusterstacks.operator.probes_server import ProbesServer
-from clusterstacks.runtime.health_checks import Probes
+from clusterstacks.runtime.health import Probes
 from clusterstacks.runtime.metrics import Metrics
 
 if TYPE_CHECKING:

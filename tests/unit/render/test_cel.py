@@ -1,4 +1,4 @@
-"""What is said of a CEL expression that cannot be decided."""
+"""Messages about CEL expressions that cannot be evaluated."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ DATA = "info.data has no key 'clusterNam', only 'clusterName', 'port': write 'cl
         ("info.status.n = 1", "; write == to compare"),
     ],
 )
-def test_user_10_cause_and_what_to_do_are_named(expression: str, said: str) -> None:
+def test_user_10_message_names_cause_and_remedy(expression: str, said: str) -> None:
     with pytest.raises((CelFailed, CelUndecided)) as caught:
         cel.holds(expression, OBJECTS)
 
@@ -51,7 +51,7 @@ def test_user_10_cause_and_what_to_do_are_named(expression: str, said: str) -> N
     assert "in container" not in caught.value.message
 
 
-def test_values_of_objects_are_not_repeated() -> None:
+def test_message_does_not_contain_values_of_objects() -> None:
     with pytest.raises(CelUndecided) as caught:
         cel.holds("info.status[info.data.clusterName] == 1", OBJECTS)
 
@@ -59,7 +59,7 @@ def test_values_of_objects_are_not_repeated() -> None:
 
 
 @pytest.mark.parametrize("keys", [20_000, 2])
-def test_many_and_long_keys_are_compared_within_a_bound(keys: int) -> None:
+def test_comparison_with_many_and_long_keys_is_bounded(keys: int) -> None:
     mapping = {f"{number:05}".ljust(100_000 // keys, "x"): 1 for number in range(keys)}
 
     with no_stall(), pytest.raises(ClusterStacksError) as caught:

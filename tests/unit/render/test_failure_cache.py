@@ -1,4 +1,4 @@
-"""How long an input that hung, or killed its worker, is not tried again."""
+"""The back-off of inputs that timed out or killed their worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 ERROR = RenderTimeout("took longer than 60 s and was stopped")
 
 
-def test_the_wait_doubles_up_to_half_an_hour() -> None:
+def test_back_off_doubles_up_to_half_an_hour() -> None:
     remembered, now, waits = Failures(), 0.0, []
     for _ in range(8):
         until = remembered.remember(b"one", ERROR, now).until
@@ -26,7 +26,7 @@ def test_the_wait_doubles_up_to_half_an_hour() -> None:
     assert waits == [1, 2, 4, 8, 16, 30, 30, 30]
 
 
-def test_the_failure_is_told_as_it_was() -> None:
+def test_recalled_failure_keeps_kind_and_message() -> None:
     remembered = Failures()
     remembered.remember(b"one", WorkerDied("was killed"), 0)
 
@@ -36,7 +36,7 @@ def test_the_failure_is_told_as_it_was() -> None:
     assert (found.kind, found.message) == (WorkerDied, "was killed")
 
 
-def test_another_input_is_tried_and_a_success_starts_anew() -> None:
+def test_success_resets_the_back_off_of_its_input() -> None:
     remembered = Failures()
     remembered.remember(b"one", ERROR, 0)
     remembered.remember(b"one", ERROR, 60)
@@ -47,7 +47,7 @@ def test_another_input_is_tried_and_a_success_starts_anew() -> None:
     assert remembered.remember(b"one", ERROR, 100).until == 160
 
 
-def test_requests_that_fail_together_count_as_one() -> None:
+def test_concurrent_failures_count_as_one() -> None:
     remembered = Failures()
     for _ in range(40):
         remembered.remember(b"one", ERROR, 0)
@@ -55,7 +55,7 @@ def test_requests_that_fail_together_count_as_one() -> None:
     assert remembered.remember(b"one", ERROR, 60).count == 2
 
 
-def test_a_slow_input_stays_one_when_it_succeeds() -> None:
+def test_slow_input_stays_slow_after_success() -> None:
     remembered = Failures()
     remembered.note_slow(b"one")
     remembered.forget(b"one")
@@ -64,7 +64,7 @@ def test_a_slow_input_stays_one_when_it_succeeds() -> None:
     assert remembered
 
 
-def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_remembered_inputs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failure_cache, "MAX_REMEMBERED", 2)
     remembered = Failures()
     for digest in (b"one", b"two", b"three"):

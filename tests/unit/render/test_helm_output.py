@@ -19,9 +19,9 @@ def names(rendered: dict[str, str]) -> list[str]:
 
 
 class TestOrder:
-    """Crds, then objects by Helm's order of kinds, then hooks; of one kind by file and place in it."""
+    """CRDs, then objects in the install order of Helm, then hooks; within a kind by file and position."""
 
-    def test_kinds_come_in_helms_order_and_unknown_ones_last_by_name(self) -> None:
+    def test_kinds_follow_the_install_order_of_helm(self) -> None:
         kinds = [*INSTALL_ORDER, "Aardvark", "Zebra"]
         documents = [text(kind, kind.lower()) for kind in kinds if not kind.endswith("List")]
         random.Random(1).shuffle(documents)
@@ -30,7 +30,7 @@ class TestOrder:
 
         assert [manifest["kind"] for manifest in found] == [kind for kind in kinds if not kind.endswith("List")]
 
-    def test_of_one_kind_the_file_and_then_the_place_decide(self) -> None:
+    def test_objects_of_one_kind_are_ordered_by_file_and_position(self) -> None:
         files = {
             "c/templates/b.yaml": text("Pod", "third"),
             "c/templates/a.yaml": text("Pod", "one") + text("Pod", "again"),
@@ -38,7 +38,7 @@ class TestOrder:
 
         assert names(files) == ["one", "again", "third"]
 
-    def test_hooks_of_installation_and_upgrade_follow_the_rest(self) -> None:
+    def test_install_and_upgrade_hooks_come_last(self) -> None:
         files = {
             "c/templates/hook.yaml": text("Job", "hook", "pre-install, post-upgrade")
             + text("ServiceAccount", "account", "pre-install"),
@@ -82,15 +82,15 @@ class TestDocuments:
             "inner",
         ]
 
-    def test_items_of_a_typed_list_need_no_kind(self) -> None:
+    def test_items_of_a_typed_list_may_omit_their_kind(self) -> None:
         found = manifests({"c/a.yaml": "apiVersion: v1\nkind: SecretList\nitems: [{metadata: {name: a}}]"})
 
         assert found == [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}]
 
-    def test_the_last_of_equal_keys_wins_as_published_charts_expect(self) -> None:
+    def test_last_duplicate_key_wins(self) -> None:
         assert names({"c/a.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: a, name: b}"}) == ["b"]
 
-    def test_a_kind_that_only_ends_like_a_list_stays(self) -> None:
+    def test_kind_with_the_suffix_list_but_without_items_stays(self) -> None:
         assert names({"c/a.yaml": text("AllowList", "a")}) == ["a"]
 
     @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ class TestDocuments:
             ("apiVersion: v1\nkind: List\nitems: [1]", "document 2, item 1: is a number"),
         ],
     )
-    def test_an_error_names_file_and_place(self, document: str, complaint: str) -> None:
+    def test_render_error_names_file_and_document(self, document: str, complaint: str) -> None:
         with pytest.raises(RenderFailed, match=complaint) as caught:
             manifests({"c/templates/a.yaml": text("Pod", "fine") + "---\n" + document})
 
@@ -133,7 +133,7 @@ class TestBounds:
 
 
 class TestExamination:
-    def test_every_hook_is_listed_with_what_becomes_of_it(self) -> None:
+    def test_every_hook_is_listed_with_its_use(self) -> None:
         rendered = {
             "c/templates/b.yaml": text("Pod", "b", "test") + text("Pod", "plain"),
             "c/templates/a.yaml": text("Job", "a", "post-install,test") + text("Pod", "c", "crd-install"),
@@ -145,7 +145,7 @@ class TestExamination:
             ("c/templates/b.yaml", "Pod", "b", "test", "left out"),
         ]
 
-    def test_a_hook_that_is_left_out_need_not_be_an_object(self) -> None:
+    def test_ignored_hook_may_be_an_invalid_object(self) -> None:
         rendered = {"c/a.yaml": "metadata: {annotations: {helm.sh/hook: test}}\n"}
 
         assert manifests(rendered) == []
@@ -159,16 +159,16 @@ class TestExamination:
             ("c/templates/b.yaml", "Pod"),
         ]
 
-    def test_items_of_a_list_know_the_file_of_the_list(self) -> None:
+    def test_list_items_have_the_file_of_the_list(self) -> None:
         listed = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n"
 
         assert [one.path for one in documents({"c/templates/a.yaml": listed})] == ["c/templates/a.yaml"]
 
-    def test_a_key_that_stands_twice_is_told_and_the_last_one_counts(self) -> None:
+    def test_duplicate_key_is_reported_and_the_last_one_is_used(self) -> None:
         rendered = {"c/templates/a.yaml": f"{text('ConfigMap', 'a')}data: {{}}\ndata: {{a: b}}\n"}
 
         assert manifests(rendered)[0]["data"] == {"a": "b"}
         assert repetitions(rendered) == [("c/templates/a.yaml", "key 'data' is there twice")]
 
-    def test_notes_and_partials_are_not_looked_at(self) -> None:
+    def test_notes_and_partials_are_not_checked(self) -> None:
         assert repetitions({"c/templates/NOTES.txt": "a: 1\na: 2\n", "c/templates/_a.tpl": "a: 1\na: 2\n"}) == []

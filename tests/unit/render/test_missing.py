@@ -12,12 +12,12 @@ from clusterstacks.render.template_syntax import UnreadableActionError, actions
 
 
 def examined(text: str) -> list[str]:
-    """Return the expressions that are looked at."""
+    """Return the checked expressions."""
     return [check.value for check in with_checks(text)[1]]
 
 
 class TestWhatIsLookedAt:
-    """A value is looked at where it is printed, or where a function does something with it."""
+    """A value is checked where it is printed, or where a function uses it."""
 
     @pytest.mark.parametrize(
         ("text", "values"),
@@ -61,17 +61,17 @@ class TestWhatIsLookedAt:
     def test_expressions(self, text: str, values: list[str]) -> None:
         assert examined(text) == values
 
-    def test_missing_keys_of_get_are_found_though_it_answers_an_empty_text(self) -> None:
+    def test_missing_key_of_get_is_detected(self) -> None:
         assert 'if not (hasKey .a "k")' in with_checks('{{ get .a "k" }}')[0]
         assert 'if not (hasKey .a ("k"))' in with_checks('{{ "k" | get .a }}')[0]
 
-    def test_tpl_is_refused_wherever_it_stands(self) -> None:
+    def test_tpl_is_rejected_in_every_position(self) -> None:
         for text in ("\n{{ tpl .a . }}", "\n{{ if (tpl .a . | quote) }}{{ end }}", "\n{{ .a | tpl }}"):
             with pytest.raises(RefusedFunctionError) as caught:
                 with_checks(text)
             assert caught.value.line == 2
 
-    def test_a_field_called_tpl_is_fine(self) -> None:
+    def test_field_named_tpl_is_allowed(self) -> None:
         assert examined("{{ .tpl }}") == [".tpl"]
 
 
@@ -81,7 +81,7 @@ class TestTheCheckedTemplate:
             st.sampled_from(["{{ .a | quote }}", "\n", "x", "{{- $y -}}", "{{ if .z }}", "{{ end }}", "{{/* c */}}"])
         )
     )
-    def test_it_is_the_template_with_checks_put_in(self, parts: list[str]) -> None:
+    def test_template_keeps_its_text_between_the_checks(self, parts: list[str]) -> None:
         text = "".join(parts)
 
         checked, checks = with_checks(text)
@@ -92,7 +92,7 @@ class TestTheCheckedTemplate:
         assert inserted.sub("", checked) == text
         assert len(inserted.findall(checked)) == len(checks)
 
-    def test_a_check_knows_its_line_and_says_what_to_do(self) -> None:
+    def test_check_names_its_line_and_the_remedy(self) -> None:
         _, checks = with_checks("a: 1\n{{/* two\nlines */}}\nhost: {{ .Cluster.spec.host | quote }}\n")
 
         assert described(checks[0], "overwrite.yaml") == (
@@ -103,11 +103,11 @@ class TestTheCheckedTemplate:
     @pytest.mark.parametrize(
         "text", ["{{ .a", "{{ ( }}", "{{ ) }}", "{{ .a | }}", "{{ | }}", "{{ ; }}", "{{/* c }}", "{{ (.a }}"]
     )
-    def test_what_go_would_refuse_is_never_passed_over(self, text: str) -> None:
+    def test_invalid_action_is_never_skipped(self, text: str) -> None:
         with pytest.raises(UnreadableActionError):
             with_checks(f"\n{text}")
 
     @given(st.text(alphabet='{} .a|()"`$:=-/*\n', max_size=30))
-    def test_any_text_is_read_or_refused(self, text: str) -> None:
+    def test_arbitrary_text_is_parsed_or_rejected(self, text: str) -> None:
         with contextlib.suppress(UnreadableActionError):
             assert all(action.start < action.end <= len(text) for action in actions(text))

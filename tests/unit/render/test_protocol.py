@@ -13,7 +13,7 @@ MESSAGES = st.dictionaries(st.text(max_size=5), st.integers(-(2**53), 2**53) | s
 
 
 @given(messages=st.lists(st.tuples(MESSAGES, st.binary(max_size=50)), min_size=1, max_size=4), cut=st.integers(1, 20))
-def test_frames_arrive_whole_however_they_are_cut(messages: list[tuple[dict[str, Any], bytes]], cut: int) -> None:
+def test_frames_are_reassembled_from_any_pieces(messages: list[tuple[dict[str, Any], bytes]], cut: int) -> None:
     for message, blob in messages:
         stream = protocol.encode(message, blob)
         buffer = FrameBuffer()
@@ -24,7 +24,7 @@ def test_frames_arrive_whole_however_they_are_cut(messages: list[tuple[dict[str,
         assert arrived[-1] == Frame(message, blob)
 
 
-def test_a_buffer_serves_one_frame_after_the_other() -> None:
+def test_buffer_returns_one_frame_after_the_other() -> None:
     buffer = FrameBuffer()
 
     assert buffer.feed(protocol.encode({"a": 1})) == Frame({"a": 1}, b"")
@@ -32,21 +32,21 @@ def test_a_buffer_serves_one_frame_after_the_other() -> None:
 
 
 @pytest.mark.parametrize("received", [b"\xff" * protocol.HEADER_BYTES, b"\0\0\0\2\0\0\0\0[]", b"\0\0\0\2\0\0\0\0xx"])
-def test_garbage_is_no_frame(received: bytes) -> None:
+def test_garbage_is_rejected_as_a_frame(received: bytes) -> None:
     with pytest.raises(BrokenFrameError):
         FrameBuffer().feed(received)
 
 
-def test_a_header_cut_short_is_no_frame() -> None:
+def test_truncated_header_is_rejected() -> None:
     with pytest.raises(BrokenFrameError):
         protocol.lengths(b"\0")
 
 
-def test_too_large_a_part_is_not_sent() -> None:
+def test_part_above_the_limit_is_not_sent() -> None:
     with pytest.raises(BrokenFrameError, match="larger than"):
         protocol.encode({}, bytes(protocol.MAX_PART + 1))
 
 
-def test_what_json_does_not_know_is_not_sent() -> None:
+def test_message_without_json_encoding_is_not_sent() -> None:
     with pytest.raises(BrokenFrameError, match="cannot be encoded as JSON"):
         protocol.encode({"a": object()})

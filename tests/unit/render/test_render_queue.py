@@ -1,4 +1,4 @@
-"""Who gets a render worker next."""
+"""The order in which requests get a render worker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def owner(word: str) -> ObjectKey:
 
 
 def served(workers: int, *requests: str) -> list[str]:
-    """The order in which requests (``a/1``, slow with a ``!``) run when each is over before the next one starts."""
+    """Return the order in which requests (``a/1``, slow with a ``!``) run if each ends before the next starts."""
     queue: FairQueue[tuple[int, str]] = FairQueue(workers)
     for number, request in enumerate(requests):
         queue.join((number, request), owner(request.strip("!")), slow=request.endswith("!"))
@@ -49,7 +49,7 @@ def test_namespaces_take_turns_and_their_objects_do(requests: list[str], order: 
 
 
 @pytest.mark.parametrize(("workers", "running"), [(1, 1), (2, 1), (3, 2), (4, 3)])
-def test_slow_requests_leave_a_worker_to_the_others(workers: int, running: int) -> None:
+def test_slow_requests_never_use_the_last_worker(workers: int, running: int) -> None:
     queue: FairQueue[int] = FairQueue(workers)
     for number in range(10):
         queue.join(number, owner(f"a/{number}"), slow=True)
@@ -57,7 +57,7 @@ def test_slow_requests_leave_a_worker_to_the_others(workers: int, running: int) 
     assert [queue.next() is not None for _ in range(workers + 1)].count(True) == running
 
 
-def test_slow_requests_get_a_worker_however_many_quick_ones_wait() -> None:
+def test_slow_requests_are_not_starved_by_quick_ones() -> None:
     queue: FairQueue[str] = FairQueue(2)
     for number in range(10):
         queue.join(f"quick {number}", owner(f"a/{number}"), slow=False)
@@ -92,7 +92,7 @@ def test_sec_12_every_request_runs_once_within_the_bounds(
 
 
 @in_virtual_time
-async def test_waiting_has_a_bound_that_ends_as_an_error_of_time() -> None:
+async def test_request_that_waits_too_long_fails_with_workers_busy() -> None:
     queue = WorkerQueue(1, timedelta(minutes=2))
     async with queue.turn(owner("a/1"), slow=False):
         with pytest.raises(WorkersBusy, match="waited 120 s for a render worker: all 1 are busy"):
@@ -102,14 +102,14 @@ async def test_waiting_has_a_bound_that_ends_as_an_error_of_time() -> None:
 
 
 @in_virtual_time
-async def test_one_that_is_cancelled_keeps_no_turn() -> None:
+async def test_cancelled_request_releases_its_turn() -> None:
     queue = WorkerQueue(1, timedelta(minutes=2))
     async with queue.turn(owner("a/1"), slow=False):
         tasks = [asyncio.create_task(enter(queue, f"a/{number}")) for number in range(2, 5)]
         await asyncio.sleep(1)
         assert queue.waiting() == 3
         tasks[0].cancel()
-    tasks[1].cancel()  # its turn has come, but it has not run since
+    tasks[1].cancel()  # it has its turn, but has not run yet
 
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert Counter(map(type, results)) == {asyncio.CancelledError: 2, type(None): 1}

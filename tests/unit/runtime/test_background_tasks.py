@@ -9,7 +9,7 @@ import pytest
 
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.runtime.background_tasks import Allowance, Errands
+from clusterstacks.runtime.background_tasks import BackgroundTasks, RateLimiter
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
 ONE = ObjectKey("team", "one")
@@ -31,8 +31,8 @@ class Work:
         return "done"
 
 
-def errands(woken: list[ObjectKey], seconds: float = 0.01) -> Errands:
-    return Errands(woken.append, grace=timedelta(seconds=seconds))
+def errands(woken: list[ObjectKey], seconds: float = 0.01) -> BackgroundTasks:
+    return BackgroundTasks(woken.append, grace=timedelta(seconds=seconds))
 
 
 async def test_quick_work_is_done_within_one_reconcile() -> None:
@@ -104,7 +104,7 @@ async def test_an_object_that_is_gone_wakes_nobody_and_leaves_nothing() -> None:
 async def test_sec_6_so_many_errands_begin_and_then_one_at_each_interval() -> None:
     work = Work()
     work.may_end.set()
-    limited = Errands(lambda _: None, allowance=Allowance(3, timedelta(seconds=10), VirtualClock()))
+    limited = BackgroundTasks(lambda _: None, limiter=RateLimiter(3, timedelta(seconds=10), VirtualClock()))
 
     async def begins() -> bool:
         try:

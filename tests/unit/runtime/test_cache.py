@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.runtime.cache import Store, key_of
+from clusterstacks.runtime.cache import ObjectCache, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,12 +23,12 @@ def uses(manifest: Manifest) -> Iterable[str]:
     yield from manifest["uses"]
 
 
-def put(store: Store, manifest: Manifest) -> Manifest | None:
+def put(store: ObjectCache, manifest: Manifest) -> Manifest | None:
     return store.put(key_of(manifest), manifest)
 
 
 def test_every_reader_gets_the_same_object() -> None:
-    store = Store()
+    store = ObjectCache()
     one = cluster("one")
     put(store, one)
 
@@ -38,7 +38,7 @@ def test_every_reader_gets_the_same_object() -> None:
 
 
 def test_put_and_remove_tell_what_was_there() -> None:
-    store = Store()
+    store = ObjectCache()
     first, second = cluster("one"), cluster("one", "class")
 
     assert put(store, first) is None
@@ -49,7 +49,7 @@ def test_put_and_remove_tell_what_was_there() -> None:
 
 
 def test_an_index_follows_the_objects() -> None:
-    store = Store({"uses": uses})
+    store = ObjectCache({"uses": uses})
     put(store, cluster("one", "a", "b"))
     put(store, cluster("two", "b"))
     put(store, cluster("one", "b", "c"))
@@ -62,7 +62,7 @@ def test_an_index_follows_the_objects() -> None:
 
 
 def test_a_value_that_nothing_has_any_more_takes_no_room() -> None:
-    store = Store({"uses": uses})
+    store = ObjectCache({"uses": uses})
     put(store, cluster("one", "a"))
     store.remove(ObjectKey("ns", "one"))
 
@@ -71,11 +71,11 @@ def test_a_value_that_nothing_has_any_more_takes_no_room() -> None:
 
 def test_an_unknown_index_is_a_mistake_of_the_caller() -> None:
     with pytest.raises(KeyError):
-        Store().by_index("uses", "a")
+        ObjectCache().by_index("uses", "a")
 
 
 def test_an_object_an_index_fails_on_is_kept_and_the_others_are_found(caplog: pytest.LogCaptureFixture) -> None:
-    store = Store({"uses": uses})
+    store = ObjectCache({"uses": uses})
     put(store, {"metadata": {"namespace": "ns", "name": "broken"}})
     put(store, cluster("one", "a"))
 
@@ -92,7 +92,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_an_index_always_equals_a_search(steps: list[tuple[str, set[str] | None]]) -> None:
-    store = Store({"uses": uses})
+    store = ObjectCache({"uses": uses})
     for name, wanted in steps:
         if wanted is None:
             store.remove(ObjectKey("ns", name))

@@ -11,7 +11,7 @@ import pytest
 from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Stalled
-from clusterstacks.runtime.controller import RECONCILE_DEADLINE, SPEC_RECHECK, STOP_DEADLINE, ReconcilerHost
+from clusterstacks.runtime.controller import RECONCILE_DEADLINE, SPEC_RECHECK, STOP_DEADLINE, Controller
 from clusterstacks.runtime.log_format import JsonFormatter
 from clusterstacks.runtime.metrics import Metrics
 from tests.support.virtual_time import VirtualClock, in_virtual_time
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 ONE, TWO = ObjectKey("ns", "one"), ObjectKey("ns", "two")
 
 
-def host_of(reconcile: Reconcile, workers: int = 2, metrics: Metrics | None = None) -> ReconcilerHost:
-    return ReconcilerHost("widget", reconcile, workers=workers, metrics=metrics or Metrics(), clock=VirtualClock())
+def host_of(reconcile: Reconcile, workers: int = 2, metrics: Metrics | None = None) -> Controller:
+    return Controller("widget", reconcile, workers=workers, metrics=metrics or Metrics(), clock=VirtualClock())
 
 
 @asynccontextmanager
-async def running(host: ReconcilerHost) -> AsyncIterator[asyncio.Task[None]]:
+async def running(host: Controller) -> AsyncIterator[asyncio.Task[None]]:
     task = asyncio.create_task(host.run())
     try:
         yield task

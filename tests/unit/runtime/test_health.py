@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from clusterstacks.runtime.health import COMPLAIN_EVERY, PATIENCE, Health
+from clusterstacks.runtime.health import FAILURE_TOLERANCE, REPEAT_INTERVAL, Health, Probes
 from clusterstacks.runtime.metrics import Metrics
 from tests.support.virtual_time import VirtualClock, in_virtual_time
+
+if TYPE_CHECKING:
+    import pytest
 
 START = VirtualClock.start.timestamp()
 
@@ -24,7 +28,7 @@ async def test_a_part_that_was_never_used_has_no_problem() -> None:
 async def test_sec_14_a_failure_counts_once_it_has_lasted() -> None:
     health = Health(clock=VirtualClock())
     health.failed("no route")
-    await asyncio.sleep(PATIENCE.total_seconds())
+    await asyncio.sleep(FAILURE_TOLERANCE.total_seconds())
     health.failed("no route")
 
     assert health.problem() == ""
@@ -38,7 +42,7 @@ async def test_sec_14_a_failure_counts_once_it_has_lasted() -> None:
 
 @in_virtual_time
 async def test_a_success_in_between_starts_the_count_again() -> None:
-    health = Health(clock=VirtualClock(), patience=timedelta(seconds=10))
+    health = Health(clock=VirtualClock(), tolerance=timedelta(seconds=10))
     for _ in range(10):
         health.failed("no route")
         await asyncio.sleep(9)
@@ -55,7 +59,7 @@ async def test_sec_14_the_same_complaint_is_due_again_after_a_while_and_another_
     due = []
     for _ in range(61):
         due.append(health.failed("no route"))
-        await asyncio.sleep(COMPLAIN_EVERY.total_seconds() / 30)
+        await asyncio.sleep(REPEAT_INTERVAL.total_seconds() / 30)
 
     assert [number for number, one in enumerate(due) if one] == [0, 30, 60]
     assert health.failed("refused")
@@ -71,3 +75,32 @@ async def test_health_is_a_metric() -> None:
     name = "clusterstacks_failing_since_timestamp_seconds"
     assert metrics.registry.get_sample_value(name, {"part": "render workers"}) == START
     assert b'clusterstacks_last_success_timestamp_seconds{part="render workers"} 0.0' in metrics.expose()
+
+
+def test_a_process_without_checks_is_alive_and_ready() -> None:
+    probes = Probes()
+
+    assert probes.alive().passed
+    assert probes.ready().passed
+
+
+def test_each_check_has_its_line() -> None:
+    probes = Probes()
+    probes.add_ready("caches", lambda: "")
+    probes.add_ready("leader", lambda: "another replica leads")
+
+    assert probes.ready().text == "[+]caches ok\n[-]leader failed: another replica leads\ncheck failed\n"
+    assert not probes.ready().passed
+    assert probes.alive().passed
+
+
+def test_a_check_that_fails_itself_counts_as_failed(caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> str:
+        raise ZeroDivisionError("secret")
+
+    probes = Probes()
+    probes.add_ready("odd", broken)
+
+    assert not probes.ready().passed
+    assert "secret" not in probes.ready().text
+    assert "Check odd is broken" in caplog.text

@@ -13,7 +13,7 @@ from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.resources import Resource
 from clusterstacks.operator.app import sync_problem
-from clusterstacks.runtime.health import COMPLAIN_EVERY, PATIENCE
+from clusterstacks.runtime.health import FAILURE_TOLERANCE, REPEAT_INTERVAL
 from clusterstacks.runtime.informer import CacheChange, Informer
 from tests.support.fake_api import FakeApi, too_many, unreachable
 from tests.support.virtual_time import VirtualClock, in_virtual_time
@@ -93,7 +93,7 @@ async def test_what_is_there_at_first_comes_as_new() -> None:
 
         assert world.take_seen() == ["+a", "+b"]
         assert world.informer.resource == WIDGETS
-        assert len(world.informer.store) == 2
+        assert len(world.informer.cache) == 2
 
 
 @in_virtual_time
@@ -120,7 +120,7 @@ async def test_changes_arrive_with_what_was_and_what_is() -> None:
             ("blue", None),
         ]
         assert changes[0].new is changes[1].old
-        assert len(world.informer.store) == 0
+        assert len(world.informer.cache) == 0
 
 
 def parts(change: CacheChange) -> tuple[ObjectKey, Manifest | None, Manifest | None]:
@@ -148,7 +148,7 @@ async def test_managed_fields_are_not_kept_and_the_trim_can_be_chosen() -> None:
     async with following("a") as world, following(api=world.api, trim=lambda it: it | {"spec": None}) as other:
         await world.informer.synced()
         await other.informer.synced()
-        kept, other_kept = world.informer.store.get(key("a")), other.informer.store.get(key("a"))
+        kept, other_kept = world.informer.cache.get(key("a")), other.informer.cache.get(key("a"))
 
         assert kept is not None
         assert "managedFields" not in kept["metadata"]
@@ -179,7 +179,7 @@ async def test_deletions_in_a_gap_are_seen_after_410() -> None:
             "-is-replaced",
             "+is-replaced",
         ]
-        assert set(world.informer.store) == set(world.api.objects(WIDGETS))
+        assert set(world.informer.cache) == set(world.api.objects(WIDGETS))
 
 
 @in_virtual_time
@@ -288,7 +288,7 @@ async def test_it_keeps_what_it_knows_while_the_kind_is_gone_and_follows_it_to_a
         await passing(2)
         world.api.unserve(WIDGETS)
         await passing(120)
-        assert len(world.informer.store) == 1
+        assert len(world.informer.cache) == 1
         newer = Resource("example.com", "v2", "Widget", "widgets", namespaced=True)
         world.api.serve(newer)
         await world.api.create(newer, widget("b"))
@@ -372,7 +372,7 @@ async def test_an_object_that_cannot_be_trimmed_is_kept_whole(caplog: pytest.Log
 async def test_namespace_labels_and_metadata_only_reach_the_server() -> None:
     async with following("a", namespace="ns", labels="color=red", metadata_only=True) as world:
         await passing(1)
-        kept = world.informer.store.get(key("a"))
+        kept = world.informer.cache.get(key("a"))
         calls = {verb: arguments for verb, arguments in world.api.calls if verb in {"list_metadata", "watch"}}
 
     assert kept is not None
@@ -387,7 +387,7 @@ async def test_indexes_are_kept_for_the_store() -> None:
         await world.paint("b", "blue")
         await passing(0.1)
 
-        assert [found["metadata"]["name"] for found in world.informer.store.by_index("color", "blue")] == ["b"]
+        assert [found["metadata"]["name"] for found in world.informer.cache.by_index("color", "blue")] == ["b"]
 
 
 DEEP = {"spec": {"unreadable": "is nested too deep"}}
@@ -408,7 +408,7 @@ async def test_sec_1_an_unreadable_object_keeps_its_last_readable_version_and_co
         await passing(1)
 
         assert world.take_seen() == ["~b"]
-        assert world.informer.store.get(key("a"))["spec"] == {"color": "red"}  # type: ignore[index]
+        assert world.informer.cache.get(key("a"))["spec"] == {"color": "red"}  # type: ignore[index]
         assert {name: one.why for name, one in world.informer.unreadable.items()} == {key("a"): "is nested too deep"}
         assert found.is_set()
         assert world.api.count("list") == 1
@@ -440,11 +440,11 @@ async def test_sec_1_what_is_left_of_an_object_is_kept_where_that_is_asked_for()
     await api.create(WIDGETS, widget("odd") | LESS_DEEP)
     await api.create(WIDGETS, widget("hopeless") | DEEP)
     indexes = {"size": lambda it: [str(it["spec"]["size"])]}
-    async with following("a", api=api, keep_remnants=True, indexes=indexes) as world:
+    async with following("a", api=api, keep_unreadable=True, indexes=indexes) as world:
         await world.informer.synced()
 
         assert world.take_seen() == ["+a", "+odd"]
-        assert [found["metadata"]["name"] for found in world.informer.store.by_index("size", "1")] == ["odd"]
+        assert [found["metadata"]["name"] for found in world.informer.cache.by_index("size", "1")] == ["odd"]
         assert set(world.informer.unreadable) == {key("odd"), key("hopeless")}
         world.api.compact()
         world.api.end_watches()
@@ -480,11 +480,11 @@ async def test_sec_14_an_informer_that_fails_for_minutes_is_not_ready_and_says_s
         assert sync_problem(world.informer) == ""
         api.fail("watch", *[unreachable("no route")] * 1000)
         api.end_watches()
-        await passing(PATIENCE.total_seconds() - 10)
+        await passing(FAILURE_TOLERANCE.total_seconds() - 10)
         assert sync_problem(world.informer) == ""
         await passing(20)
         assert "no route" in sync_problem(world.informer)
-        await passing(3 * COMPLAIN_EVERY.total_seconds())
+        await passing(3 * REPEAT_INTERVAL.total_seconds())
         assert caplog.text.count("no route; trying again") == 4
         api.heal()
         await passing(60)

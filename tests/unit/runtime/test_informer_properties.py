@@ -136,16 +136,16 @@ class InformerMachine(RuleBasedStateMachine):
         self.run(asyncio.sleep(200))  # longer than a silence and the longest pause together
 
         server = self.api.objects(WIDGETS)
-        assert {key: self.informer.store.get(key) for key in self.informer.store} == server
+        assert {key: self.informer.cache.get(key) for key in self.informer.cache} == server
         assert self.informer.is_synced
 
     @invariant()
     def subscriber_and_store_agree(self) -> None:
         assert not self.task.done()
         assert not self.mistakes
-        assert self.told == {key: self.informer.store.get(key) for key in self.informer.store}
+        assert self.told == {key: self.informer.cache.get(key) for key in self.informer.cache}
         for color in ("red", "green", "blue"):
-            found = self.informer.store.by_index("color", color)
+            found = self.informer.cache.by_index("color", color)
             assert len(found) == sum(color_of(manifest) == [color] for manifest in self.told.values())
 
     def teardown(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.runtime.leader_election import LEASES, LeaseLostError
-from clusterstacks.runtime.leases import Terms
+from clusterstacks.runtime.leases import LeaseDurations
 from tests.support.electors import LEASE, Journey, Replica, lease_of
 from tests.support.fake_api import FakeApi, unreachable
 from tests.support.virtual_time import in_virtual_time
@@ -18,7 +18,7 @@ from tests.support.virtual_time import in_virtual_time
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
-TERMS = Terms()
+DURATIONS = LeaseDurations()
 
 
 def now() -> float:
@@ -46,7 +46,7 @@ async def edit(api: FakeApi, **spec: object) -> None:
 @in_virtual_time
 async def test_a_free_lease_is_held_at_once_and_renewed_every_two_seconds() -> None:
     api = FakeApi(LEASES)
-    one = Replica(api, TERMS, identity="one")
+    one = Replica(api, DURATIONS, identity="one")
     await asyncio.sleep(1)
     spec = spec_of(api)
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("one", 15, 0)
@@ -61,14 +61,14 @@ async def test_a_free_lease_is_held_at_once_and_renewed_every_two_seconds() -> N
 @in_virtual_time
 async def test_a_released_lease_is_free_at_once() -> None:
     api = FakeApi(LEASES)
-    one = Replica(api, TERMS)
+    one = Replica(api, DURATIONS)
     await asyncio.sleep(1)
-    other = Replica(api, TERMS, identity="other")
+    other = Replica(api, DURATIONS, identity="other")
     await asyncio.sleep(1)
     await one.stop()
     spec = spec_of(api)
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("", 1)
-    await asyncio.sleep(TERMS.retry + 0.1)
+    await asyncio.sleep(DURATIONS.retry + 0.1)
     assert other.writes
     assert (one.reports, other.reports) == ([True, False], [True])
     assert (spec_of(api)["holderIdentity"], spec_of(api)["leaseTransitions"]) == ("other", 1)
@@ -79,7 +79,7 @@ async def test_a_released_lease_is_free_at_once() -> None:
 async def test_the_lease_of_a_killed_process_is_free_after_its_duration() -> None:
     api = FakeApi(LEASES)
     await held_by_another(api, strategy="OldestEmulationVersion")
-    one = Replica(api, TERMS, identity="one")
+    one = Replica(api, DURATIONS, identity="one")
     await asyncio.sleep(14.9)
     assert not one.writes
     await asyncio.sleep(0.3)
@@ -92,7 +92,7 @@ async def test_the_lease_of_a_killed_process_is_free_after_its_duration() -> Non
 @in_virtual_time
 async def test_a_process_with_the_same_identity_has_its_lease_back_at_once() -> None:
     api = FakeApi(LEASES)
-    one = Replica(api, TERMS, identity="csctl-dev")
+    one = Replica(api, DURATIONS, identity="csctl-dev")
     await asyncio.sleep(1)
     await one.kill()
     acquired = spec_of(api)["acquireTime"]
@@ -107,7 +107,7 @@ async def test_a_process_with_the_same_identity_has_its_lease_back_at_once() -> 
 async def test_writes_stop_five_seconds_before_the_lease_can_be_taken() -> None:
     api = FakeApi(LEASES)
     broken: list[Journey] = []
-    one = Replica(api, TERMS, lambda: broken[0] if broken else Journey())
+    one = Replica(api, DURATIONS, lambda: broken[0] if broken else Journey())
     await asyncio.sleep(1)
     renewed = now() - 1
     broken.append(Journey(there=100))
@@ -116,8 +116,8 @@ async def test_writes_stop_five_seconds_before_the_lease_can_be_taken() -> None:
         if one.writes:
             last = now()
         await asyncio.sleep(0.05)
-    assert last - renewed == pytest.approx(TERMS.renew_deadline, abs=0.1)
-    assert now() - renewed == pytest.approx(TERMS.renew_deadline, abs=0.2)
+    assert last - renewed == pytest.approx(DURATIONS.renew_deadline, abs=0.1)
+    assert now() - renewed == pytest.approx(DURATIONS.renew_deadline, abs=0.2)
     await one.kill()
     assert (one.lost, one.reports) == (1, [True, False])
 
@@ -126,7 +126,7 @@ async def test_writes_stop_five_seconds_before_the_lease_can_be_taken() -> None:
 async def test_an_answer_that_comes_after_a_long_stop_opens_nothing() -> None:
     """The server did what was asked long ago: the lease may have run out since."""
     api = FakeApi(LEASES)
-    one = Replica(api, TERMS, lambda: Journey(there=1, back=1))
+    one = Replica(api, DURATIONS, lambda: Journey(there=1, back=1))
     await asyncio.sleep(2.5)  # the lease is asked for
     assert api.count("create") == 0
     freezing = asyncio.create_task(one.line.freeze(10.5))
@@ -144,10 +144,10 @@ def test_a_holder_that_sees_another_one_stops_at_once(holder: str, reason: str) 
     @in_virtual_time
     async def check() -> None:
         api = FakeApi(LEASES)
-        one = Replica(api, TERMS)
+        one = Replica(api, DURATIONS)
         await asyncio.sleep(1)
         await edit(api, holderIdentity=holder)
-        await asyncio.sleep(2 * TERMS.retry + 0.1)
+        await asyncio.sleep(2 * DURATIONS.retry + 0.1)
         assert one.ended
         assert not one.writes
         with pytest.raises(LeaseLostError, match=f"Lease home/clusterstack.x-k8s.io is lost: {reason}"):
@@ -160,7 +160,7 @@ def test_a_holder_that_sees_another_one_stops_at_once(holder: str, reason: str) 
 @in_virtual_time
 async def test_an_edit_that_does_not_concern_the_holder_changes_nothing() -> None:
     api = FakeApi(LEASES)
-    one = Replica(api, TERMS)
+    one = Replica(api, DURATIONS)
     await asyncio.sleep(1)
     await api.merge_patch(LEASES, LEASE.name, {"metadata": {"labels": {"a": "b"}}}, LEASE.namespace)
     await asyncio.sleep(10)
@@ -175,7 +175,7 @@ async def test_an_edit_that_does_not_concern_the_holder_changes_nothing() -> Non
 async def test_services_run_only_while_the_lease_is_held_and_end_before_it_is_released() -> None:
     api = FakeApi(LEASES)
     await held_by_another(api)
-    one = Replica(api, TERMS, identity="one")
+    one = Replica(api, DURATIONS, identity="one")
     notes: list[str] = []
 
     async def service() -> None:
@@ -201,7 +201,7 @@ async def test_services_run_only_while_the_lease_is_held_and_end_before_it_is_re
 async def test_a_waiting_process_that_is_stopped_leaves_the_lease_alone() -> None:
     api = FakeApi(LEASES)
     await held_by_another(api)
-    one = Replica(api, TERMS)
+    one = Replica(api, DURATIONS)
     waiting = asyncio.create_task(one.elector.while_held(one.stop)())
     await asyncio.sleep(3)
     before = lease_of(api)
@@ -213,7 +213,7 @@ async def test_a_waiting_process_that_is_stopped_leaves_the_lease_alone() -> Non
 @in_virtual_time
 async def test_a_release_that_fails_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     api = FakeApi(LEASES)
-    one = Replica(api, TERMS)
+    one = Replica(api, DURATIONS)
     await asyncio.sleep(1)
     api.fail("get", unreachable("no route"))
     await one.stop()
@@ -224,7 +224,7 @@ async def test_a_release_that_fails_is_no_failure(caplog: pytest.LogCaptureFixtu
 @in_virtual_time
 async def test_a_renewal_under_way_does_not_keep_the_lease_from_being_released() -> None:
     api = FakeApi(LEASES)
-    one = Replica(api, TERMS, lambda: Journey(there=0.5, back=0.5))
+    one = Replica(api, DURATIONS, lambda: Journey(there=0.5, back=0.5))
     await asyncio.sleep(4.6)
     assert api.count("merge_patch") == 1, "the second renewal is on its way"
     await one.stop()
@@ -236,7 +236,7 @@ async def test_a_waiting_process_says_for_whom_once(caplog: pytest.LogCaptureFix
     caplog.set_level(logging.INFO)
     api = FakeApi(LEASES)
     await held_by_another(api, "go-1")
-    one = Replica(api, TERMS)
+    one = Replica(api, DURATIONS)
     for number in range(2 * 660):
         await edit(api, renewTime=f"2026-01-01T00:00:00.{number:06d}Z")
         await asyncio.sleep(0.5)
@@ -255,7 +255,7 @@ async def test_what_keeps_it_from_the_lease_is_said_and_makes_it_unready(caplog:
     api = FakeApi(LEASES)
     refused = Forbidden("get Lease.coordination.k8s.io home/x: 403", status=403, reason="Forbidden")
     api.fail("get", refused, refused, refused)
-    one = Replica(api, TERMS)
+    one = Replica(api, DURATIONS)
     assert one.elector.problem() == "Lease home/clusterstack.x-k8s.io was not read yet"
     await asyncio.sleep(3)
     assert one.elector.problem() == "get Lease.coordination.k8s.io home/x: 403"

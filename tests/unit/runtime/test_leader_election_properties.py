@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterstacks.runtime.leader_election import LEASES
-from clusterstacks.runtime.leases import Terms
+from clusterstacks.runtime.leases import LeaseDurations
 from tests.support.electors import Journey, Replica
 from tests.support.fake_api import FakeApi
 from tests.support.virtual_time import run_in_virtual_time
@@ -96,7 +96,7 @@ def test_there_are_never_two_writers(random: Random, count: int, trouble: float,
         replicas = [
             Replica(
                 api,
-                Terms(),
+                LeaseDurations(),
                 random_journey(random, trouble),
                 rate=random.uniform(1 - DRIFT, 1 + DRIFT),
                 identity=f"replica-{number}" if again else "",
@@ -130,7 +130,7 @@ def assert_margins(reigns: Sequence[tuple[object, float, float]], orderly: set[o
 def test_without_faults_one_writes_from_beginning_to_end(count: int) -> None:
     async def simulate() -> None:
         api = FakeApi(LEASES)
-        replicas = [Replica(api, Terms()) for _ in range(count)]
+        replicas = [Replica(api, LeaseDurations()) for _ in range(count)]
         await asyncio.sleep(1)
         writers = [replica for replica in replicas if replica.writes]
         assert len(writers) == 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.runtime.log_format import MESSAGE_LIMIT, JsonFormatter, configure_logging, log_about
+from clusterstacks.runtime.log_format import MESSAGE_LIMIT, JsonFormatter, configure_logging, log_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ def test_a_line_is_a_json_object_with_time_level_logger_and_message(stream: io.S
 
 def test_controller_and_object_are_named_where_known(stream: io.StringIO) -> None:
     log = logging.getLogger("x")
-    with log_about("clusteraddon", "ns/one"):
+    with log_context("clusteraddon", "ns/one"):
         log.warning("inside")
     log.warning("outside")
 
@@ -56,7 +56,7 @@ def test_controller_and_object_are_named_where_known(stream: io.StringIO) -> Non
 
 async def test_tasks_side_by_side_do_not_mix_their_objects(stream: io.StringIO) -> None:
     async def work(name: str) -> None:
-        with log_about("c", name):
+        with log_context("c", name):
             await asyncio.sleep(0)
             logging.getLogger("x").info(name)
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 import uvloop
 
-from clusterstacks.runtime.queue import KeyedQueue, QueueClosedError
+from clusterstacks.runtime.queue import QueueClosedError, WorkQueue
 from tests.support.virtual_time import in_virtual_time
 
 
@@ -19,7 +19,7 @@ def now() -> float:
     return round(asyncio.get_running_loop().time(), 3)
 
 
-async def is_quiet(queue: KeyedQueue[str], duration: float) -> bool:
+async def is_quiet(queue: WorkQueue[str], duration: float) -> bool:
     """Whether nobody gets a turn for so long."""
     try:
         async with asyncio.timeout(duration):
@@ -31,7 +31,7 @@ async def is_quiet(queue: KeyedQueue[str], duration: float) -> bool:
 
 @in_virtual_time
 async def test_keys_come_first_in_first_out_and_each_once() -> None:
-    queue: KeyedQueue[str] = KeyedQueue()
+    queue: WorkQueue[str] = WorkQueue()
     for key in ("a", "b", "a", "c", "b"):
         queue.add(key)
 
@@ -42,7 +42,7 @@ async def test_keys_come_first_in_first_out_and_each_once() -> None:
 
 @in_virtual_time
 async def test_a_key_added_while_held_gets_one_more_turn_and_only_after_done() -> None:
-    queue: KeyedQueue[str] = KeyedQueue()
+    queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     key = await queue.get()
     queue.add("a")
@@ -57,7 +57,7 @@ async def test_a_key_added_while_held_gets_one_more_turn_and_only_after_done() -
 
 @in_virtual_time
 async def test_a_delayed_key_comes_when_it_is_due() -> None:
-    queue: KeyedQueue[str] = KeyedQueue()
+    queue: WorkQueue[str] = WorkQueue()
     queue.add_after("late", seconds(600))
     queue.add_after("soon", seconds(5))
 
@@ -68,7 +68,7 @@ async def test_a_delayed_key_comes_when_it_is_due() -> None:
 
 @in_virtual_time
 async def test_the_earliest_wish_wins() -> None:
-    queue: KeyedQueue[str] = KeyedQueue()
+    queue: WorkQueue[str] = WorkQueue()
     for delay in (60, 20, 40):
         queue.add_after("a", seconds(delay))
 
@@ -79,7 +79,7 @@ async def test_the_earliest_wish_wins() -> None:
 
 @in_virtual_time
 async def test_a_turn_now_stands_for_one_asked_for_later() -> None:
-    queue: KeyedQueue[str] = KeyedQueue()
+    queue: WorkQueue[str] = WorkQueue()
     queue.add_after("a", seconds(10))
     queue.add("a")
     queue.add_after("a", seconds(5))
@@ -91,7 +91,7 @@ async def test_a_turn_now_stands_for_one_asked_for_later() -> None:
 
 @in_virtual_time
 async def test_a_wish_made_during_a_turn_is_kept() -> None:
-    queue: KeyedQueue[str] = KeyedQueue()
+    queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     await queue.get()
     queue.add_after("a", seconds(5))
@@ -103,7 +103,7 @@ async def test_a_wish_made_during_a_turn_is_kept() -> None:
 
 @in_virtual_time
 async def test_no_delay_means_now() -> None:
-    queue: KeyedQueue[str] = KeyedQueue()
+    queue: WorkQueue[str] = WorkQueue()
     queue.add_after("a", seconds(0))
 
     assert (await queue.get(), now()) == ("a", 0)
@@ -111,7 +111,7 @@ async def test_no_delay_means_now() -> None:
 
 @in_virtual_time
 async def test_failures_wait_ever_longer_up_to_two_minutes_until_a_success() -> None:
-    queue: KeyedQueue[str] = KeyedQueue()
+    queue: WorkQueue[str] = WorkQueue()
     waits = [queue.back_off("a").total_seconds() for _ in range(12)]
 
     assert 1 <= waits[0] <= 1.25
@@ -124,7 +124,7 @@ async def test_failures_wait_ever_longer_up_to_two_minutes_until_a_success() -> 
 
 @in_virtual_time
 async def test_closing_ends_every_waiting_worker_and_drops_what_nobody_has() -> None:
-    queue: KeyedQueue[str] = KeyedQueue()
+    queue: WorkQueue[str] = WorkQueue()
     queue.add("held")
     await queue.get()
     workers = [asyncio.create_task(queue.get()) for _ in range(3)]
@@ -146,7 +146,7 @@ async def test_closing_ends_every_waiting_worker_and_drops_what_nobody_has() -> 
 
 @in_virtual_time
 async def test_a_worker_that_is_cancelled_while_it_waits_loses_no_key() -> None:
-    queue: KeyedQueue[str] = KeyedQueue()
+    queue: WorkQueue[str] = WorkQueue()
     first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
     await asyncio.sleep(0)
     queue.add("a")
@@ -157,7 +157,7 @@ async def test_a_worker_that_is_cancelled_while_it_waits_loses_no_key() -> None:
 
 @in_virtual_time
 async def test_a_key_that_changes_often_leaves_little_behind() -> None:
-    queue: KeyedQueue[str] = KeyedQueue()
+    queue: WorkQueue[str] = WorkQueue()
     for _ in range(10_000):
         queue.add("a")
         queue.done(await queue.get())
@@ -169,7 +169,7 @@ async def test_a_key_that_changes_often_leaves_little_behind() -> None:
 
 def test_the_timer_of_the_operators_event_loop_does_not_spin() -> None:
     async def take_all() -> int:
-        queue: KeyedQueue[str] = KeyedQueue()
+        queue: WorkQueue[str] = WorkQueue()
         wakes = 0
         add_due = queue._add_due
 
@@ -191,7 +191,7 @@ def test_the_timer_of_the_operators_event_loop_does_not_spin() -> None:
 
 def test_on_the_operators_event_loop_a_delay_that_is_over_at_once_is_no_trouble() -> None:
     async def take_both() -> list[str]:
-        queue: KeyedQueue[str] = KeyedQueue()
+        queue: WorkQueue[str] = WorkQueue()
         queue.add_after("now", timedelta(0, microseconds=-1))
         queue.add_after("then", timedelta(milliseconds=1))
         return [await queue.get(), await queue.get()]

@@ -6,7 +6,7 @@ from datetime import timedelta
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from clusterstacks.runtime.queue import KeyedQueue
+from clusterstacks.runtime.queue import WorkQueue
 from tests.support.virtual_time import VirtualLoop
 
 KEYS = st.sampled_from("abcd")
@@ -19,7 +19,7 @@ class QueueMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner(loop_factory=VirtualLoop)
-        self.queue: KeyedQueue[str] = KeyedQueue()
+        self.queue: WorkQueue[str] = WorkQueue()
         self.next_turn: dict[str, float] = {}
         self.held: set[str] = set()
         self.time = 0.0

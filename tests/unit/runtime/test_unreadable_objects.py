@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from clusterstacks.kube.resources import Remnant, Resource
+from clusterstacks.kube.resources import Resource, UnreadableObject
 from clusterstacks.runtime.events import EventRecorder
-from clusterstacks.runtime.health import COMPLAIN_EVERY
+from clusterstacks.runtime.health import REPEAT_INTERVAL
 from clusterstacks.runtime.informer import Informer
 from clusterstacks.runtime.metrics import Metrics
-from clusterstacks.runtime.unreadable_objects import NAMED_AT_ONCE, UnreadableObjects
+from clusterstacks.runtime.unreadable_objects import NAMED_AT_ONCE, UnreadableObjectReporter
 from tests.support.fake_api import FakeApi
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 EVENTS = Resource("", "v1", "Event", "events", namespaced=True)
 
 
-def remnant(name: str) -> Remnant:
+def remnant(name: str) -> UnreadableObject:
     metadata = {"namespace": "ns", "name": name, "uid": f"uid of {name}"} if name else {}
-    return Remnant({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata}, "has too many values")
+    return UnreadableObject(
+        {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata}, "has too many values"
+    )
 
 
 @in_virtual_time
 async def test_sec_1_each_object_is_named_once_an_interval_and_a_flood_slowly(caplog: pytest.LogCaptureFixture) -> None:
     api, metrics, clock = FakeApi(EVENTS), Metrics(), VirtualClock()
     informer = Informer(api, "example.com", "Widget")
-    naming = UnreadableObjects(EventRecorder(api, "test", clock=clock), metrics, clock=clock)
+    naming = UnreadableObjectReporter(EventRecorder(api, "test", clock=clock), metrics, clock=clock)
     naming.follow(informer)
     task = asyncio.create_task(naming.run())
     for one in (remnant(""), *(remnant(f"w{number}") for number in range(2 * NAMED_AT_ONCE))):
@@ -50,6 +52,6 @@ async def test_sec_1_each_object_is_named_once_an_interval_and_a_flood_slowly(ca
     assert len(api.objects(EVENTS)) == 2 * NAMED_AT_ONCE
     informer.unreadable = {key: one for key, one in informer.unreadable.items() if key.name == "w3"}
     caplog.clear()
-    await asyncio.sleep(2 * COMPLAIN_EVERY.total_seconds())
+    await asyncio.sleep(2 * REPEAT_INTERVAL.total_seconds())
     assert [record.message.split()[1] for record in caplog.records] in (["ns/w3"], ["ns/w3"] * 2)
     task.cancel()

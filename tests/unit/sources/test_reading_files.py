@@ -43,7 +43,7 @@ OTHER = parse_release("local-tiny-1-35-v9")
 
 @asynccontextmanager
 async def web() -> AsyncIterator[HTTPClient]:
-    async with HTTPClient(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
+    async with HTTPClient(retries=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
         yield client
 
 
@@ -138,7 +138,7 @@ async def test_a_release_says_what_it_states_without_being_fetched() -> None:
     [
         ({}, "metadata.yaml is missing: publish the release again"),
         ({"metadata.yaml": b"versions: {kubernetes: v1.36.1}"}, "publish the release under its own name"),
-        ({"metadata.yaml": b"versions: {kubernetes: latest}"}, "write a full Kubernetes version"),
+        ({"metadata.yaml": b"versions: {kubernetes: latest}"}, "expected a full Kubernetes version"),
         ({**FILES, "compatibility.yaml": orjson.dumps({"kubernetes": "newest"})}, "compatibility.yaml"),
     ],
 )

@@ -12,7 +12,7 @@ from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.resources import Resource
 from clusterstacks.kube.tls import server_context
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
-from clusterstacks.webhooks.certificate_rotation import CertificateKeeper
+from clusterstacks.webhooks.certificates import CertificateRotator
 from clusterstacks.webhooks.configuration import NAME, Endpoint, WebhookScope
 from tests.support.fake_api import FakeApi
 
@@ -49,7 +49,7 @@ async def registered(api: Server) -> Manifest:
     """Look once, and give the configuration."""
     listening = asyncio.Event()
     listening.set()
-    keeper = CertificateKeeper(
+    keeper = CertificateRotator(
         client=api,
         secret=ObjectKey("home", "webhook"),
         endpoint=Endpoint(url="https://127.0.0.1:9443"),

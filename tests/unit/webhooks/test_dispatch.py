@@ -10,24 +10,23 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from clusterstacks.api.compatibility_policy import CompatibilityPolicy
-from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, CompatibilityPolicy
 from clusterstacks.api.provider_refs import DEFAULT_KINDS
+from clusterstacks.clusters.provider_rules import ProviderRules
 from clusterstacks.compat.constraints import kubernetes_fact
 from clusterstacks.compat.verdicts import NOTHING_KNOWN
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.versions import StackVersion
 from clusterstacks.kube.resources import Resource
-from clusterstacks.runtime.cache import CacheChange, Store, key_of
+from clusterstacks.runtime.cache import CacheChange, ObjectCache, key_of
 from clusterstacks.runtime.events import EventRecorder
-from clusterstacks.webhooks.cluster_handler import ClusterJudge
+from clusterstacks.webhooks.cluster_rules import ClassOffer
+from clusterstacks.webhooks.cluster_validator import ClusterValidator
 from clusterstacks.webhooks.dispatch import Validator
-from clusterstacks.webhooks.known_releases import ClassOffer
-from clusterstacks.webhooks.provider_rules import ProviderRules
-from clusterstacks.webhooks.reviews import Operation, Review
-from clusterstacks.webhooks.stack_validators import OwnKinds
-from clusterstacks.webhooks.suggester import Adviser
+from clusterstacks.webhooks.reviews import AdmissionRequest, Operation
+from clusterstacks.webhooks.stack_validators import StackValidators
+from clusterstacks.webhooks.suggestions import Suggester
 from tests.support.fake_api import FakeApi
 from tests.support.planning import candidate
 from tests.support.virtual_time import VirtualClock, in_virtual_time
@@ -92,8 +91,8 @@ class Given:
 
 
 @pytest.fixture
-def adviser() -> Iterator[Adviser]:
-    made = Adviser()
+def suggester() -> Iterator[Suggester]:
+    made = Suggester()
     yield made
     made.close()
 
@@ -118,25 +117,25 @@ def cluster(
     }
 
 
-def review(new: Manifest, old: Manifest | None = None, kind: str = "Cluster") -> Review:
+def review(new: Manifest, old: Manifest | None = None, kind: str = "Cluster") -> AdmissionRequest:
     operation = Operation.UPDATE if old and new else Operation.CREATE if new else Operation.DELETE
-    return Review("u1", operation, GROUP, kind, new, old or {})
+    return AdmissionRequest("u1", operation, GROUP, kind, new, old or {})
 
 
 async def judged(
-    adviser: Adviser, new: Manifest, old: Manifest | None = None, given: Given | None = None
+    suggester: Suggester, new: Manifest, old: Manifest | None = None, given: Given | None = None
 ) -> AdmissionResponse:
     rules, given = ProviderRules(Noon()), given or Given()
     for at, spec in enumerate(given.rules):
         metadata = {"name": f"rule-{at}"}
         rule = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "CompatibilityRule", "metadata": metadata, "spec": spec}
         rules.changed(CacheChange(ObjectKey("", metadata["name"]), None, rule))
-    judge = ClusterJudge(offers=given, rules=rules, upstream=NOTHING_KNOWN, adviser=adviser)
-    return await judge.judge(review(new, old))
+    validator = ClusterValidator(releases=given, rules=rules.counting, upstream=NOTHING_KNOWN, suggester=suggester)
+    return await validator.validate(review(new, old))
 
 
-async def test_the_refusal_of_an_upgrade_says_the_way_out(adviser: Adviser) -> None:
-    answer = await judged(adviser, cluster(version="v1.36.1"), cluster())
+async def test_the_refusal_of_an_upgrade_says_the_way_out(suggester: Suggester) -> None:
+    answer = await judged(suggester, cluster(version="v1.36.1"), cluster())
 
     assert answer.refusal == (
         "class p-s-1-35-v1 with Kubernetes v1.36.1 is refused:\n"
@@ -151,12 +150,12 @@ async def test_the_refusal_of_an_upgrade_says_the_way_out(adviser: Adviser) -> N
     )
 
 
-async def test_an_addon_on_its_way_is_waited_for(adviser: Adviser) -> None:
+async def test_an_addon_on_its_way_is_waited_for(suggester: Suggester) -> None:
     annotation = {"addon__cilium": "p-s-1-36-v2"}
     new, old = cluster(version="v1.36.1", **annotation), cluster(**annotation)
 
-    under_way = await judged(adviser, new, old, Given(has={"cilium": OLD.name}))
-    delivered = await judged(adviser, new, old, Given(has={"cilium": NEW.name}))
+    under_way = await judged(suggester, new, old, Given(has={"cilium": OLD.name}))
+    delivered = await judged(suggester, new, old, Given(has={"cilium": NEW.name}))
 
     assert under_way.refusal.endswith(
         "Wait until cilium 1.18.0 is delivered to Cluster users/one, then try again:\n"
@@ -180,22 +179,22 @@ async def test_an_addon_on_its_way_is_waited_for(adviser: Adviser) -> None:
     ],
 )
 async def test_live_m4_a_write_of_an_annotation_without_effect_is_warned_about(
-    adviser: Adviser, before: dict[str, str] | None, after: dict[str, str], warned: str
+    suggester: Suggester, before: dict[str, str] | None, after: dict[str, str], warned: str
 ) -> None:
-    answer = await judged(adviser, cluster(**after), None if before is None else cluster(**before))
+    answer = await judged(suggester, cluster(**after), None if before is None else cluster(**before))
 
     assert answer.allowed
     assert len(answer.warnings) == bool(warned)
     assert all(warned in text and "the addons are cilium" in text for text in answer.warnings)
 
 
-async def test_live_m4_the_warning_does_not_depend_on_known_releases(adviser: Adviser) -> None:
-    answer = await judged(adviser, cluster("p-s-1-39-v1", addons__cilium="v1"))
+async def test_live_m4_the_warning_does_not_depend_on_known_releases(suggester: Suggester) -> None:
+    answer = await judged(suggester, cluster("p-s-1-39-v1", addons__cilium="v1"))
 
     assert "addons.cilium is not read: write clusterstack.x-k8s.io/addon.<addon>, or" in answer.warnings[-1]
 
 
-async def test_live_m8_a_version_on_its_way_is_waited_for(adviser: Adviser) -> None:
+async def test_live_m8_a_version_on_its_way_is_waited_for(suggester: Suggester) -> None:
     """The class alone was moved first; the addon's new version needs the Kubernetes version that nodes roll to."""
     stated = {
         "kubernetes": ">=1.36 <1.38",
@@ -207,7 +206,7 @@ async def test_live_m8_a_version_on_its_way_is_waited_for(adviser: Adviser) -> N
     for one in (old, new):
         one["status"] = {"controlPlane": {"versions": [{"version": "v1.35.1"}]}}
 
-    answer = await judged(adviser, new, old, Given((OLD, NEW, late), has={"cilium": NEW.name}))
+    answer = await judged(suggester, new, old, Given((OLD, NEW, late), has={"cilium": NEW.name}))
 
     assert answer.refusal == (
         "class p-s-1-35-v1 with Kubernetes v1.36.1 is refused:\n"
@@ -228,20 +227,22 @@ async def test_live_m8_a_version_on_its_way_is_waited_for(adviser: Adviser) -> N
         {"metadata": {"name": "one"}, "spec": {"topology": {"class": {}, "classRef": "x", "version": 1}}},
     ],
 )
-async def test_clusters_without_one_of_our_classes_are_nobodys_business(adviser: Adviser, strange: Any) -> None:
-    assert await judged(adviser, strange) == await judged(adviser, strange, cluster()) == await judged(adviser, {})
-    assert (await judged(adviser, strange)).allowed
+async def test_clusters_without_one_of_our_classes_are_nobodys_business(suggester: Suggester, strange: Any) -> None:
+    assert (
+        await judged(suggester, strange) == await judged(suggester, strange, cluster()) == await judged(suggester, {})
+    )
+    assert (await judged(suggester, strange)).allowed
 
 
-async def test_a_cluster_may_gain_its_topology(adviser: Adviser) -> None:
+async def test_a_cluster_may_gain_its_topology(suggester: Suggester) -> None:
     bare = {"metadata": {"name": "one", "namespace": "users"}, "spec": {"controlPlaneRef": {"name": "x"}}}
 
-    assert (await judged(adviser, cluster(), bare)).allowed
-    assert not (await judged(adviser, cluster(version="v1.36.1"), bare)).allowed
+    assert (await judged(suggester, cluster(), bare)).allowed
+    assert not (await judged(suggester, cluster(version="v1.36.1"), bare)).allowed
 
 
-async def test_an_unknown_release_is_let_through_with_a_warning(adviser: Adviser) -> None:
-    answer = await judged(adviser, cluster("p-s-1-35-v77"))
+async def test_an_unknown_release_is_let_through_with_a_warning(suggester: Suggester) -> None:
+    answer = await judged(suggester, cluster("p-s-1-35-v77"))
 
     assert answer.allowed
     assert "nothing is known of release p-s-1-35-v77" in answer.warnings[0]
@@ -259,15 +260,17 @@ class Unread(Given):
         return ClassOffer("", self.policy, lacking={release: "it is being fetched for the first time"})
 
 
-async def test_live_h1_an_update_to_facts_that_are_not_known_yet_is_to_be_tried_again(adviser: Adviser) -> None:
+async def test_live_h1_an_update_to_facts_that_are_not_known_yet_is_to_be_tried_again(suggester: Suggester) -> None:
     unread = Unread()
 
-    moved = await judged(adviser, cluster("p-s-1-35-v77"), cluster(), given=unread)
-    created = await judged(adviser, cluster("p-s-1-35-v77"), given=unread)
-    same = await judged(adviser, cluster("p-s-1-35-v77"), cluster("p-s-1-35-v77"), given=unread)
-    excused = await judged(adviser, cluster("p-s-1-35-v77", **{"allow-incompatible": "tried"}), cluster(), given=unread)
+    moved = await judged(suggester, cluster("p-s-1-35-v77"), cluster(), given=unread)
+    created = await judged(suggester, cluster("p-s-1-35-v77"), given=unread)
+    same = await judged(suggester, cluster("p-s-1-35-v77"), cluster("p-s-1-35-v77"), given=unread)
+    excused = await judged(
+        suggester, cluster("p-s-1-35-v77", **{"allow-incompatible": "tried"}), cluster(), given=unread
+    )
     permissive = await judged(
-        adviser, cluster("p-s-1-35-v77"), cluster(), given=Unread(policy=CompatibilityPolicy.PERMISSIVE)
+        suggester, cluster("p-s-1-35-v77"), cluster(), given=Unread(policy=CompatibilityPolicy.PERMISSIVE)
     )
 
     assert moved.refusal == (
@@ -293,8 +296,8 @@ async def test_live_h1_an_update_to_facts_that_are_not_known_yet_is_to_be_tried_
         ("p-s-1-35-v9", "v1.35.8", "is for Kubernetes v1.35.9 exactly"),
     ],
 )
-async def test_a_bundle_is_judged_as_before(adviser: Adviser, class_name: str, version: str, words: str) -> None:
-    answer = await judged(adviser, cluster(class_name, version))
+async def test_a_bundle_is_judged_as_before(suggester: Suggester, class_name: str, version: str, words: str) -> None:
+    answer = await judged(suggester, cluster(class_name, version))
 
     assert answer.allowed is not bool(words)
     assert words in answer.refusal
@@ -310,24 +313,24 @@ async def test_a_bundle_is_judged_as_before(adviser: Adviser, class_name: str, v
         ("p-s-1-35-v9", "is a bundle"),
     ],
 )
-async def test_an_annotation_names_a_release_that_can_be_served(adviser: Adviser, value: str, words: str) -> None:
+async def test_an_annotation_names_a_release_that_can_be_served(suggester: Suggester, value: str, words: str) -> None:
     given = Given(lacking={parse_release("p-s-1-36-v66"): "it is gone"})
 
-    answer = await judged(adviser, cluster(addon__cilium=value), cluster(), given)
+    answer = await judged(suggester, cluster(addon__cilium=value), cluster(), given)
 
     assert words in answer.refusal
 
 
-async def test_annotations_somebody_wrote_past_the_webhook_do_not_stop_their_repair(adviser: Adviser) -> None:
+async def test_annotations_somebody_wrote_past_the_webhook_do_not_stop_their_repair(suggester: Suggester) -> None:
     for broken in ("nonsense", "p-s-1-36-v66"):
-        assert (await judged(adviser, cluster(), cluster(addon__cilium=broken))).allowed
+        assert (await judged(suggester, cluster(), cluster(addon__cilium=broken))).allowed
 
 
-async def test_so_many_releases_are_not_looked_for(adviser: Adviser) -> None:
+async def test_so_many_releases_are_not_looked_for(suggester: Suggester) -> None:
     many: dict[str, Any] = {f"addon__a{at}": f"p-s-1-35-v{at}" for at in range(100, 200)}
 
-    assert "at most 32 releases" in (await judged(adviser, cluster(**many), cluster())).refusal
-    assert (await judged(adviser, cluster(), cluster(**many))).allowed
+    assert "at most 32 releases" in (await judged(suggester, cluster(**many), cluster())).refusal
+    assert (await judged(suggester, cluster(), cluster(**many))).allowed
 
 
 # Namespaces that a class is offered to
@@ -347,11 +350,11 @@ async def test_so_many_releases_are_not_looked_for(adviser: Adviser) -> None:
     ],
 )
 async def test_sec_5_what_a_cluster_newly_uses_must_be_offered_to_its_namespace(
-    adviser: Adviser, new: Manifest, old: Manifest | None, asked: set[str] | None
+    suggester: Suggester, new: Manifest, old: Manifest | None, asked: set[str] | None
 ) -> None:
     given = Given(refusal="class x is not offered to namespace users")
 
-    answer = await judged(adviser, new, old, given)
+    answer = await judged(suggester, new, old, given)
 
     assert given.asked == ([] if asked is None else [asked])
     assert answer.allowed is (asked is None)
@@ -375,29 +378,29 @@ RULES = [
 
 @pytest.mark.parametrize("spec", RULES)
 async def test_sec_13_a_rule_on_labels_and_variables_is_asked_when_these_change(
-    adviser: Adviser, spec: Manifest
+    suggester: Suggester, spec: Manifest
 ) -> None:
     given, prod = Given(rules=(spec,)), cluster(labels=PROD, variables=PROD)
 
-    assert "not in production" in (await judged(adviser, prod, cluster(), given)).refusal
-    assert (await judged(adviser, cluster(), prod, given)).allowed
+    assert "not in production" in (await judged(suggester, prod, cluster(), given)).refusal
+    assert (await judged(suggester, cluster(), prod, given)).allowed
     # The same holds for a write that also moves an addon; what was wrong before may stay.
     moving = cluster(labels=PROD, variables=PROD, addon__cilium="p-s-1-36-v2")
-    assert "not in production" in (await judged(adviser, moving, cluster(), given)).refusal
-    assert (await judged(adviser, moving, prod, given)).allowed
+    assert "not in production" in (await judged(suggester, moving, cluster(), given)).refusal
+    assert (await judged(suggester, moving, prod, given)).allowed
     other = cluster(labels={**PROD, "a": "b"}, variables={**PROD, "a": "b"})
-    assert (await judged(adviser, other, prod, given)).allowed
+    assert (await judged(suggester, other, prod, given)).allowed
 
 
-async def test_sec_13_taking_away_what_a_rule_allows_is_refused(adviser: Adviser) -> None:
+async def test_sec_13_taking_away_what_a_rule_allows_is_refused(suggester: Suggester) -> None:
     given = Given(candidates=(ranged("p-s-1-35-v1", "v1.35.1", ">=1.34 <1.37", ("1.17.2", ">=1.30 <1.35")),))
-    refused = (await judged(adviser, cluster(), None, given)).refusal
+    refused = (await judged(suggester, cluster(), None, given)).refusal
     assert "cilium 1.17.2 works with" in refused
     allow = rule(severity="Allow", when={"clusterLabels": PROD}, overrides=[fact_of(given)])
     allowing = Given(candidates=given.candidates, rules=(allow,))
 
-    assert (await judged(adviser, cluster(labels=PROD), None, allowing)).allowed
-    assert "cilium 1.17.2 works with" in (await judged(adviser, cluster(), cluster(labels=PROD), allowing)).refusal
+    assert (await judged(suggester, cluster(labels=PROD), None, allowing)).allowed
+    assert "cilium 1.17.2 works with" in (await judged(suggester, cluster(), cluster(labels=PROD), allowing)).refusal
 
 
 def fact_of(given: Given) -> str:
@@ -409,10 +412,10 @@ def fact_of(given: Given) -> str:
 @pytest.mark.parametrize(
     "spec", [rule(when={"clusterLabels": PROD}), rule(severity="Warn", when={"clusterLabels": PROD})]
 )
-async def test_sec_13_the_escape_annotation_and_warnings_count_as_ever(adviser: Adviser, spec: Manifest) -> None:
+async def test_sec_13_the_escape_annotation_and_warnings_count_as_ever(suggester: Suggester, spec: Manifest) -> None:
     prod = cluster(labels=PROD, **{"allow-incompatible": "drill"})
 
-    answer = await judged(adviser, prod, cluster(), Given(rules=(spec,)))
+    answer = await judged(suggester, prod, cluster(), Given(rules=(spec,)))
 
     assert answer.allowed
     assert "not in production" in " ".join(answer.warnings)
@@ -433,33 +436,33 @@ async def test_sec_13_the_escape_annotation_and_warnings_count_as_ever(adviser: 
 )
 @pytest.mark.parametrize("spec", [rule(when={"clusterLabels": {"other": "x"}}), rule(severity="Warn")])
 async def test_sec_13_another_label_is_let_through_whatever_else_is_wrong(
-    adviser: Adviser, wrong: dict[str, Any], spec: Manifest
+    suggester: Suggester, wrong: dict[str, Any], spec: Manifest
 ) -> None:
     """These Clusters were written past the webhook; an edit of their labels went through before, and goes on to."""
     given = Given(rules=(spec,))
 
-    answer = await judged(adviser, cluster(**wrong, labels={"a": "b"}), cluster(**wrong), given)
+    answer = await judged(suggester, cluster(**wrong, labels={"a": "b"}), cluster(**wrong), given)
 
     assert answer.allowed
     assert not given.asked
 
 
 @pytest.mark.parametrize("depth", [300, 1000])
-async def test_what_is_nested_deep_is_judged_as_any_other(adviser: Adviser, depth: int) -> None:
+async def test_what_is_nested_deep_is_judged_as_any_other(suggester: Suggester, depth: int) -> None:
     asked = [cluster(), cluster(version="v1.36.1")]
     for one in asked:
         deep = orjson.loads(b"[" * depth + b"]" * depth)
         one["spec"]["topology"]["variables"] = [{"name": "deep", "value": deep}]
 
-    assert (await judged(adviser, asked[0], asked[0])).allowed
-    assert "works with Kubernetes" in (await judged(adviser, asked[1], asked[0])).refusal
+    assert (await judged(suggester, asked[0], asked[0])).allowed
+    assert "works with Kubernetes" in (await judged(suggester, asked[1], asked[0])).refusal
 
 
-async def test_a_version_that_is_none_is_left_to_cluster_api(adviser: Adviser) -> None:
-    answer = await judged(adviser, cluster(version="latest"))
+async def test_an_invalid_version_is_left_to_cluster_api(suggester: Suggester) -> None:
+    answer = await judged(suggester, cluster(version="latest"))
 
     assert answer.allowed
-    assert "'latest' is no version" in answer.warnings[0]
+    assert "'latest' is not a version" in answer.warnings[0]
 
 
 # Events: what a question says proves nothing, what the API server has does
@@ -476,29 +479,31 @@ def let_through(uid: str = "u7", generation: int = 1) -> Manifest:
 
 
 async def events_of(
-    adviser: Adviser, *asked: Manifest, live: Store, between: Callable[[], None] = lambda: None
+    suggester: Suggester, *asked: Manifest, live: ObjectCache, between: Callable[[], None] = lambda: None
 ) -> list[Manifest]:
     """Ask about each Cluster in turn, and give the events written within a minute."""
     api, clock = FakeApi(EVENTS), VirtualClock()
-    clusters = ClusterJudge(offers=Given(), rules=ProviderRules(Noon()), upstream=NOTHING_KNOWN, adviser=adviser)
+    clusters = ClusterValidator(
+        releases=Given(), rules=ProviderRules(Noon()).counting, upstream=NOTHING_KNOWN, suggester=suggester
+    )
     recorder = EventRecorder(api, "operator", clock=clock)
-    judge = Validator(await own_kinds(), clusters, recorder, live, clock)
+    validator = Validator(await own_kinds(), clusters, recorder, live, clock)
     for one in asked:
         question = replace(review(one, cluster(), CLUSTER_KIND), group=CLUSTER_API_GROUP)
-        assert (await judge.judge(question)).excused
+        assert (await validator.validate(question)).excused
         await asyncio.sleep(0.1)
         between()
         await asyncio.sleep(60)
-    await judge.close()
+    await validator.close()
     return list(api.objects(EVENTS).values())
 
 
 @in_virtual_time
-async def test_what_is_let_through_gets_an_event_once_it_is_written(adviser: Adviser) -> None:
-    live = Store()
+async def test_what_is_let_through_gets_an_event_once_it_is_written(suggester: Suggester) -> None:
+    live = ObjectCache()
     found = let_through()
 
-    events = await events_of(adviser, found, live=live, between=lambda: put(live, found))
+    events = await events_of(suggester, found, live=live, between=lambda: put(live, found))
 
     assert [(one["reason"], one["involvedObject"]["uid"]) for one in events] == [("IncompatibleAllowed", "u7")]
     assert "drill" in events[0]["message"]
@@ -514,38 +519,46 @@ async def test_what_is_let_through_gets_an_event_once_it_is_written(adviser: Adv
     ],
 )
 @in_virtual_time
-async def test_sec_6_a_forged_question_writes_no_event(adviser: Adviser, there: Manifest | None) -> None:
-    assert await events_of(adviser, let_through(), live=stored(*([there] if there else []))) == []
+async def test_sec_6_a_forged_question_writes_no_event(suggester: Suggester, there: Manifest | None) -> None:
+    assert await events_of(suggester, let_through(), live=stored(*([there] if there else []))) == []
 
 
 @in_virtual_time
-async def test_sec_6_a_question_asked_again_and_again_writes_one_event(adviser: Adviser) -> None:
+async def test_sec_6_a_question_asked_again_and_again_writes_one_event(suggester: Suggester) -> None:
     live = stored(let_through())
 
-    events = await events_of(adviser, *[let_through()] * 5, let_through(generation=2), live=live)
+    events = await events_of(suggester, *[let_through()] * 5, let_through(generation=2), live=live)
     assert len(events) == 1
     put(live, let_through(generation=3))
-    assert len(await events_of(adviser, let_through(generation=3), live=live)) == 1
+    assert len(await events_of(suggester, let_through(generation=3), live=live)) == 1
 
 
-async def test_what_is_awaited_is_given_up_at_the_end(adviser: Adviser) -> None:
-    clusters = ClusterJudge(offers=Given(), rules=ProviderRules(Noon()), upstream=NOTHING_KNOWN, adviser=adviser)
-    judge = Validator(await own_kinds(), clusters, EventRecorder(FakeApi(EVENTS), "operator"), Store())
-    assert (await judge.judge(replace(review(let_through(), cluster(), CLUSTER_KIND), group=CLUSTER_API_GROUP))).excused
+async def test_what_is_awaited_is_given_up_at_the_end(suggester: Suggester) -> None:
+    clusters = ClusterValidator(
+        releases=Given(), rules=ProviderRules(Noon()).counting, upstream=NOTHING_KNOWN, suggester=suggester
+    )
+    validator = Validator(await own_kinds(), clusters, EventRecorder(FakeApi(EVENTS), "operator"), ObjectCache())
+    assert (
+        await validator.validate(replace(review(let_through(), cluster(), CLUSTER_KIND), group=CLUSTER_API_GROUP))
+    ).excused
 
-    await asyncio.wait_for(judge.close(), 0.2)
+    await asyncio.wait_for(validator.close(), 0.2)
 
 
 async def test_live_m1_decisions_are_counted_by_kind_and_only_of_kinds_that_are_asked_about() -> None:
-    clusters = ClusterJudge(offers=Given(), rules=ProviderRules(Noon()), upstream=NOTHING_KNOWN, adviser=Adviser())
+    clusters = ClusterValidator(
+        releases=Given(), rules=ProviderRules(Noon()).counting, upstream=NOTHING_KNOWN, suggester=Suggester()
+    )
     decided: list[tuple[str, str]] = []
     events = EventRecorder(FakeApi(EVENTS), "operator")
     own = await own_kinds(seen=(stack(),))
-    judge = Validator(own, clusters, events, Store(), decided=lambda kind, decision: decided.append((kind, decision)))
+    validator = Validator(
+        own, clusters, events, ObjectCache(), decided=lambda kind, decision: decided.append((kind, decision))
+    )
     for name, manifest in (("ClusterStack", stack("twin")), ("ClusterStack", stack("x", noProvider=False))):
-        await judge.judge(replace(review(manifest), group=GROUP, kind=name))
-    await judge.judge(replace(review(stack("other", provider="q")), group=GROUP, kind="ClusterStack"))
-    await judge.judge(replace(review(stack()), group="example.org", kind="Made-up"))
+        await validator.validate(replace(review(manifest), group=GROUP, kind=name))
+    await validator.validate(replace(review(stack("other", provider="q")), group=GROUP, kind="ClusterStack"))
+    await validator.validate(replace(review(stack()), group="example.org", kind="Made-up"))
 
     assert decided == [("ClusterStack", "warned"), ("ClusterStack", "refused"), ("ClusterStack", "allowed")]
 
@@ -553,14 +566,14 @@ async def test_live_m1_decisions_are_counted_by_kind_and_only_of_kinds_that_are_
 # Our own kinds
 
 
-def stored(*manifests: Manifest) -> Store:
-    store = Store()
+def stored(*manifests: Manifest) -> ObjectCache:
+    store = ObjectCache()
     for manifest in manifests:
         put(store, manifest)
     return store
 
 
-def put(store: Store, manifest: Manifest) -> None:
+def put(store: ObjectCache, manifest: Manifest) -> None:
     store.put(key_of(manifest), manifest)
 
 
@@ -577,14 +590,16 @@ STACKS = Resource(GROUP, "v1alpha1", "ClusterStack", "clusterstacks", namespaced
 CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", namespaced=True)
 
 
-async def own_kinds(*releases: Manifest, seen: tuple[Manifest, ...] = (), there: tuple[Manifest, ...] = ()) -> OwnKinds:
+async def own_kinds(
+    *releases: Manifest, seen: tuple[Manifest, ...] = (), there: tuple[Manifest, ...] = ()
+) -> StackValidators:
     """With Clusters as the informer has seen them, and as they are."""
     api = FakeApi(CLUSTERS, STACKS)
     for manifest in there:
         await api.create(STACKS if "provider" in manifest["spec"] else CLUSTERS, manifest)
     stacks = [manifest for manifest in seen if "provider" in manifest["spec"]]
     clusters = [manifest for manifest in seen if "provider" not in manifest["spec"]]
-    return OwnKinds(api, stored(*clusters), stored(*releases), stored(*stacks), DEFAULT_KINDS)
+    return StackValidators(api, stored(*clusters), stored(*releases), stored(*stacks), DEFAULT_KINDS)
 
 
 async def test_deletions_are_refused_while_clusters_elsewhere_use_the_class() -> None:

@@ -21,14 +21,14 @@ from clusterstacks.kube.errors import Unreachable
 from clusterstacks.kube.tls import serve_with, server_context
 from clusterstacks.webhooks import server as module
 from clusterstacks.webhooks.answers import AdmissionResponse
-from clusterstacks.webhooks.certificates import Serving, made
+from clusterstacks.webhooks.certificates import Serving, create_serving
 from clusterstacks.webhooks.reviews import MAX_VALUES
-from clusterstacks.webhooks.server import MAX_BYTES, PATH, SMALL_BYTES, Room, TooManyQuestions, WebhookServer
+from clusterstacks.webhooks.server import MAX_BYTES, PATH, SMALL_BYTES, SharedBudget, TooManyRequests, WebhookServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from clusterstacks.webhooks.reviews import Review
+    from clusterstacks.webhooks.reviews import AdmissionRequest
 
 NAMES = ("127.0.0.1",)
 REVIEW = {
@@ -44,8 +44,8 @@ class Says:
     def __init__(self, what: AdmissionResponse | Exception | float) -> None:
         self.what = what
 
-    async def judge(self, review: Review) -> AdmissionResponse:
-        assert review.uid == "u1"
+    async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
+        assert request.uid == "u1"
         if isinstance(self.what, Exception):
             raise self.what
         if isinstance(self.what, float):
@@ -55,7 +55,7 @@ class Says:
 
 
 def serving() -> Serving:
-    return made(NAMES, timedelta(hours=1), datetime.now(UTC))
+    return create_serving(NAMES, timedelta(hours=1), datetime.now(UTC))
 
 
 @asynccontextmanager
@@ -64,7 +64,7 @@ async def running(
 ) -> AsyncIterator[tuple[str, ssl.SSLContext]]:
     context = server_context()
     serve_with(context, pair.certificate, pair.key)
-    server = WebhookServer("127.0.0.1", 0, context, Says(what))
+    server = WebhookServer("127.0.0.1", 0, context, Says(what).validate)
     task = asyncio.create_task(server.run())
     await server.started.wait()
     try:
@@ -164,7 +164,7 @@ def question(thing: bytes) -> bytes:
         (b"[" * 2000 + b"]" * 2000, "nested deeper than 1024 levels"),
         (b"[" + b"[]," * MAX_VALUES + b"[]]", "more than 100,000 values"),
         (b'"' + b"x" * MAX_BYTES + b'"', "more than 8 MiB"),
-        (b"[1e999]", "no JSON"),
+        (b"[1e999]", "not JSON"),
     ],
 )
 async def test_a_question_that_is_not_decoded_is_refused_and_not_let_through(thing: bytes, words: str) -> None:
@@ -231,7 +231,7 @@ async def test_a_body_that_does_not_come_takes_neither_the_time_nor_the_room_of_
 
 async def test_beyond_the_queue_the_api_server_is_asked_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "VALUES_AT_A_TIME", 20)
-    monkeypatch.setattr(module, "Room", lambda size: Room(size, 0))
+    monkeypatch.setattr(module, "SharedBudget", lambda size: SharedBudget(size, 0))
     pair = serving()
     async with running(0.3, pair) as (url, _):
         body = json.dumps(REVIEW).encode()
@@ -264,7 +264,7 @@ def _head(length: int) -> bytes:
 
 
 async def test_what_is_free_again_goes_to_who_came_first() -> None:
-    room, order = Room(10), []
+    room, order = SharedBudget(10), []
 
     async def hold(name: str, amount: int) -> None:
         async with room.taken(amount):
@@ -277,11 +277,11 @@ async def test_what_is_free_again_goes_to_who_came_first() -> None:
 
 
 async def test_who_waits_too_long_makes_room_in_the_queue() -> None:
-    room = Room(10, waiting=1)
+    room = SharedBudget(10, waiting=1)
     async with room.taken(10):
         waiting = asyncio.create_task(_once(room, 10))
         await asyncio.sleep(0)
-        with pytest.raises(TooManyQuestions):
+        with pytest.raises(TooManyRequests):
             await _once(room, 1)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
@@ -292,10 +292,10 @@ async def test_who_waits_too_long_makes_room_in_the_queue() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 10), st.booleans()), max_size=30))
 def test_room_is_never_lost_nor_given_twice(questions: list[tuple[int, bool]]) -> None:
-    asyncio.run(_ask_all(Room(10), questions))
+    asyncio.run(_ask_all(SharedBudget(10), questions))
 
 
-async def _ask_all(room: Room, questions: list[tuple[int, bool]]) -> None:
+async def _ask_all(room: SharedBudget, questions: list[tuple[int, bool]]) -> None:
     held = 0
 
     async def one(amount: int) -> None:
@@ -323,6 +323,6 @@ async def _ask_all(room: Room, questions: list[tuple[int, bool]]) -> None:
         pass
 
 
-async def _once(room: Room, amount: int) -> None:
+async def _once(room: SharedBudget, amount: int) -> None:
     async with room.taken(amount):
         pass

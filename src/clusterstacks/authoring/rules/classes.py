@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND
-from clusterstacks.api.untyped import at, mapping, mappings, text
 from clusterstacks.apply.class_object_rules import GroupKind, check_class_objects
 from clusterstacks.authoring.example_objects import NAMESPACE
 from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_text
 from clusterstacks.authoring.read_compat import stack_compatibility
-from clusterstacks.domain.documents import shown
+from clusterstacks.domain.documents import at, mapping, mappings, shown, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import object_id, split_api_version
 

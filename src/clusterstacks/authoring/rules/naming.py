@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.untyped import at
 from clusterstacks.authoring.findings import (
     LintProblem,
     LintRule,
@@ -17,7 +16,7 @@ from clusterstacks.authoring.findings import (
 from clusterstacks.building.packaging import leftover_version
 from clusterstacks.building.pinning import without_dependency
 from clusterstacks.building.settings import CSCTL, STACK, VERSIONS
-from clusterstacks.domain.documents import shown
+from clusterstacks.domain.documents import at, shown
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_text
 from clusterstacks.authoring.render_release import images_in
-from clusterstacks.compat.removed_apis import removed_apis
+from clusterstacks.compat.kubernetes import removed_apis
 from clusterstacks.domain.objects import ObjectId, object_id
 from clusterstacks.domain.versions import KubernetesMinor
 from clusterstacks.render.renderer import ADDON_NAMESPACE
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from clusterstacks.authoring.stack import LintedChart, LintedStack
-    from clusterstacks.compat.removed_apis import RemovedApi
+    from clusterstacks.compat.kubernetes import RemovedApi
     from clusterstacks.render.protocol import RenderedDocument
 
 BUILTIN_NAMESPACES = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})

@@ -7,10 +7,10 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
-from clusterstacks.api.untyped import at, text
 from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_field, problem_of_error
 from clusterstacks.charts.chart import CHART_FILE
 from clusterstacks.domain.addon_config import LifecycleHook, StageAction, parse_addon_config
+from clusterstacks.domain.documents import at, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.release import ADDON_CONFIG
 

@@ -112,8 +112,7 @@ async def read_cluster_outlook(
     """
     from datetime import UTC, datetime
 
-    from clusterstacks.clusters.context import Surroundings, read_outlook
-    from clusterstacks.clusters.state import ReleasesUnknown
+    from clusterstacks.clusters.context import ReleasesUnknown, Surroundings, read_outlook
     from clusterstacks.releases.compat_statements import read_candidates
     from clusterstacks.sources.source_opener import SecretReader, SourceOpener
 

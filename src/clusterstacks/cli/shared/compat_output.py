@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.compat.combinations import worst
+from clusterstacks.compat.matrices import worst
 from clusterstacks.compat.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clusterstacks.compat.combinations import ReleasePart
-    from clusterstacks.compat.matrices import Matrix, Row
+    from clusterstacks.compat.matrices import Matrix, ReleasePart, Row
     from clusterstacks.compat.statements import ComponentFacts, UpgradeStatement, UpstreamStatement
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion

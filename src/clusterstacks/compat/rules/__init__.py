@@ -1,1 +1,1 @@
-"""Rules about versions, which webhooks, plans and the live check share."""
+"""Rules about the versions of a cluster, one file a theme; shared by webhooks, live check, csctl and planner."""

@@ -1,26 +1,26 @@
-"""One addon from its chart into the cluster."""
+"""Delivers single addons to a workload cluster, and runs the stages of clusteraddon.yaml around them."""
 
 from __future__ import annotations
 
-import logging
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import AddonCondition, Reason
-from clusterstacks.apply.delivery import Delivery, Revision, Siblings
-from clusterstacks.apply.delivery_plan import DeliveryState, is_taken
+from clusterstacks.apply.delivery import Delivery, ReleaseAddons, Revision
+from clusterstacks.apply.delivery_plan import DeliveryState, PruneOutcome, shares_objects
 from clusterstacks.apply.messages import describe_conflicts
-from clusterstacks.apply.prune_plan import Fate
 from clusterstacks.apply.results import ObjectResult
-from clusterstacks.controllers.clusteraddon.cluster_values import VARIABLE, own_values
-from clusterstacks.controllers.clusteraddon.input_digest import input_digest
-from clusterstacks.controllers.resource_list import COMPLAINTS_SHOWN, complaints, entries
-from clusterstacks.domain.addon_config import StageAction
+from clusterstacks.controllers.clusteraddon.rollout_plan import StagePhase
+from clusterstacks.controllers.resource_list import OBJECTS_SHOWN, describe_failures, entries
+from clusterstacks.domain.addon_config import StageAction, StageCondition, WatchedObject
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError
+from clusterstacks.domain.objects import Manifest, split_api_version
 from clusterstacks.domain.outcomes import Outcome, Waiting
-from clusterstacks.render.renderer import ADDON_NAMESPACE, addon_request, addon_values
+from clusterstacks.kube.errors import KindNotServed
+from clusterstacks.render.renderer import ADDON_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -28,118 +28,114 @@ if TYPE_CHECKING:
     from clusterstacks.apply.delivery_plan import DeliveryRecord
     from clusterstacks.apply.results import PruneReport
     from clusterstacks.charts.chart import AddonChart
-    from clusterstacks.controllers.clusteraddon.addon_releases import Sourcing
-    from clusterstacks.controllers.clusteraddon.snapshot import ClusterSnapshot
+    from clusterstacks.controllers.clusteraddon.addon_inputs import AddonInputs
+    from clusterstacks.controllers.clusteraddon.rollout_plan import RolloutStep
     from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.addon_config import Stage
-    from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
-    from clusterstacks.render.renderer import Renderer
     from clusterstacks.runtime.metrics import Metrics
 
-log = logging.getLogger(__name__)
+WATCHED_SHOWN = 3
+"""Objects of a condition that a message names; arbitrary."""
+
+RETRY = timedelta(seconds=5)
+"""Interval at which a condition that is not met is evaluated again (the Go operator waits 20 s). Arbitrary."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Delivering:
-    """The deliveries of one reconcile.
+class AddonDelivery:
+    """Delivers and removes the addons of one cluster during one reconcile.
 
     Args:
         draft: The ClusterAddon.
-        seen: What was read.
-        sources: The releases its addons come from.
-        workload: The workload cluster.
-        delivery: The workload cluster's records.
-        renderer: Renders charts and values.
+        inputs: Renders the addons.
+        delivery: The delivery records of the workload cluster.
+        records: The records as they were at the beginning, by addon.
         metrics: Counts renders and objects.
-        records: What the records said at the beginning.
     """
 
     draft: StatusPatch
-    seen: ClusterSnapshot
-    sources: Sourcing
-    workload: Client
+    inputs: AddonInputs
     delivery: Delivery
-    renderer: Renderer
-    metrics: Metrics
     records: dict[str, DeliveryRecord]
+    metrics: Metrics
     results: dict[str, tuple[ObjectResult, ...]] = field(default_factory=dict)
-    taken_back: list[str] = field(default_factory=list)
-    """Objects whose fields somebody else had set otherwise, and who."""
+    overridden_fields: list[str] = field(default_factory=list)
+    """Objects whose fields another manager had set to other values, with the managers."""
     truncated: set[str] = field(init=False)
-    """Addons whose record holds the inventory only, as their manifests do not fit into a Secret."""
+    """Addons whose record holds the inventory only, because their manifests do not fit into a Secret."""
 
     def __post_init__(self) -> None:
         self.truncated = {addon for addon, record in self.records.items() if record.truncated}
 
-    def label(self, addon: str) -> str:
-        """How messages call an addon."""
-        return f"addon {addon} of {self.sources.release_of(addon).name}"
-
-    async def apply(self, addon: str) -> Outcome | None:
-        """Deliver one addon; None when everything of it is in place.
+    async def deliver_addon(self, addon: str) -> Outcome | None:
+        """Deliver one addon; return None when all of its objects are in place.
 
         Raises:
             SpecError: Chart or values cannot be rendered, or an object can never be applied.
-            DependencyError: The cluster or a render worker failed; time may heal it.
+            DependencyError: The cluster or a render worker failed; a later attempt may succeed.
         """
-        with self.draft.failing_condition(AddonCondition.CHART_FOUND, Reason.CHART_MISSING):
-            chart = self.sources.release_of(addon).addon(addon)
-        self.draft.true(AddonCondition.CHART_FOUND)
-        values = await self._values(chart)
-        inputs = input_digest(str(self.seen.minor), chart.digest, values)
-        record = self.records.get(addon)
-        if self._holds(addon, inputs):
-            self.draft.true(AddonCondition.CHART_TEMPLATED)
+        draft = self.draft
+        with draft.failing_condition(AddonCondition.CHART_FOUND, Reason.CHART_MISSING):
+            chart = self.inputs.chart(addon)
+        draft.true(AddonCondition.CHART_FOUND)
+        with draft.failing_condition(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_OVERWRITE_FAILED):
+            values = await self.inputs.values(chart)
+        digest = self.inputs.digest(chart, values)
+        if self._is_delivered(addon, digest):
+            draft.true(AddonCondition.CHART_TEMPLATED)
             return None
-        manifests = await self.delivery.manifests(addon) if record is not None and record.inputs == inputs else None
+        record = self.records.get(addon)
+        manifests = await self.delivery.manifests(addon) if record is not None and record.inputs == digest else None
         if manifests is None:
             manifests = await self._render(chart, values)
-        self.draft.true(AddonCondition.CHART_TEMPLATED)
-        with self._blaming_delivery():
-            revision = Revision.of(manifests, inputs)
-            siblings = Siblings(self._addons(addon), self._is_current)
-            report = await self.delivery.deliver(addon, revision, default_namespace=ADDON_NAMESPACE, siblings=siblings)
+        draft.true(AddonCondition.CHART_TEMPLATED)
+        with self._failing_delivery():
+            revision = Revision.of(manifests, digest)
+            siblings = ReleaseAddons(self.inputs.addons_beside(addon), self._is_current)
+            report = await self.delivery.install(addon, revision, default_namespace=ADDON_NAMESPACE, siblings=siblings)
         self.results[addon] = report.objects
-        self.taken_back += [f"{one.id}: {describe_conflicts(one.contested)}" for one in report.objects if one.contested]
+        self.overridden_fields += [
+            f"{one.id}: {describe_conflicts(one.conflicts)}" for one in report.objects if one.conflicts
+        ]
         self.truncated = (self.truncated - {addon}) | ({addon} if report.truncated else set())
         changed = sum(one.changed for one in report.objects)
         failed = sum(not one.synced for one in report.objects)
         self.metrics.count_applied(changed=changed, unchanged=len(report.objects) - changed - failed, failed=failed)
-        return None if report.synced else self._failed(addon, report.objects)
+        return None if report.synced else self._not_applied(addon, report.objects)
 
-    async def remove(self, addon: str) -> Outcome | None:
-        """Delete everything of one addon; None when it is gone."""
+    async def remove_addon(self, addon: str) -> Outcome | None:
+        """Delete all objects of one addon; return None when they are gone."""
         with self.draft.failing_condition(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
             report = await self.delivery.remove(addon)
         self.results.pop(addon, None)
         self.records.pop(addon, None)
-        return None if report.complete else self.undeleted(report)
+        return None if report.complete else self.not_deleted(report)
 
-    def touched(self, stage: Stage) -> bool:
+    def has_changed(self, stage: Stage) -> bool:
         """Whether the stage, which is done, may have changed the cluster."""
         return stage.action is StageAction.DELETE or stage.addon in self.results
 
-    def undeleted(self, report: PruneReport) -> Outcome:
-        """Wait for objects that refuse to go, or for a record that cannot be read."""
-        pending = [str(one.id) for one in report.removals if one.departure.fate is Fate.PENDING]
+    def not_deleted(self, report: PruneReport) -> Outcome:
+        """Report that objects are not gone yet, or that a record cannot be read."""
+        pending = [str(one.id) for one in report.removals if one.result.outcome is PruneOutcome.PENDING]
         message = f"waiting for {_shown(pending)} to be deleted" if pending else _shown([*report.unreadable.values()])
         self.draft.false(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS, message)
         return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message)
 
-    def forget_all_but(self, addons: Collection[str]) -> None:
-        """Take note that the others were pruned."""
+    def keep_records(self, addons: Collection[str]) -> None:
+        """Drop the records of all other addons after a prune."""
         self.records = {addon: record for addon, record in self.records.items() if addon in addons}
 
     def counts(self) -> dict[str, int]:
-        """Number of objects the cluster has of each addon."""
+        """Return the number of objects of each addon in the cluster."""
         return {
             addon: len(self.results[addon] if addon in self.results else self.records[addon].objects)
             for addon in sorted({*self.records, *self.results})
         }
 
     def resources(self) -> list[Manifest]:
-        """``status.resources``: every object of every addon, from the record where nothing was sent (D59)."""
+        """Return ``status.resources``: the objects of all addons, from the record where no request was sent."""
         results: list[ObjectResult] = []
         for addon in sorted({*self.records, *self.results}):
             if addon in self.results:
@@ -148,22 +144,31 @@ class Delivering:
                 results += [ObjectResult(known.id, known.version, synced=True) for known in self.records[addon].objects]
         return entries(results)
 
-    def _addons(self, addon: str) -> Collection[str]:
-        config = self.sources.config
-        return {addon} if config is None else config.addons()
+    def _is_delivered(self, addon: str, digest: str) -> bool:
+        record = self.records.get(addon)
+        if record is None or record.inputs != digest or record.state is DeliveryState.DELIVERING:
+            return False
+        return not shares_objects(addon, self.records)
 
     async def _is_current(self, record: DeliveryRecord) -> bool:
-        """Whether a record is of the revision that the release has; what cannot be rendered is not."""
+        """Whether a record holds the revision of the release; False for an addon that cannot be rendered."""
         try:
-            chart = self.sources.release_of(record.addon).addon(record.addon)
-            values = await self._rendered_values(chart)
+            chart = self.inputs.chart(record.addon)
+            values = await self.inputs.values(chart)
         except ClusterStacksError:
             return False
-        return record.inputs == input_digest(str(self.seen.minor), chart.digest, values)
+        return record.inputs == self.inputs.digest(chart, values)
+
+    async def _render(self, chart: AddonChart, values: str) -> list[Manifest]:
+        with (
+            self.draft.failing_condition(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_FAILED),
+            self.metrics.render_seconds.time(),
+        ):
+            return await self.inputs.render(chart, values)
 
     @contextmanager
-    def _blaming_delivery(self) -> Iterator[None]:
-        """Set HelmChartApplied to False on an error; some causes have a reason of their own, for tools to look for."""
+    def _failing_delivery(self) -> Iterator[None]:
+        """Set HelmChartApplied to False on an error; some causes have their own reason, which tools can match."""
         try:
             yield
         except ClusterStacksError as error:
@@ -173,44 +178,94 @@ class Delivering:
             self.draft.false(AddonCondition.CHART_APPLIED, reason, error.message, severity)
             raise
 
-    def _holds(self, addon: str, inputs: str) -> bool:
-        record = self.records.get(addon)
-        if record is None or record.inputs != inputs or record.state is DeliveryState.DELIVERING:
-            return False
-        return not is_taken(addon, self.records)
-
-    async def _values(self, chart: AddonChart) -> str:
-        with self.draft.failing_condition(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_OVERWRITE_FAILED):
-            return await self._rendered_values(chart)
-
-    async def _rendered_values(self, chart: AddonChart) -> str:
-        label = self.label(chart.name)
-        own = own_values(chart.name, self.seen.cluster.raw)
-        values = await addon_values(
-            self.renderer, chart.values_template, self.seen.data, label=label, file=chart.values_name
-        )
-        if own is None:
-            return values
-        return await self.renderer.overlay(values, own, label=f"{label}: {VARIABLE}")
-
-    async def _render(self, chart: AddonChart, values: str) -> list[Manifest]:
-        label = self.label(chart.name)
-        request = addon_request(chart.chart, label=label, values=values, kubernetes=self.seen.running)
-        with (
-            self.draft.failing_condition(AddonCondition.CHART_TEMPLATED, Reason.TEMPLATE_NEW_FAILED),
-            self.metrics.render_seconds.time(),
-        ):
-            return await self.renderer.chart(request)
-
-    def _failed(self, addon: str, results: Sequence[ObjectResult]) -> Outcome:
+    def _not_applied(self, addon: str, results: Sequence[ObjectResult]) -> Outcome:
         failed = sum(not result.synced for result in results)
-        message = f"{self.label(addon)}: {failed} of {len(results)} objects not applied: {complaints(results)}"
+        failures = describe_failures(results)
+        message = f"{self.inputs.label(addon)}: {failed} of {len(results)} objects not applied: {failures}"
         blocked = any(result.webhook for result in results)
         reason = Reason.WEBHOOK_FAILED if blocked else Reason.OBJECTS_APPLYING_ONGOING
         self.draft.false(AddonCondition.CHART_APPLIED, reason, message)
         return Waiting(reason, message)
 
 
+@dataclass(slots=True)
+class StageRun:
+    """Runs one stage: waits for its pre-condition, applies or deletes its addon, waits for its post-condition.
+
+    Args:
+        step: The stage with the phase it had reached.
+        delivery: Delivers its addon.
+        workload: The workload cluster.
+        phase: The phase reached, also after a failure.
+    """
+
+    step: RolloutStep
+    delivery: AddonDelivery
+    workload: Client
+    phase: StagePhase = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.phase = self.step.phase
+
+    async def run_stage(self) -> Outcome | None:
+        """Continue from the phase the stage had reached; a pre-condition that was met once is not evaluated again.
+
+        Returns:
+            What the stage waits for; None when it is done.
+        """
+        stage = self.step.stage
+        if self.phase in {StagePhase.PENDING, StagePhase.WAITING_FOR_PRE}:
+            self.phase = StagePhase.WAITING_FOR_PRE
+            waiting = await self._check(stage.pre, Reason.FAILED_PRE_CONDITION)
+            if waiting is not None:
+                return waiting
+        if self.phase is not StagePhase.WAITING_FOR_POST:
+            self.phase = StagePhase.CHANGING
+            if stage.action is StageAction.APPLY:
+                waiting = await self.delivery.deliver_addon(stage.addon)
+            else:
+                waiting = await self.delivery.remove_addon(stage.addon)
+            if waiting is not None:
+                return waiting
+        self.phase = StagePhase.WAITING_FOR_POST
+        waiting = await self._check(stage.post, Reason.FAILED_POST_CONDITION)
+        if waiting is None:
+            self.phase = StagePhase.DONE
+        return waiting
+
+    async def _check(self, condition: StageCondition | None, reason: Reason) -> Outcome | None:
+        if condition is None:
+            return None
+        draft, inputs = self.delivery.draft, self.delivery.inputs
+        label = f"stage {self.step.stage.addon} of {inputs.release_name(self.step.stage.addon)}"
+        with draft.failing_condition(AddonCondition.CEL_EVALUATED, reason):
+            variables = {watched.key: await self._read(watched) for watched in condition.objects}
+            missing = [watched for watched in condition.objects if variables[watched.key] is None]
+            if missing:
+                message = f"{label} waits for {_title(missing[0])}, which does not exist"
+                return Waiting("ConditionNotMet", message, RETRY)
+            objects = {key: manifest for key, manifest in variables.items() if manifest is not None}
+            watched = ", ".join(f"{one.key} is {_title(one)}" for one in condition.objects[:WATCHED_SHOWN])
+            holds = await inputs.renderer.holds(condition.expression, objects, label=f"{label} ({watched})")
+        draft.true(AddonCondition.CEL_EVALUATED)
+        if holds:
+            return None
+        return Waiting("ConditionNotMet", f"{label} waits until this holds: {condition.expression}", RETRY)
+
+    async def _read(self, watched: WatchedObject) -> Manifest | None:
+        group, version = split_api_version(watched.api_version)
+        try:
+            resource = await self.workload.resource(group, watched.kind, version)
+        except KindNotServed:
+            return None
+        return await self.workload.find(resource, watched.name, watched.namespace if resource.namespaced else "")
+
+
+def _title(watched: WatchedObject) -> str:
+    place = f"{watched.namespace}/{watched.name}" if watched.namespace else watched.name
+    return f"{watched.kind} {place}"
+
+
 def _shown(names: list[str]) -> str:
-    more = f", and {len(names) - COMPLAINTS_SHOWN} more" if len(names) > COMPLAINTS_SHOWN else ""
-    return ", ".join(names[:COMPLAINTS_SHOWN]) + more
+    more = f", and {len(names) - OBJECTS_SHOWN} more" if len(names) > OBJECTS_SHOWN else ""
+    return ", ".join(names[:OBJECTS_SHOWN]) + more

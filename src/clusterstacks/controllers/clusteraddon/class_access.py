@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.kube.client import Client
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.cache import ObjectCache
 
 CLASS_NOT_OFFERED = "ClassNotOffered"
 """Reason of event and condition where a Cluster uses a class that is not offered to its namespace."""
@@ -38,7 +38,7 @@ class ClassAccess:
     """
 
     client: Client
-    stacks: Store
+    stacks: ObjectCache
 
     async def refusal(self, cluster: ClusterView, releases: Iterable[Manifest]) -> str:
         """Say why a Cluster may not use one of the releases; empty when it may, as it does without any rule.

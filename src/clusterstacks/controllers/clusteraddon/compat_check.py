@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.api.clusterapi import topology_variables
 from clusterstacks.api.names import AddonCondition
-from clusterstacks.api.untyped import mappings, text
-from clusterstacks.clusters.nodes import reported_workers
+from clusterstacks.clusters.live_cluster import reported_workers
 from clusterstacks.compat.constraints import Judges
-from clusterstacks.compat.kubernetes import skew_rules
-from clusterstacks.compat.live_check import CheckedCluster, LiveFacts, concerns, told_together
-from clusterstacks.compat.removed_apis import judge_api
-from clusterstacks.compat.rules.combination import Setup
-from clusterstacks.compat.world import Candidate
+from clusterstacks.compat.kubernetes import judge_api, skew_rules
+from clusterstacks.compat.live_check import CheckedCluster, LiveFacts, concerns, joined_concerns
+from clusterstacks.compat.world import Candidate, ClusterVersions
+from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.sources.pinned_digests import PinnedDigests
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.releases.store import ReleaseStore
 
-    Counting: TypeAlias = Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...] | None]
+    RulesOf: TypeAlias = Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...] | None]
 
 ADVISORY = frozenset({AddonCondition.WITHIN_RANGES, AddonCondition.SETTINGS_USED, AddonCondition.PAUSED})
 """Conditions that tell of what may come: they do not count for Ready."""
@@ -40,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveCheck:
+class CompatCheck:
     """Says in condition ``WithinRanges`` what speaks against a cluster as it is.
 
     No request is made. As long as the rules have not been read, or a release is not on disk, the condition stays as it
@@ -48,43 +46,42 @@ class LiveCheck:
 
     Args:
         store: The releases on disk.
-        counting: Returns the provider's rules for a Cluster, by the release of its class and its labels; None until
+        rules_of: Returns the provider's rules for a Cluster, by the release of its class and its labels; None until
             they have been read.
         upstream: What upstream projects state.
     """
 
     store: ReleaseStore
-    counting: Counting
+    rules_of: RulesOf
     upstream: Upstream
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def look(self, draft: StatusPatch, seen: ClusterSnapshot) -> None:
+    async def check(self, draft: StatusPatch, snapshot: ClusterSnapshot) -> None:
         """Judge a cluster that has all its addons."""
-        labels = seen.cluster.labels
-        rules = self.counting(seen.release, labels)
-        candidates = await self._candidates(seen)
+        labels = snapshot.cluster.labels
+        rules = self.rules_of(snapshot.release, labels)
+        candidates = await self._candidates(snapshot)
         if rules is None or candidates is None:
             return
         cluster = CheckedCluster(
-            key=seen.cluster.key,
-            setup=_setup(draft.status, seen, candidates),
-            control_plane=max(seen.control_plane.reported, default=seen.control_plane.wanted),
-            workers=reported_workers(seen.cluster),
+            key=snapshot.cluster.key,
+            versions=_versions(draft.status, snapshot, candidates),
+            control_plane=max(snapshot.control_plane.reported, default=snapshot.control_plane.wanted),
             apis=_apis(draft.status),
         )
-        judges = Judges(rules, self.upstream, labels, topology_variables(seen.cluster.raw))
+        judges = Judges(rules, self.upstream, labels, topology_variables(snapshot.cluster.raw))
         found = concerns(cluster, LiveFacts(judges, skew_rules(), judge_api))
         if found:
             worst = found[0]
-            draft.false(AddonCondition.WITHIN_RANGES, worst.reason, told_together(found), worst.severity)
+            draft.false(AddonCondition.WITHIN_RANGES, worst.reason, joined_concerns(found), worst.severity)
         else:
             draft.true(AddonCondition.WITHIN_RANGES)
 
-    async def _candidates(self, seen: ClusterSnapshot) -> dict[ReleaseName, Candidate] | None:
+    async def _candidates(self, snapshot: ClusterSnapshot) -> dict[ReleaseName, Candidate] | None:
         """Return what the releases of the cluster state; None while one is not on disk."""
         found: dict[ReleaseName, Candidate] = {}
         try:
-            for name, manifest in seen.objects.items():
+            for name, manifest in snapshot.objects.items():
                 pins = PinnedDigests.of(manifest or {})
                 if not pins.digest:
                     return None
@@ -94,22 +91,23 @@ class LiveCheck:
                     return None
                 found[name] = Candidate(name, release.metadata.kubernetes, release.compatibility)
         except ClusterStacksError as error:
-            log.debug("The ranges of Cluster %s are not known: %s", seen.cluster.key, error)
+            log.debug("The ranges of Cluster %s are not known: %s", snapshot.cluster.key, error)
             return None
         return found
 
 
-def _setup(status: Manifest, seen: ClusterSnapshot, candidates: Mapping[ReleaseName, Candidate]) -> Setup | None:
-    own = candidates[seen.release]
-    if own.is_bundle:
-        return None
+def _versions(
+    status: Manifest, snapshot: ClusterSnapshot, candidates: Mapping[ReleaseName, Candidate]
+) -> ClusterVersions:
     addons: dict[str, tuple[Component, ...]] = {}
     for one in mappings(status, "addons"):
         name, release = text(one, "name"), release_named(text(one, "release"))
         origin = candidates.get(release) if release is not None else None
         stated = origin.compatibility if origin is not None else None
         addons[name] = stated.of_addon(name) if stated is not None else ()
-    return Setup(own, seen.running, addons)
+    return ClusterVersions(
+        candidates[snapshot.release], snapshot.running, addons, tuple(reported_workers(snapshot.cluster))
+    )
 
 
 def _apis(status: Manifest) -> dict[tuple[str, str], list[str]]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
     from clusterstacks.kube.client import Client
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder
 
@@ -46,9 +46,9 @@ class AddonCreator:
 
     client: Client
     clock: Clock
-    releases: Store
-    addons: Store
-    offers: ClassAccess
+    releases: ObjectCache
+    addons: ObjectCache
+    access: ClassAccess
     events: EventRecorder
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:
@@ -64,7 +64,7 @@ class AddonCreator:
             return None
         release_key = release_of(cluster)
         release = self.releases.get(release_key) if release_key is not None else None
-        refusal = await self.offers.refusal(cluster, [release]) if release is not None else ""
+        refusal = await self.access.refusal(cluster, [release]) if release is not None else ""
         if refusal:
             await mirror(self.client, manifest, Stalled(CLASS_NOT_OFFERED, refusal), self.clock.now())
             await self.events.record(manifest, "Warning", CLASS_NOT_OFFERED, refusal)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.api.cluster_conditions import with_cluster_condition
 from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_API_GROUP, CLUSTER_KIND, WITHIN_RANGES_CONDITION
-from clusterstacks.api.untyped import mappings
 from clusterstacks.controllers.clusteraddon.class_access import CLASS_NOT_OFFERED
+from clusterstacks.domain.documents import mappings
 from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
 from clusterstacks.kube.errors import Conflict, Invalid
 

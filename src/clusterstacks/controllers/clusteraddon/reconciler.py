@@ -20,15 +20,15 @@ from clusterstacks.api.names import (
     EventReason,
     Reason,
 )
-from clusterstacks.api.untyped import at, text
+from clusterstacks.controllers.clusteraddon.addon_inputs import snapshot_digest
 from clusterstacks.controllers.clusteraddon.class_access import CLASS_NOT_OFFERED
 from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY
-from clusterstacks.controllers.clusteraddon.input_digest import seen_digest
 from clusterstacks.controllers.clusteraddon.mirrored_conditions import mirror, withdraw
-from clusterstacks.controllers.clusteraddon.progress import RolloutProgress, read_progress
-from clusterstacks.controllers.clusteraddon.snapshot import ClusterSnapshot, observe
-from clusterstacks.controllers.finalizers import hold, let_go
+from clusterstacks.controllers.clusteraddon.rollout_plan import RolloutProgress, read_progress
+from clusterstacks.controllers.clusteraddon.snapshot import ClusterSnapshot, read_snapshot
+from clusterstacks.controllers.status_reconciler import add_finalizer, remove_finalizer
 from clusterstacks.domain.conditions import Severity
+from clusterstacks.domain.documents import at, text
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError, outcome_of
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
-    from clusterstacks.controllers.clusteraddon.compat_check import LiveCheck
-    from clusterstacks.controllers.clusteraddon.contract_kinds import ContractKinds
-    from clusterstacks.controllers.clusteraddon.rollout import Rolling
+    from clusterstacks.controllers.clusteraddon.compat_check import CompatCheck
+    from clusterstacks.controllers.clusteraddon.rollout import RolloutExecutor
+    from clusterstacks.controllers.clusteraddon.snapshot import ContractKinds
     from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.controllers.workload_clients import Workloads
     from clusterstacks.kube.client import Client
@@ -90,11 +90,11 @@ class AddonReconciler:
 
     client: Client
     clock: Clock
-    offers: ClassAccess
+    access: ClassAccess
     contracts: ContractKinds
     workloads: Workloads
-    rolling: Rolling
-    live: LiveCheck
+    rollout: RolloutExecutor
+    compat_check: CompatCheck
 
     async def work(self, draft: StatusPatch) -> Outcome | None:
         """Do what is next for one cluster's addons; None where they are nobody's or not to be touched."""
@@ -107,21 +107,21 @@ class AddonReconciler:
         if not counts:
             draft.status["ready"] = False
             raise NameNotCanonical(draft.key, cluster_key)
-        seen = await observe(self.client, cluster_key, self.contracts)
-        if seen is None or seen.cluster.deleting:
+        snapshot = await read_snapshot(self.client, cluster_key, self.contracts)
+        if snapshot is None or snapshot.cluster.deleting:
             await self.workloads.forget(cluster_key)
             return None
-        if seen.cluster.moving or seen.release_object is None:
+        if snapshot.cluster.moving or snapshot.release_object is None:
             return None
-        if addon.spec.paused or seen.cluster.paused:
-            return _pause(draft, seen.cluster)
+        if addon.spec.paused or snapshot.cluster.paused:
+            return _pause(draft, snapshot.cluster)
         draft.drop(AddonCondition.PAUSED)
-        await hold(draft, ADDON_FINALIZER, self.client)
-        cluster = await self._begin(draft, addon, seen)
+        await add_finalizer(draft, ADDON_FINALIZER, self.client)
+        cluster = await self._begin(draft, addon, snapshot)
         try:
-            outcome = await self._deliver(draft, addon, seen)
+            outcome = await self._deliver(draft, addon, snapshot)
         except ClusterStacksError as error:
-            _observed(draft, seen)
+            _observed(draft, snapshot)
             outcome = draft.reported(outcome_of(error), self.clock.now(), ADVISORY)
             _, is_news = await self._mirror(draft, cluster, outcome)
             if is_news and not isinstance(outcome, Settled):
@@ -130,22 +130,22 @@ class AddonReconciler:
             raise
         draft.status["ready"] = isinstance(outcome, Settled)
         if isinstance(outcome, Settled):
-            await self.live.look(draft, seen)
-        _observed(draft, seen)
+            await self.compat_check.check(draft, snapshot)
+        _observed(draft, snapshot)
         _, is_news = await self._mirror(draft, cluster, outcome)
         if is_news and isinstance(outcome, Settled):
-            message = f"the addons of class {seen.cluster.class_name} are delivered"
+            message = f"the addons of class {snapshot.cluster.class_name} are delivered"
             draft.announce(cluster, "Normal", EventReason.ADDONS_DELIVERED, message)
         return outcome
 
-    async def _begin(self, draft: StatusPatch, addon: ClusterAddon, seen: ClusterSnapshot) -> Manifest:
+    async def _begin(self, draft: StatusPatch, addon: ClusterAddon, snapshot: ClusterSnapshot) -> Manifest:
         """Take back what was said of the old class as soon as the Cluster names another: people wait for conditions.
 
         Returns:
             The Cluster with its conditions as they are now.
         """
-        cluster = seen.cluster.raw
-        recorded, wanted = addon.spec.cluster_stack, seen.cluster.class_name
+        cluster = snapshot.cluster.raw
+        recorded, wanted = addon.spec.cluster_stack, snapshot.cluster.class_name
         if not addon.status.ready or recorded == wanted:
             return cluster
         draft.status["ready"] = False
@@ -176,7 +176,7 @@ class AddonReconciler:
                 await self._withdraw(cluster)
             except ClusterStacksError as error:
                 log.warning("The conditions of Cluster %s still tell of its deleted ClusterAddon: %s", cluster, error)
-        await let_go(draft, ADDON_FINALIZER, self.client)
+        await remove_finalizer(draft, ADDON_FINALIZER, self.client)
         return Settled()
 
     async def _withdraw(self, key: ObjectKey) -> None:
@@ -185,41 +185,41 @@ class AddonReconciler:
         if cluster is not None and not at(cluster, "metadata", "deletionTimestamp"):
             await withdraw(self.client, cluster)
 
-    async def _deliver(self, draft: StatusPatch, addon: ClusterAddon, seen: ClusterSnapshot) -> Outcome:
-        if seen.refusal is not None:
-            draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, seen.refusal.message, Severity.ERROR)
-            raise seen.refusal
-        if seen.unread is not None:
-            draft.false(AddonCondition.CLUSTER_READY, seen.unread.code, seen.unread.message, Severity.ERROR)
-            raise seen.unread
-        recorded, wanted = addon.spec.cluster_stack, seen.cluster.class_name
+    async def _deliver(self, draft: StatusPatch, addon: ClusterAddon, snapshot: ClusterSnapshot) -> Outcome:
+        if snapshot.refusal is not None:
+            draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, snapshot.refusal.message, Severity.ERROR)
+            raise snapshot.refusal
+        if snapshot.unread is not None:
+            draft.false(AddonCondition.CLUSTER_READY, snapshot.unread.code, snapshot.unread.message, Severity.ERROR)
+            raise snapshot.unread
+        recorded, wanted = addon.spec.cluster_stack, snapshot.cluster.class_name
         progress = read_progress(addon.status.target, draft.status.get("stages"))
-        inputs = seen_digest(str(seen.minor), seen.digest, seen.data)
+        inputs = snapshot_digest(str(snapshot.minor), snapshot.digest, snapshot.data)
         changed = addon.status.observed_inputs != inputs
         draft.reconsider(condition for condition in AddonCondition if condition not in ADVISORY)
-        await self._admit(draft, addon, seen)
+        await self._admit(draft, addon, snapshot)
         if recorded == wanted and not changed and progress == RolloutProgress():
             return Settled(RESYNC)
-        if seen.release_missing:
-            draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, seen.release_missing)
-            return Waiting(Reason.CHART_MISSING, seen.release_missing, GATE_RETRY)
-        connected = await self._connect(draft, seen)
+        if snapshot.release_missing:
+            draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, snapshot.release_missing)
+            return Waiting(Reason.CHART_MISSING, snapshot.release_missing, GATE_RETRY)
+        connected = await self._connect(draft, snapshot)
         if isinstance(connected, Waiting):
             draft.false(AddonCondition.CLUSTER_READY, Reason.CONTROL_PLANE_NOT_READY, connected.message)
             return connected
         draft.true(AddonCondition.CLUSTER_READY)
         draft.status["ready"] = False
-        return await self.rolling.roll(draft, seen, connected, recorded=recorded, inputs=inputs)
+        return await self.rollout.run_rollout(draft, snapshot, connected, recorded=recorded, inputs=inputs)
 
-    async def _connect(self, draft: StatusPatch, seen: ClusterSnapshot) -> Client | Waiting:
+    async def _connect(self, draft: StatusPatch, snapshot: ClusterSnapshot) -> Client | Waiting:
         """Connect to the workload cluster once Cluster API reports it, or once it answers where nothing is reported."""
-        missing = _missing(seen.cluster)
-        message = f"the {missing} of Cluster {seen.cluster.key} is not there yet"
-        if missing and self._is_young(seen.cluster):
+        missing = _missing(snapshot.cluster)
+        message = f"the {missing} of Cluster {snapshot.cluster.key} is not there yet"
+        if missing and self._is_young(snapshot.cluster):
             return Waiting(Reason.CONTROL_PLANE_NOT_READY, message, GATE_RETRY)
         try:
             with draft.failing_condition(AddonCondition.CLUSTER_READY):
-                return await self.workloads.connect(seen.cluster.key)
+                return await self.workloads.connect(snapshot.cluster.key)
         except DependencyError as error:
             if not missing:
                 raise
@@ -229,7 +229,7 @@ class AddonReconciler:
         created = text(cluster.raw, "metadata", "creationTimestamp")
         return not created or self.clock.now() - datetime.fromisoformat(created) < REPORTED_WITHIN
 
-    async def _admit(self, draft: StatusPatch, addon: ClusterAddon, seen: ClusterSnapshot) -> None:
+    async def _admit(self, draft: StatusPatch, addon: ClusterAddon, snapshot: ClusterSnapshot) -> None:
         """Decide whether the Cluster may have the addons, unless it was decided before of just these.
 
         Only the status proves that: users write the spec. While a rollout is under way it is asked again at each look.
@@ -238,17 +238,17 @@ class AddonReconciler:
             SpecError: A class or release is not offered to the Cluster's namespace.
             ReleaseUnsigned: A release is not signed as it must be.
         """
-        admitted = _admitted(seen)
-        if addon.status.admitted == admitted and addon.spec.cluster_stack == seen.cluster.class_name:
+        admitted = _admitted(snapshot)
+        if addon.status.admitted == admitted and addon.spec.cluster_stack == snapshot.cluster.class_name:
             return
-        refusal = await self.offers.refusal(seen.cluster, filter(None, seen.objects.values()))
+        refusal = await self.access.refusal(snapshot.cluster, filter(None, snapshot.objects.values()))
         if refusal:
             draft.false(AddonCondition.CLUSTER_READY, CLASS_NOT_OFFERED, refusal)
             raise SpecError(CLASS_NOT_OFFERED, refusal)
-        if seen.unsigned:
-            draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, seen.unsigned)
-            raise ReleaseUnsigned(seen.unsigned)
-        if not seen.release_missing:
+        if snapshot.unsigned:
+            draft.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, snapshot.unsigned)
+            raise ReleaseUnsigned(snapshot.unsigned)
+        if not snapshot.release_missing:
             draft.status["admitted"] = admitted.document()
 
 
@@ -263,22 +263,22 @@ def _pause(draft: StatusPatch, cluster: ClusterView) -> Outcome:
     return Settled() if draft.status.get("ready") else Waiting(PAUSED, message, None)
 
 
-def _admitted(seen: ClusterSnapshot) -> Admitted:
+def _admitted(snapshot: ClusterSnapshot) -> Admitted:
     """Give what status remembers once a Cluster was admitted: another Cluster of the name is asked about anew."""
-    digest = "sha256:" + hashlib.sha256(f"{seen.cluster.uid} {seen.digest}".encode()).hexdigest()
-    name, namespace = seen.cluster.class_name, seen.cluster.class_namespace
+    digest = "sha256:" + hashlib.sha256(f"{snapshot.cluster.uid} {snapshot.digest}".encode()).hexdigest()
+    name, namespace = snapshot.cluster.class_name, snapshot.cluster.class_namespace
     return Admitted.model_validate({"class": name, "classNamespace": namespace, "digest": digest})
 
 
-def _observed(draft: StatusPatch, seen: ClusterSnapshot) -> None:
+def _observed(draft: StatusPatch, snapshot: ClusterSnapshot) -> None:
     """Note which Cluster the conditions are about, at the end of the work: a checkpoint keeps what was noted before.
 
     The Cluster's conditions are written between this and the status. So who waits for one of these fields finds both
     objects' conditions to be about at least that Cluster.
     """
-    draft.status["observedClusterGeneration"] = seen.cluster.raw["metadata"].get("generation", 0)
-    draft.status["observedAddonAnnotations"] = annotations_digest(seen.cluster.annotations)
-    draft.status["observedKubernetesVersion"] = seen.running.text
+    draft.status["observedClusterGeneration"] = snapshot.cluster.raw["metadata"].get("generation", 0)
+    draft.status["observedAddonAnnotations"] = annotations_digest(snapshot.cluster.annotations)
+    draft.status["observedKubernetesVersion"] = snapshot.running.text
 
 
 def _missing(cluster: ClusterView) -> str:

@@ -8,16 +8,15 @@ from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterapi import cluster_view, is_watched
 from clusterstacks.api.compatibilityrule import CompatibilityRule
 from clusterstacks.api.names import CLUSTER_KIND, Kind
-from clusterstacks.api.untyped import at
 from clusterstacks.compat.library import facts
 from clusterstacks.controllers.class_usage import CLASS_INDEX, CLUSTERS, cluster_of
+from clusterstacks.controllers.clusteraddon.addon_inputs import stable
 from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
-from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY, LiveCheck
-from clusterstacks.controllers.clusteraddon.contract_kinds import ContractKinds
+from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY, CompatCheck
 from clusterstacks.controllers.clusteraddon.create_addon import AddonCreator
-from clusterstacks.controllers.clusteraddon.input_digest import stable
 from clusterstacks.controllers.clusteraddon.reconciler import AddonReconciler
-from clusterstacks.controllers.clusteraddon.rollout import Rolling
+from clusterstacks.controllers.clusteraddon.rollout import RolloutExecutor
+from clusterstacks.controllers.clusteraddon.snapshot import ContractKinds
 from clusterstacks.controllers.registration import (
     CachedKind,
     Reconciler,
@@ -28,6 +27,7 @@ from clusterstacks.controllers.registration import (
     ready_condition,
     self_key,
 )
+from clusterstacks.domain.documents import at
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_class, release_named
 from clusterstacks.domain.objects import Manifest, ObjectKey
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.controllers.registration import Environment, ToKeys
-    from clusterstacks.runtime.cache import CacheChange, Store
+    from clusterstacks.runtime.cache import CacheChange, ObjectCache
 
 NAME = "clusteraddon"
 
@@ -48,7 +48,7 @@ NAME = "clusteraddon"
 class ClusterWatches:
     """Maps changes to the Clusters that they concern."""
 
-    def __init__(self, clusters: Store, releases: Store, watch_filter: str) -> None:
+    def __init__(self, clusters: ObjectCache, releases: ObjectCache, watch_filter: str) -> None:
         self._clusters = clusters
         self._releases = releases
         self._watch_filter = watch_filter
@@ -140,16 +140,16 @@ def addons_of(clusters: ToKeys) -> ToKeys:
 
 
 def _cluster_watches(env: Environment) -> ClusterWatches:
-    return ClusterWatches(env.store(CLUSTER_KIND), env.store(Kind.CLUSTER_STACK_RELEASE), env.watch_filter)
+    return ClusterWatches(env.cache(CLUSTER_KIND), env.cache(Kind.CLUSTER_STACK_RELEASE), env.watch_filter)
 
 
 def _build_creator(env: Environment) -> Reconciler:
     creator = AddonCreator(
         client=env.client,
         clock=env.clock,
-        releases=env.store(Kind.CLUSTER_STACK_RELEASE),
-        addons=env.store(Kind.CLUSTER_ADDON),
-        offers=ClassAccess(env.client, env.store(Kind.CLUSTER_STACK)),
+        releases=env.cache(Kind.CLUSTER_STACK_RELEASE),
+        addons=env.cache(Kind.CLUSTER_ADDON),
+        access=ClassAccess(env.client, env.cache(Kind.CLUSTER_STACK)),
         events=env.events,
     )
     clusters = _cluster_watches(env)
@@ -166,15 +166,17 @@ def _build_creator(env: Environment) -> Reconciler:
 
 def _build(env: Environment) -> Reconciler:
     supply = env.make_supply(env.enqueue(NAME))
-    rollout = Rolling(client=env.client, supply=supply, renderer=env.renderer, events=env.events, metrics=env.metrics)
+    rollout = RolloutExecutor(
+        client=env.client, supply=supply, renderer=env.renderer, events=env.events, metrics=env.metrics
+    )
     reconciler = AddonReconciler(
         client=env.client,
         clock=env.clock,
-        offers=ClassAccess(env.client, env.store(Kind.CLUSTER_STACK)),
+        access=ClassAccess(env.client, env.cache(Kind.CLUSTER_STACK)),
         contracts=ContractKinds(env.client),
         workloads=env.workloads,
-        rolling=rollout,
-        live=LiveCheck(store=env.releases, counting=env.rules, upstream=facts()),
+        rollout=rollout,
+        compat_check=CompatCheck(store=env.releases, rules_of=env.rules, upstream=facts()),
     )
     clusters = _cluster_watches(env)
     return Reconciler(

@@ -1,4 +1,4 @@
-"""The rollout of one release's addons: the moves of ``rollout_plan``, made one after the other."""
+"""Runs the rollout of one cluster's addons: opens the releases, then executes the moves of ``rollout_plan``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusteraddon import DeliveredAddon
 from clusterstacks.api.names import ADOPT_ANNOTATION, GROUP, AddonCondition, Kind, Reason
-from clusterstacks.apply.delivery import Delivery, Recipient, RecordOfAnotherCluster
-from clusterstacks.apply.prune_plan import Fate
-from clusterstacks.controllers.clusteraddon.addon_delivery import Delivering
-from clusterstacks.controllers.clusteraddon.addon_releases import sourcing
-from clusterstacks.controllers.clusteraddon.addon_stage import StageRun
-from clusterstacks.controllers.clusteraddon.cluster_values import unknown_settings
-from clusterstacks.controllers.clusteraddon.progress import read_progress
+from clusterstacks.apply.delivery import Delivery, RecordOfAnotherCluster, RecordOwner
+from clusterstacks.apply.delivery_plan import PruneOutcome
+from clusterstacks.controllers.clusteraddon.addon_delivery import AddonDelivery, StageRun
+from clusterstacks.controllers.clusteraddon.addon_inputs import AddonInputs, combine_releases, unknown_settings
 from clusterstacks.controllers.clusteraddon.rollout_plan import (
     Done,
     Prune,
@@ -23,6 +20,7 @@ from clusterstacks.controllers.clusteraddon.rollout_plan import (
     RunStage,
     WaitForUpgrade,
     plan_rollout,
+    read_progress,
 )
 from clusterstacks.domain.addon_config import InvalidAddonConfig
 from clusterstacks.domain.compatibility import leading
@@ -31,10 +29,9 @@ from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from clusterstacks.apply.delivery_plan import DeliveryRecord
     from clusterstacks.apply.results import PruneReport
+    from clusterstacks.controllers.clusteraddon.addon_inputs import AddonReleases
     from clusterstacks.controllers.clusteraddon.snapshot import ClusterSnapshot
     from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.names import ReleaseName
@@ -49,18 +46,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RESYNC = timedelta(minutes=5)
-"""Control plane and infrastructure objects are read again at least this often; as the Go operator's resync."""
+"""Interval at which the control plane and infrastructure objects are read again, as the Go operator's resync."""
 
 CONFIRMATION = timedelta(seconds=1)
-"""How soon to go once more over what was delivered in several goes, which may have seen different values. Arbitrary."""
+"""Delay of the second pass over addons that several reconciles delivered, perhaps with different values. Arbitrary."""
 
 UPGRADE_RETRY = timedelta(seconds=20)
-"""The Cluster's events wake the reconciler; this only bounds a lost one. As the Go operator's retry."""
+"""Events of the Cluster enqueue the ClusterAddon; this bounds a lost one. As the Go operator's retry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rolling:
-    """Brings one cluster's addons to the release of its class."""
+class RolloutExecutor:
+    """Brings the addons of one cluster to the release of its class."""
 
     client: Client
     supply: ReleaseFetcher
@@ -68,66 +65,62 @@ class Rolling:
     events: EventRecorder
     metrics: Metrics
 
-    async def roll(
-        self, draft: StatusPatch, seen: ClusterSnapshot, workload: Client, *, recorded: str, inputs: str
+    async def run_rollout(
+        self, draft: StatusPatch, snapshot: ClusterSnapshot, workload: Client, *, recorded: str, inputs: str
     ) -> Outcome:
-        """Do all that can be done now.
+        """Do everything that can be done now.
 
         Args:
             draft: The ClusterAddon.
-            seen: What was read; its control plane is initialized.
+            snapshot: The Cluster, whose control plane is initialized, and what it refers to.
             workload: The workload cluster.
             recorded: The class whose addons the cluster has completely.
             inputs: Digest of what the addons depend on now.
         """
-        opened = await self._open(draft, seen)
+        opened = await self._open_releases(draft, snapshot)
         if opened is None:
             return Waiting(Reason.CHART_MISSING, "a release is being downloaded again", RESYNC)
         with draft.failing_condition(AddonCondition.CHART_FOUND, Reason.CHART_MISSING):
-            sources = sourcing(opened.pop(seen.release), opened, seen.wishes)
-        releases = (sources.home, *sources.releases.values())
-        _check_settings(draft, seen, {addon for release in releases for addon in release.addons()})
-        adopts = seen.cluster.annotations.get(ADOPT_ANNOTATION, "")
-        delivery = Delivery(workload, Recipient(seen.cluster.key, adopts))
-        records = await _records(draft, delivery)
-        delivering = Delivering(
+            releases = combine_releases(opened.pop(snapshot.release), opened, snapshot.wishes)
+        _check_settings(draft, snapshot, releases)
+        adopts = snapshot.cluster.annotations.get(ADOPT_ANNOTATION, "")
+        records_of_cluster = Delivery(workload, RecordOwner(snapshot.cluster.key, adopts))
+        records = await _read_records(draft, records_of_cluster)
+        delivery = AddonDelivery(
             draft=draft,
-            seen=seen,
-            sources=sources,
-            workload=workload,
-            delivery=delivery,
-            renderer=self.renderer.for_object(draft.key),
-            metrics=self.metrics,
+            inputs=AddonInputs(snapshot, releases, self.renderer.for_object(draft.key)),
+            delivery=records_of_cluster,
             records=records,
+            metrics=self.metrics,
         )
-        rollout = plan_rollout(
-            sources.config,
+        plan = plan_rollout(
+            releases.config,
             recorded=recorded,
-            wanted=seen.cluster.class_name,
+            wanted=snapshot.cluster.class_name,
             changed=draft.status.get("observedInputs", "") != inputs,
             delivered=records,
             progress=read_progress(draft.status.get("target"), draft.status.get("stages")),
         )
         try:
-            rollout, outcome = await self._run(rollout, delivering)
+            plan, outcome = await self._execute(plan, delivery, workload)
         finally:
-            draft.status["resources"] = delivering.resources()
+            draft.status["resources"] = delivery.resources()
         if isinstance(outcome, Settled):
-            await self._record(delivering, inputs="" if rollout.resumed else inputs)
-            return Settled(CONFIRMATION) if rollout.resumed else outcome
+            await self._record(delivery, inputs="" if plan.resumed else inputs)
+            return Settled(CONFIRMATION) if plan.resumed else outcome
         return outcome
 
-    async def _open(self, draft: StatusPatch, seen: ClusterSnapshot) -> dict[ReleaseName, Release] | None:
-        """Return the releases; None while one is being downloaded, as this machine's disk was lost."""
+    async def _open_releases(self, draft: StatusPatch, snapshot: ClusterSnapshot) -> dict[ReleaseName, Release] | None:
+        """Return the releases; None while one is downloaded again because the local disk was lost."""
         opened: dict[ReleaseName, Release] = {}
-        for name, manifest in seen.objects.items():
-            release = await self._open_one(draft, name, manifest or {})
+        for name, manifest in snapshot.objects.items():
+            release = await self._open_release(draft, name, manifest or {})
             if release is None:
                 return None
             opened[name] = release
         return opened
 
-    async def _open_one(self, draft: StatusPatch, name: ReleaseName, manifest: Manifest) -> Release | None:
+    async def _open_release(self, draft: StatusPatch, name: ReleaseName, manifest: Manifest) -> Release | None:
         try:
             obtained = await self.supply.obtain(draft.key, manifest, name)
         except InvalidAddonConfig as error:
@@ -144,73 +137,73 @@ class Rolling:
             draft.true(AddonCondition.CONFIG_VALIDATED)
         return obtained.release
 
-    async def _run(self, rollout: RolloutPlan, delivering: Delivering) -> tuple[RolloutPlan, Outcome]:
-        """Make one move after the other until there is something to wait for, or nothing left to do."""
-        control_plane = delivering.seen.control_plane
+    async def _execute(
+        self, plan: RolloutPlan, delivery: AddonDelivery, workload: Client
+    ) -> tuple[RolloutPlan, Outcome]:
+        """Execute one move after the other until one must wait or all are done."""
+        control_plane = delivery.inputs.snapshot.control_plane
         while True:
-            match rollout.next_move(control_plane):
+            match plan.next_move(control_plane):
                 case RunStage(index=index):
-                    rollout, waiting = await self._stage(rollout, index, delivering)
+                    plan, waiting = await self._run_stage(plan, StageRun(plan.steps[index], delivery, workload), index)
                     if waiting is not None:
-                        return rollout, waiting
+                        return plan, waiting
                 case WaitForUpgrade(message=message):
-                    _save(delivering.draft, rollout)
-                    return rollout, Waiting("WaitingForUpgrade", message, UPGRADE_RETRY)
+                    _save_progress(delivery.draft, plan)
+                    return plan, Waiting("WaitingForUpgrade", message, UPGRADE_RETRY)
                 case Prune(keep=keep):
-                    report = await self._prune(delivering, keep)
+                    report = await self._prune(delivery, keep)
                     if not report.complete:
-                        return rollout, delivering.undeleted(report)
-                    rollout = rollout.after_prune()
+                        return plan, delivery.not_deleted(report)
+                    plan = plan.after_prune()
                 case Done():
-                    return rollout, Settled(RESYNC)
+                    return plan, Settled(RESYNC)
 
-    async def _stage(
-        self, rollout: RolloutPlan, index: int, delivering: Delivering
-    ) -> tuple[RolloutPlan, Outcome | None]:
-        draft = delivering.draft
-        stage = StageRun(rollout.steps[index], delivering)
+    async def _run_stage(self, plan: RolloutPlan, stage: StageRun, index: int) -> tuple[RolloutPlan, Outcome | None]:
+        delivery, draft = stage.delivery, stage.delivery.draft
         try:
-            waiting = await stage.run()
+            waiting = await stage.run_stage()
         finally:
-            rollout = rollout.reached(index, stage.phase)
-            _save(draft, rollout)
-            await self._tell_of_others(delivering)
-        # A stage that had nothing to do is no progress worth a write: it is found done again for nothing. Before it
-        # waits for the upgrade the reconcile ends, and writes the same progress.
-        ends = isinstance(rollout.next_move(delivering.seen.control_plane), WaitForUpgrade)
-        if waiting is None and delivering.touched(stage.step.stage) and not ends:
-            draft.status["resources"] = delivering.resources()
-            message = f"{index + 1} of {len(rollout.steps)} stages done, the last one was {stage.step.stage.addon}"
+            plan = plan.reached(index, stage.phase)
+            _save_progress(draft, plan)
+            await self._report_overridden_fields(delivery)
+        # A stage without work is not worth a write: another reconcile finds it done at no cost. Before the wait for the
+        # upgrade the reconcile ends, and its last write has the same progress.
+        ends = isinstance(plan.next_move(delivery.inputs.snapshot.control_plane), WaitForUpgrade)
+        if waiting is None and delivery.has_changed(stage.step.stage) and not ends:
+            draft.status["resources"] = delivery.resources()
+            message = f"{index + 1} of {len(plan.steps)} stages done, the last one was {stage.step.stage.addon}"
             await draft.checkpoint(Waiting("RollingOut", message))
-        return rollout, waiting
+        return plan, waiting
 
-    async def _tell_of_others(self, delivering: Delivering) -> None:
-        """Name who else writes the addons' fields: they will set them again, and so shall we."""
-        if delivering.taken_back:
-            message = f"fields set by others were taken back: {'; '.join(delivering.taken_back)}"
-            delivering.taken_back.clear()
-            await self.events.record(delivering.draft.manifest, "Warning", "FieldsTakenBack", message)
+    async def _report_overridden_fields(self, delivery: AddonDelivery) -> None:
+        """Name the other managers of the addons' fields, which will probably set them again."""
+        if delivery.overridden_fields:
+            message = f"fields set by other managers were overridden: {'; '.join(delivery.overridden_fields)}"
+            delivery.overridden_fields.clear()
+            await self.events.record(delivery.draft.manifest, "Warning", "FieldsTakenBack", message)
 
-    async def _prune(self, delivering: Delivering, keep: frozenset[str]) -> PruneReport:
-        draft = delivering.draft
+    async def _prune(self, delivery: AddonDelivery, keep: frozenset[str]) -> PruneReport:
+        draft = delivery.draft
         with draft.failing_condition(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
-            report = await delivering.delivery.prune(keep)
-        kept = [f"{one.id}: {one.departure.reason}" for one in report.removals if one.departure.fate is Fate.KEPT]
+            report = await delivery.delivery.prune(keep)
+        kept = [f"{one.id}: {one.result.reason}" for one in report.removals if one.result.outcome is PruneOutcome.KEPT]
         if kept:
-            message = f"no longer part of {delivering.sources.home.name}, but kept: {'; '.join(kept)}"
+            release = delivery.inputs.releases.class_release.name
+            message = f"objects that {release} no longer contains were kept: {'; '.join(kept)}"
             await self.events.record(draft.manifest, "Normal", "ObjectsKept", message)
         if report.complete:
             draft.drop(AddonCondition.CHART_DELETED)
-            delivering.forget_all_but(keep)
+            delivery.keep_records(keep)
         return report
 
-    async def _record(self, delivering: Delivering, *, inputs: str) -> None:
-        """Note that the cluster has everything: in spec, which outlives status, then in status."""
-        draft, sources = delivering.draft, delivering.sources
-        counts = delivering.counts()
-        origins = {addon: sources.release_of(addon) for addon in counts}
-        if delivering.truncated:
-            listed = ", ".join(sorted(delivering.truncated))
+    async def _record(self, delivery: AddonDelivery, *, inputs: str) -> None:
+        """Record that the cluster has everything: in spec, which survives the loss of status, then in status."""
+        draft, releases = delivery.draft, delivery.inputs.releases
+        counts = delivery.counts()
+        origins = {addon: releases.release_of(addon) for addon in counts}
+        if delivery.truncated:
+            listed = ", ".join(sorted(delivery.truncated))
             message = (
                 f"the manifests of {listed} do not fit into a Secret: their delivery record holds the inventory only"
             )
@@ -218,8 +211,8 @@ class Rolling:
         else:
             draft.true(AddonCondition.CHART_APPLIED)
         spec = {
-            "clusterStack": delivering.seen.cluster.class_name,
-            "version": sources.home.metadata.cluster_addon.dot,
+            "clusterStack": delivery.inputs.snapshot.cluster.class_name,
+            "version": releases.class_release.metadata.cluster_addon.dot,
             "hook": "",
             "addons": [{"name": addon, "release": release.name.release} for addon, release in origins.items()],
         }
@@ -241,16 +234,17 @@ class Rolling:
         ]
 
 
-def _check_settings(draft: StatusPatch, seen: ClusterSnapshot, addons: Collection[str]) -> None:
-    """Report what the Cluster sets for addons that do not exist; everything else is delivered."""
-    if unknown := unknown_settings(seen.cluster.raw, addons):
+def _check_settings(draft: StatusPatch, snapshot: ClusterSnapshot, releases: AddonReleases) -> None:
+    """Report settings of the Cluster for addons that do not exist; everything else is delivered."""
+    addons = {addon for one in (releases.class_release, *releases.releases.values()) for addon in one.addons()}
+    if unknown := unknown_settings(snapshot.cluster.raw, addons):
         draft.false(AddonCondition.SETTINGS_USED, Reason.UNKNOWN_SETTINGS, unknown)
     else:
         draft.drop(AddonCondition.SETTINGS_USED)
 
 
-async def _records(draft: StatusPatch, delivery: Delivery) -> dict[str, DeliveryRecord]:
-    """Read the records; those of another Cluster have a reason of their own, which tools can look for."""
+async def _read_records(draft: StatusPatch, delivery: Delivery) -> dict[str, DeliveryRecord]:
+    """Read the records; records of another Cluster have their own reason, which tools can match."""
     try:
         with draft.failing_condition(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
             return await delivery.records()
@@ -260,12 +254,12 @@ async def _records(draft: StatusPatch, delivery: Delivery) -> dict[str, Delivery
 
 
 def _version(release: Release, addon: str) -> str:
-    """The version of an addon's software; empty where its release does not state it."""
+    """Return the version of an addon's software; empty where its release does not state it."""
     stated = release.compatibility
     components = stated.of_addon(addon) if stated is not None else ()
     return leading(addon, components).text if components else ""
 
 
-def _save(draft: StatusPatch, rollout: RolloutPlan) -> None:
-    draft.status["target"] = rollout.progress.target
-    draft.status["stages"] = rollout.progress.documents()
+def _save_progress(draft: StatusPatch, plan: RolloutPlan) -> None:
+    draft.status["target"] = plan.progress.target
+    draft.status["stages"] = plan.progress.documents()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -19,19 +21,95 @@ from clusterstacks.api.names import (
     ReleaseCondition,
 )
 from clusterstacks.controllers.class_usage import release_of
-from clusterstacks.controllers.clusteraddon.contract_kinds import ReferenceNotAllowed, check_namespace
 from clusterstacks.controllers.clusteraddon.rollout_plan import ControlPlaneState
+from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.versions import InvalidVersion, KubernetesMinor, KubernetesVersion
 from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from clusterstacks.controllers.clusteraddon.contract_kinds import ContractKinds
+    from clusterstacks.api.clusterapi import ObjectRef
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.kube.client import Client
+    from clusterstacks.kube.resources import Resource
+
+CONTRACT_LABELS: Final = (f"{CLUSTER_API_GROUP}/v1beta2", f"{CLUSTER_API_GROUP}/v1beta1")
+"""On the CustomResourceDefinition of every kind that Cluster API accepts in a Cluster's references. Source:
+https://cluster-api.sigs.k8s.io/developer/providers/contracts/overview.html#api-version-labels"""
+
+REMEMBER = timedelta(minutes=10)
+"""How long the answer about a kind with a label counts. Arbitrary: no upgrade takes it away."""
+
+REMEMBER_MISSING = timedelta(seconds=60)
+"""How long the answer about a kind without a label counts; as discovery for a version that is missing."""
+
+
+class ReferenceNotAllowed(SpecError):
+    """A Cluster refers to an object that is not read."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("ReferenceNotAllowed", message)
+
+
+@dataclass(slots=True)
+class ContractKinds:
+    """Reads the labels of CustomResourceDefinitions, one request per kind every few minutes."""
+
+    client: Client
+    monotonic: Callable[[], float] = time.monotonic
+    _known: dict[tuple[str, str], tuple[bool, float]] = field(default_factory=dict)
+
+    async def check(self, resource: Resource, title: str) -> None:
+        """Check that the definition of a kind has a contract label.
+
+        Args:
+            resource: The kind, as the server serves it.
+            title: How the message calls the reference.
+
+        Raises:
+            ReferenceNotAllowed: It has none, or the kind is not defined by a CustomResourceDefinition.
+            DependencyError: The definition cannot be read.
+        """
+        if not resource.group or not await self._follows(resource):
+            raise ReferenceNotAllowed(
+                f"{title} is not read: the CustomResourceDefinition of kind {resource} has no label "
+                f"{' or '.join(CONTRACT_LABELS)}; name an object of a Cluster API provider, or have the provider "
+                "label its CustomResourceDefinition"
+            )
+
+    async def _follows(self, resource: Resource) -> bool:
+        kind = (resource.group, resource.kind)
+        follows, until = self._known.get(kind, (False, float("-inf")))
+        if self.monotonic() < until:
+            return follows
+        # Clusters that ask at the same moment each send the small request: a lock would let them wait for each other.
+        follows = await self._is_labelled(resource)
+        remembered = REMEMBER if follows else REMEMBER_MISSING
+        self._known[kind] = (follows, self.monotonic() + remembered.total_seconds())
+        return follows
+
+    async def _is_labelled(self, resource: Resource) -> bool:
+        definitions = await self.client.resource("apiextensions.k8s.io", "CustomResourceDefinition")
+        found = await self.client.find_metadata(definitions, f"{resource.plural}.{resource.group}")
+        labels = (found or {"metadata": {}})["metadata"].get("labels") or {}
+        return any(label in labels for label in CONTRACT_LABELS)
+
+
+def check_namespace(reference: ObjectRef, namespace: str, title: str) -> None:
+    """Check that a Cluster refers to an object of its own namespace, as Cluster API's webhook does.
+
+    Raises:
+        ReferenceNotAllowed: It refers to another namespace.
+    """
+    if reference.namespace != namespace:
+        raise ReferenceNotAllowed(
+            f"{title} is not read: it names namespace {reference.namespace}, but only objects of the Cluster's own "
+            f"namespace {namespace} are read; remove the namespace"
+        )
+
 
 CONTROL_PLANE_REF: Final = "spec.controlPlaneRef"
 INFRASTRUCTURE_REF: Final = "spec.infrastructureRef"
@@ -48,7 +126,7 @@ class ClusterSnapshot:
         wishes: Where the addons are to come from.
         refusal: Why the Cluster's annotations cannot be followed; None when they can.
         unread: Why the control plane or the infrastructure was not read; None when both may be.
-        lenders: By name, the ClusterStackReleases of other releases that addons come from; None for one that is
+        other_releases: By name, the ClusterStackReleases of other releases that addons come from; None for one that is
             missing.
         control_plane: What the stages after an upgrade wait for.
         data: The roots of the templates.
@@ -60,20 +138,20 @@ class ClusterSnapshot:
     wishes: AddonWishes
     refusal: AddonReleaseRefused | None
     unread: ReferenceNotAllowed | None
-    lenders: Mapping[ReleaseName, Manifest | None]
+    other_releases: Mapping[ReleaseName, Manifest | None]
     control_plane: ControlPlaneState
     data: dict[str, Manifest]
 
     @property
     def digest(self) -> str:
         """The pinned digests of all releases that addons come from, the class's first and alone in most clusters."""
-        others = [f"{name}={_digest(self.lenders[name])}" for name in sorted(self.lenders)]
+        others = [f"{name}={_digest(self.other_releases[name])}" for name in sorted(self.other_releases)]
         return "+".join([_digest(self.release_object), *others])
 
     @property
     def objects(self) -> dict[ReleaseName, Manifest | None]:
         """The ClusterStackReleases of all releases that addons come from."""
-        return {self.release: self.release_object, **self.lenders}
+        return {self.release: self.release_object, **self.other_releases}
 
     @property
     def release_missing(self) -> str:
@@ -113,7 +191,7 @@ class ClusterSnapshot:
         return self.running.series
 
 
-async def observe(client: Client, key: ObjectKey, contracts: ContractKinds) -> ClusterSnapshot | None:
+async def read_snapshot(client: Client, key: ObjectKey, contracts: ContractKinds) -> ClusterSnapshot | None:
     """Read a Cluster and what its addons depend on.
 
     Args:
@@ -122,7 +200,7 @@ async def observe(client: Client, key: ObjectKey, contracts: ContractKinds) -> C
         contracts: Says which kinds a Cluster may refer to.
 
     Returns:
-        None when the Cluster is gone, has no topology, or its class is no cluster stack's.
+        None when the Cluster is gone, has no topology, or its class is not a valid cluster stack's.
 
     Raises:
         DependencyError: The management API server does not answer.
@@ -140,7 +218,7 @@ async def observe(client: Client, key: ObjectKey, contracts: ContractKinds) -> C
     wishes, refusal = _wishes(cluster, name)
     names = [name, *(one for one in wishes.releases() if one != name)]
     referenced = _References(client, contracts, cluster.namespace)
-    control_plane, infrastructure, release_object, *lenders = await gather(
+    control_plane, infrastructure, release_object, *other_releases = await gather(
         lambda read: read(),
         (
             partial(referenced.read, CONTROL_PLANE_REF, cluster.control_plane_ref),
@@ -155,7 +233,7 @@ async def observe(client: Client, key: ObjectKey, contracts: ContractKinds) -> C
         wishes=wishes,
         refusal=refusal,
         unread=referenced.refused,
-        lenders=dict(zip(names[1:], lenders, strict=True)),
+        other_releases=dict(zip(names[1:], other_releases, strict=True)),
         control_plane=_state(cluster, control_plane),
         data=template_data(manifest, control_plane, infrastructure),
     )

@@ -7,29 +7,38 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterapi import is_paused
+from clusterstacks.api.clusterstack import ReleaseSummary
 from clusterstacks.api.names import (
     API_VERSION,
     CLUSTER_API_GROUP,
     CLUSTER_CLASS_KIND,
     GROUP,
+    READY_CONDITION,
     WATCH_FILTER_LABEL,
     EventReason,
     Kind,
+    ReleaseCondition,
+    ReleasePhase,
 )
 from clusterstacks.controllers.clusterstack.retention import ExistingRelease
 from clusterstacks.controllers.clusterstackrelease.deletion import clusters_using
-from clusterstacks.domain.objects import Manifest, ObjectKey
-from clusterstacks.domain.patches import contains
+from clusterstacks.domain.conditions import Condition, from_documents
+from clusterstacks.domain.names import release_named
+from clusterstacks.domain.objects import Manifest, ObjectKey, contains
 from clusterstacks.kube.errors import AlreadyExists, NotFound
 from clusterstacks.sources.owners import STACK_INDEX, is_stack, stacks_owning
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from clusterstacks.api.clusterstack import ClusterStack
     from clusterstacks.api.meta import ObjectReference
-    from clusterstacks.controllers.clusterstack.retention import Retained
+    from clusterstacks.controllers.clusterstack.retention import Retained, Retention
+    from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.events import EventRecorder
 
 log = logging.getLogger(__name__)
@@ -40,7 +49,7 @@ class OwnedReleases:
     """Reads them from the informer's store and writes them through the client."""
 
     client: Client
-    store: Store
+    store: ObjectCache
     events: EventRecorder
 
     def of(self, stack: ClusterStack) -> list[Manifest]:
@@ -157,3 +166,51 @@ def _release(stack: Manifest, name: str, spec: Manifest) -> Manifest:
         },
         "spec": spec,
     }
+
+
+def summarise(draft: StatusPatch, releases: Sequence[Manifest], decision: Retention) -> None:
+    """Set summary, latest release and usable versions."""
+    draft.status["summary"] = [
+        _summary(release).document()
+        for release in sorted(releases, key=lambda release: str(release["metadata"]["name"]))
+    ]
+    draft.status["usableVersions"] = ", ".join(version.dot for version in decision.usable)
+    draft.status["latestRelease"] = _latest(releases, decision)
+
+
+def _latest(releases: Sequence[Manifest], decision: Retention) -> str:
+    """``<class name> | <Kubernetes version>`` of the newest ready release; empty when there is none (D20)."""
+    latest = decision.latest_ready
+    if latest is None:
+        return ""
+    for release in releases:
+        if release["metadata"]["name"] == latest.release:
+            return f"{latest.class_name} | {(release.get('status') or {}).get('kubernetesVersion', '')}"
+    return ""
+
+
+def _summary(release: Manifest) -> ReleaseSummary:
+    name = release["metadata"]["name"]
+    found = release_named(name)
+    shown = found.version.dot if found is not None else name  # what a user must write (D31)
+    status = release.get("status") or {}
+    conditions = {condition.type: condition for condition in from_documents(status.get("conditions"))}
+    ready = status.get("ready") is True
+    message = "" if ready else _message(conditions)
+    return ReleaseSummary(name=shown, ready=ready, phase=_phase(conditions, ready=ready), message=message)
+
+
+def _phase(conditions: dict[str, Condition], *, ready: bool) -> ReleasePhase:
+    def lacks(kind: ReleaseCondition) -> bool:
+        return kind in conditions and conditions[kind].status != "True"
+
+    if ready:
+        return ReleasePhase.DONE
+    if ReleaseCondition.DOWNLOADED not in conditions or lacks(ReleaseCondition.DOWNLOADED):
+        return ReleasePhase.DOWNLOADING
+    return ReleasePhase.PROVIDER_WORK if lacks(ReleaseCondition.PROVIDER_READY) else ReleasePhase.APPLYING
+
+
+def _message(conditions: dict[str, Condition]) -> str:
+    ready = conditions.get(READY_CONDITION)
+    return ready.message if ready is not None else ""

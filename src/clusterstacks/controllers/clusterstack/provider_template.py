@@ -10,9 +10,9 @@ import orjson
 from clusterstacks.api.meta import ObjectReference
 from clusterstacks.api.names import EventReason, Reason
 from clusterstacks.api.provider_refs import CODE, TEMPLATE_SUFFIX, template_refusal
-from clusterstacks.api.untyped import mapping
 from clusterstacks.apply.ownership import FIELD_MANAGER
 from clusterstacks.controllers.provider_objects import check_namespaced, to_decide
+from clusterstacks.domain.documents import mapping
 from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.objects import Manifest, split_api_version
 

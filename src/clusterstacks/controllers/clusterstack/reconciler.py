@@ -10,17 +10,17 @@ from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.names import EventReason, Reason, StackCondition
-from clusterstacks.api.untyped import mappings, text
 from clusterstacks.controllers.class_usage import CLASS_NAMESPACE_INDEX, release_of, releases_used
 from clusterstacks.controllers.clusterstack.missing_versions import lacking, nothing
+from clusterstacks.controllers.clusterstack.owned_releases import summarise
 from clusterstacks.controllers.clusterstack.provider_template import (
     ensure_provider_object,
     provider_object,
     read_template,
 )
 from clusterstacks.controllers.clusterstack.retention import ReleaseAction, Retention, Subscription, decide
-from clusterstacks.controllers.clusterstack.summary import summarise
 from clusterstacks.domain.conditions import Severity
+from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from clusterstacks.controllers.clusterstack.owned_releases import OwnedReleases
     from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.kube.client import Client
-    from clusterstacks.runtime.cache import Store
+    from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.sources.periodic_listing import SourceListings
     from clusterstacks.sources.stack_source import SourcePolicy
@@ -58,8 +58,8 @@ class StackReconciler:
     client: Client
     choice: SourcePolicy
     listings: SourceListings
-    clusters: Store
-    addons: Store
+    clusters: ObjectCache
+    addons: ObjectCache
     releases: OwnedReleases
     events: EventRecorder
     provider_kinds: Collection[KindPattern]

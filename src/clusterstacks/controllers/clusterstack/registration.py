@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def _build(env: Environment) -> Reconciler:
-    stacks, clusters, watch_filter = env.store(Kind.CLUSTER_STACK), env.store(CLUSTER_KIND), env.watch_filter
+    stacks, clusters, watch_filter = env.cache(Kind.CLUSTER_STACK), env.cache(CLUSTER_KIND), env.watch_filter
     reconciler = StackReconciler(
         client=env.client,
         choice=env.choice,
         listings=env.listings,
         clusters=clusters,
-        addons=env.store(Kind.CLUSTER_ADDON),
-        releases=OwnedReleases(client=env.client, store=env.store(Kind.CLUSTER_STACK_RELEASE), events=env.events),
+        addons=env.cache(Kind.CLUSTER_ADDON),
+        releases=OwnedReleases(client=env.client, store=env.cache(Kind.CLUSTER_STACK_RELEASE), events=env.events),
         events=env.events,
         provider_kinds=env.provider_kinds,
     )

@@ -145,19 +145,19 @@ def decide(
     Raises:
         InvalidName: Provider or stack cannot be part of a name.
     """
-    own, strangers = _sorted_out(subscription, existing)
+    own, unknown = _sorted_out(subscription, existing)
     following = subscription.auto_subscribe
     names, foreign = _listed(subscription, (listed or ()) if following else ())
     latest = max((name for name in names if name.version.channel == subscription.channel), default=None)
     latest_ready = _last_ready(subscription, own)
     reasons = _reasons(subscription, latest, latest_ready, classes_in_use)
-    for name, clusters in _lent(subscription, addons_in_use).items():
+    for name, clusters in _addon_uses(subscription, addons_in_use).items():
         if name in own or name in names:
             reasons.setdefault(name, []).append(f"addons in use by {_counted(clusters)}")
     # Without a listing any release may be the latest: what exists and nothing else asks for stays all the same.
     spare = (UNKNOWN_SOURCE,) if following and listed is None else ()
     decisions = [_decision(name, own.get(name), reasons.get(name, []), spare) for name in sorted({*own, *reasons})]
-    decisions += [Retained(name, None, ReleaseAction.KEEP, (FOREIGN,)) for name in sorted(strangers)]
+    decisions += [Retained(name, None, ReleaseAction.KEEP, (FOREIGN,)) for name in sorted(unknown)]
     kept = {decision.release for decision in decisions if decision.action is ReleaseAction.KEEP}
     usable = sorted(name.version for name, release in own.items() if release.ready and name in kept)
     return Retention(tuple(decisions), latest, latest_ready, tuple(usable), foreign)
@@ -173,14 +173,14 @@ def _sorted_out(
     subscription: Subscription, existing: Iterable[ExistingRelease]
 ) -> tuple[dict[ReleaseName, ExistingRelease], set[str]]:
     own: dict[ReleaseName, ExistingRelease] = {}
-    strangers: set[str] = set()
+    unknown: set[str] = set()
     for release in existing:
         name = _own(subscription, release.name)
         if name is None:
-            strangers.add(release.name)
+            unknown.add(release.name)
         else:
             own[name] = release
-    return own, strangers
+    return own, unknown
 
 
 def _listed(subscription: Subscription, listed: Iterable[str]) -> tuple[set[ReleaseName], int]:
@@ -221,7 +221,7 @@ def _counted(clusters: int) -> str:
     return f"{clusters} cluster{'s' if clusters > 1 else ''}"
 
 
-def _lent(subscription: Subscription, releases: Iterable[str]) -> Counter[ReleaseName]:
+def _addon_uses(subscription: Subscription, releases: Iterable[str]) -> Counter[ReleaseName]:
     named = [_own(subscription, text) for text in releases]
     return Counter(name for name in named if name is not None)
 

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from clusterstacks.api.clusterapi import cluster_class_view, template_references
 from clusterstacks.api.meta import ResourceEntry
-from clusterstacks.api.names import Reason, ReleaseCondition, ResourceStatus
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, Reason, ReleaseCondition, ResourceStatus
 from clusterstacks.apply.delivery_plan import RecordedObject
 from clusterstacks.apply.waves import CLASS_KIND
-from clusterstacks.controllers.resource_list import complaints, entries, listed
+from clusterstacks.controllers.resource_list import describe_failures, entries, listed
+from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectId, object_id, split_api_version
-from clusterstacks.domain.outcomes import Waiting
+from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
+from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.render.renderer import class_request
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from clusterstacks.apply.class_applier import Applier
+    from clusterstacks.apply.class_applier import ClassApplier
     from clusterstacks.apply.results import ObjectResult
     from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
+    from clusterstacks.kube.client import Client
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
 
 
 async def apply_class_chart(
-    draft: StatusPatch, release: Release, renderer: Renderer, applier: Applier
+    draft: StatusPatch, release: Release, renderer: Renderer, applier: ClassApplier
 ) -> Sequence[ObjectResult]:
     """Render the class chart and apply its objects; the condition HelmChartApplied is True when all are in place.
 
@@ -48,11 +53,11 @@ async def apply_class_chart(
         _check_class(manifests, release.name)
         known = {one.id: one for one in known_objects(draft.status)}
         await _announce(draft, manifests, known)
-        results = await applier.apply_all(manifests, default_namespace=draft.key.namespace, known=known)
+        results = await applier.apply_class(manifests, default_namespace=draft.key.namespace, known=known)
     draft.status["resources"] = _with_details(results)
     failed = sum(not result.synced for result in results)
     if failed:
-        message = f"{failed} of {len(results)} objects not applied: {complaints(results)}"
+        message = f"{failed} of {len(results)} objects not applied: {describe_failures(results)}"
         draft.false(ReleaseCondition.CHART_APPLIED, Reason.OBJECTS_APPLYING_ONGOING, message)
     else:
         draft.true(ReleaseCondition.CHART_APPLIED)
@@ -105,3 +110,51 @@ def _with_details(results: Sequence[ObjectResult]) -> list[Manifest]:
 def _details(result: ObjectResult) -> Manifest:
     generation = result.mark.generation if result.mark else 0
     return {"uid": result.uid, "digest": result.digest, "generation": generation}
+
+
+RECHECK = timedelta(seconds=30)
+"""A change of the class wakes the reconciler anyway; this only bounds a lost event. Arbitrary."""
+
+
+async def class_outcome(
+    draft: StatusPatch, name: ReleaseName, client: Client, may_read: Callable[[ObjectId], bool]
+) -> Outcome:
+    """Settled once Cluster API has reconciled the class without complaint.
+
+    ``may_read`` tells whether the operator reads an object that a class refers to.
+
+    A class that was deleted by hand takes its release back to not ready; the objects are applied anew.
+    """
+    classes = await client.resource(CLUSTER_API_GROUP, CLUSTER_CLASS_KIND)
+    manifest = await client.find(classes, name.class_name, draft.key.namespace)
+    title = f"ClusterClass {draft.key.namespace}/{name.class_name}"
+    if manifest is None:
+        message = f"{title} is gone; it is applied again"
+        draft.false(ReleaseCondition.CHART_APPLIED, "ClusterClassMissing", message)
+        draft.drop(ReleaseCondition.CLASS_ACCEPTED)
+        return Waiting("ClusterClassMissing", message, timedelta(seconds=1))
+    view = cluster_class_view(manifest)
+    if view.ready:
+        draft.true(ReleaseCondition.CLASS_ACCEPTED)
+        return Settled()
+    cause = await _missing_template(manifest, client, may_read) or view.cause
+    severity = Severity.ERROR if view.refused else Severity.INFO
+    draft.false(ReleaseCondition.CLASS_ACCEPTED, "ClusterClassNotAccepted", cause, severity)
+    return Waiting("ClusterClassNotAccepted", cause, RECHECK)
+
+
+async def _missing_template(cluster_class: Manifest, client: Client, may_read: Callable[[ObjectId], bool]) -> str:
+    """Name a template that the class refers to and that does not exist, for Cluster API's own message does not."""
+    metadata = cluster_class["metadata"]
+    title = f"ClusterClass {metadata['namespace']}/{metadata['name']}"
+    for reference in template_references(cluster_class):
+        named = f"{title} refers to {reference.kind} {reference.name}"
+        if not may_read(reference):
+            continue  # the class is written by others, the rights are the operator's
+        try:
+            resource = await client.resource(reference.group, reference.kind)
+        except KindNotServed:
+            return f"{named}, but the API server does not serve this kind: install its provider"
+        if await client.find_metadata(resource, reference.name, reference.namespace) is None:
+            return f"{named}, which does not exist: create it, or publish a release whose class chart contains it"
+    return ""

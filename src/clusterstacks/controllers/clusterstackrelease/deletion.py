@@ -18,16 +18,16 @@ from clusterstacks.api.names import (
     Reason,
     ReleaseCondition,
 )
-from clusterstacks.apply.prune_plan import Fate
+from clusterstacks.apply.delivery_plan import PruneOutcome
 from clusterstacks.controllers.class_usage import releases_used
 from clusterstacks.controllers.clusterstackrelease.class_objects import known_objects
-from clusterstacks.controllers.finalizers import let_go
+from clusterstacks.controllers.status_reconciler import remove_finalizer
 from clusterstacks.domain.names import release_named
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 
 if TYPE_CHECKING:
-    from clusterstacks.apply.class_applier import Applier
+    from clusterstacks.apply.class_applier import ClassApplier
     from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectId
@@ -41,7 +41,7 @@ KEPT_SHOWN = 5
 """Objects named in one event, which has room for 1024 characters; arbitrary."""
 
 
-async def delete_release(draft: StatusPatch, client: Client, applier: Applier, events: EventRecorder) -> Outcome:
+async def delete_release(draft: StatusPatch, client: Client, applier: ClassApplier, events: EventRecorder) -> Outcome:
     """Delete what the release applied and let the object go; an event names what its status lists and what stays.
 
     While ``clusterctl move`` deletes the objects it has copied, everything the release applied was copied too and is
@@ -57,18 +57,20 @@ async def delete_release(draft: StatusPatch, client: Client, applier: Applier, e
             return Waiting("ClassInUse", _in_use(name, users), timedelta(minutes=1))
         with draft.failing_condition(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_DELETE_OBJECTS):
             shared = await _held_by_others(draft.key, client)
-            fates = await applier.delete_all(
+            fates = await applier.delete_class(
                 known_objects(draft.status), namespace=draft.key.namespace, wanted_elsewhere=shared
             )
-        pending = [f"{identity} ({fate.reason})" for identity, fate in fates.items() if fate.fate is Fate.PENDING]
+        pending = [
+            f"{identity} ({fate.reason})" for identity, fate in fates.items() if fate.outcome is PruneOutcome.PENDING
+        ]
         if pending:
             draft.status["ready"] = False
             message = f"waiting for {', '.join(pending[:USERS_SHOWN])} to be deleted"
             return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message, timedelta(seconds=2))
-        kept = [f"{identity}: {fate.reason}" for identity, fate in fates.items() if fate.fate is Fate.KEPT]
+        kept = [f"{identity}: {fate.reason}" for identity, fate in fates.items() if fate.outcome is PruneOutcome.KEPT]
         if kept:
             await events.record(draft.manifest, "Warning", EventReason.OBJECTS_KEPT, _kept(kept))
-    await let_go(draft, RELEASE_FINALIZER, client)
+    await remove_finalizer(draft, RELEASE_FINALIZER, client)
     return Settled()
 
 
@@ -78,13 +80,13 @@ async def clusters_using(client: Client, name: ReleaseName, namespace: str) -> l
     One that cannot be read at all, not even its class, counts as one that does.
     """
     clusters = await client.list_readable(await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND))
-    remnants = [one for one in clusters.remnants if isinstance(one.object.get("spec"), dict)]
+    partial = [one for one in clusters.unreadable if isinstance(one.object.get("spec"), dict)]
     using = [
         f"{view.namespace}/{view.name}"
-        for view in map(cluster_view, (*clusters.items, *(one.object for one in remnants)))
+        for view in map(cluster_view, (*clusters.items, *(one.object for one in partial)))
         if ObjectKey(namespace, name.release) in releases_used(view)
     ]
-    return using + [f"{one.key} (which {one.why})" for one in clusters.remnants if one not in remnants]
+    return using + [f"{one.key} (which {one.why})" for one in clusters.unreadable if one not in partial]
 
 
 async def _held_by_others(key: ObjectKey, client: Client) -> set[ObjectId]:

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterapi import is_moving, is_paused
 from clusterstacks.api.names import DELETE_FOR_MOVE_ANNOTATION
-from clusterstacks.api.untyped import mapping, mappings, text
 from clusterstacks.apply.class_object_rules import deletion_fault
 from clusterstacks.apply.ownership import FIELD_MANAGER
 from clusterstacks.apply.waves import CLASS_KIND
 from clusterstacks.controllers.clusterstackrelease.class_objects import known_objects
-from clusterstacks.domain.documents import shown
+from clusterstacks.domain.documents import mapping, mappings, shown, text
 from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
 from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.runtime.backoff import BackOff
@@ -58,7 +57,7 @@ class _Repairs:
 
 
 @dataclass(slots=True, kw_only=True)
-class ClassObjects:
+class DriftDetector:
     """Compares the objects that the status of a release lists with those in the management cluster.
 
     The kinds are watched (metadata only), so that a settled release costs no request. What looks changed in the store
@@ -94,7 +93,7 @@ class ClassObjects:
         """Follow the classes."""
         self.classes.subscribe(lambda change: self._changed(CLASS_KIND, change))
 
-    async def look(self, draft: StatusPatch) -> list[str] | None:
+    async def find_changed(self, draft: StatusPatch) -> list[str] | None:
         """Name the objects that are not as they were applied, each with what happened to it.
 
         Returns:
@@ -175,7 +174,7 @@ class ClassObjects:
             with suppress(TimeoutError):
                 await asyncio.wait_for(informer.synced(), SYNC_WAIT.total_seconds())
         if informer is not None and informer.is_synced:
-            return informer.store.get(ObjectKey(identity.namespace, identity.name))
+            return informer.cache.get(ObjectKey(identity.namespace, identity.name))
         return await self._read(identity)
 
     async def _read(self, identity: ObjectId) -> Manifest | None:

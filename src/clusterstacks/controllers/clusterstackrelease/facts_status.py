@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FactsInStatus:
+class StatusFacts:
     """Writes the facts of releases.
 
     Args:

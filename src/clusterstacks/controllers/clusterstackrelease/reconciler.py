@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.clusterstackrelease import ClusterStackRelease
 from clusterstacks.api.names import DIGEST_ANNOTATION, RELEASE_FINALIZER, EventReason, Reason, ReleaseCondition
 from clusterstacks.charts.vendor import CHART_ERRORS
-from clusterstacks.controllers.clusterstackrelease.class_objects import apply_class_chart
-from clusterstacks.controllers.clusterstackrelease.clusterclass_status import class_outcome
+from clusterstacks.controllers.clusterstackrelease.class_objects import apply_class_chart, class_outcome
 from clusterstacks.controllers.clusterstackrelease.deletion import delete_release
-from clusterstacks.controllers.clusterstackrelease.source_check import moved, unclear, unsigned
-from clusterstacks.controllers.finalizers import hold
+from clusterstacks.controllers.clusterstackrelease.source_check import (
+    set_signatures_unclear,
+    set_tag_moved,
+    set_unsigned,
+)
+from clusterstacks.controllers.status_reconciler import add_finalizer
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 from clusterstacks.domain.names import ReleaseName, parse_release
@@ -26,10 +29,10 @@ from clusterstacks.sources.pinned_digests import PinnedDigests
 from clusterstacks.sources.verification import Unsigned
 
 if TYPE_CHECKING:
-    from clusterstacks.apply.class_applier import Applier
-    from clusterstacks.controllers.clusterstackrelease.drift import ClassObjects
-    from clusterstacks.controllers.clusterstackrelease.facts_status import FactsInStatus
-    from clusterstacks.controllers.clusterstackrelease.source_check import Vigilance
+    from clusterstacks.apply.class_applier import ClassApplier
+    from clusterstacks.controllers.clusterstackrelease.drift import DriftDetector
+    from clusterstacks.controllers.clusterstackrelease.facts_status import StatusFacts
+    from clusterstacks.controllers.clusterstackrelease.source_check import SourceCheck
     from clusterstacks.controllers.provider_objects import ProviderObjects
     from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.kube.client import Client
@@ -67,13 +70,13 @@ class ReleaseReconciler:
 
     client: Client
     supply: ReleaseFetcher
-    vigilance: Vigilance
-    class_objects: ClassObjects
+    source_check: SourceCheck
+    drift: DriftDetector
     renderer: Renderer
-    applier: Applier
+    applier: ClassApplier
     providers: ProviderObjects
     events: EventRecorder
-    facts: FactsInStatus
+    facts: StatusFacts
 
     async def work(self, draft: StatusPatch) -> Outcome | None:
         """Do what is next for one release; None while ``clusterctl move`` takes its class away."""
@@ -82,7 +85,7 @@ class ReleaseReconciler:
             return await delete_release(draft, self.client, self.applier, self.events)
         with draft.failing_condition(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
             name = parse_release(draft.key.name)
-        await hold(draft, RELEASE_FINALIZER, self.client)
+        await add_finalizer(draft, RELEASE_FINALIZER, self.client)
         changed = await self._changed(draft)
         if changed is None:
             return None
@@ -98,10 +101,10 @@ class ReleaseReconciler:
     async def _advance(self, draft: StatusPatch, name: ReleaseName, changed: list[str]) -> Outcome:
         release = None
         if changed:
-            pause = self.class_objects.pause(draft.key)
+            pause = self.drift.pause(draft.key)
             if pause:
-                return Waiting(Reason.CLASS_OBJECTS_CHANGED, _fought(changed), pause)
-            self.class_objects.repaired(draft.key)
+                return Waiting(Reason.CLASS_OBJECTS_CHANGED, _repeated(changed), pause)
+            self.drift.repaired(draft.key)
             message = f"{_named(changed)}; to be applied again"
             draft.false(ReleaseCondition.CHART_APPLIED, Reason.CLASS_OBJECTS_CHANGED, message)
         unresolved = draft.condition(ReleaseCondition.DEPENDENCIES_RESOLVED)
@@ -112,7 +115,7 @@ class ReleaseReconciler:
                 return Waiting(Reason.RELEASE_NOT_DOWNLOADED_YET, f"release {name} is being downloaded", None)
         else:
             await self.facts.restore(draft, name)
-        refused = await self.vigilance.look(draft, name)
+        refused = await self.source_check.check(draft, name)
         if refused is not None:
             return refused
         waiting = await self._provider(draft)
@@ -122,18 +125,18 @@ class ReleaseReconciler:
             failed = await self._apply(draft, release, changed)
             if failed is not None:
                 return failed
-        outcome = await class_outcome(draft, name, self.client, partial(self.class_objects.may_hold, draft.key))
-        recheck = min(self.vigilance.rest(draft.key), RESYNC)
+        outcome = await class_outcome(draft, name, self.client, partial(self.drift.may_hold, draft.key))
+        recheck = min(self.source_check.until_next_check(draft.key), RESYNC)
         return replace(outcome, recheck=recheck) if isinstance(outcome, Settled) else outcome
 
     async def _changed(self, draft: StatusPatch) -> list[str] | None:
         """Name the objects that must be applied again, because another writer deleted or changed them."""
-        return await self.class_objects.look(draft) if draft.holds(ReleaseCondition.CHART_APPLIED) else []
+        return await self.drift.find_changed(draft) if draft.holds(ReleaseCondition.CHART_APPLIED) else []
 
     async def _apply(self, draft: StatusPatch, release: Release, changed: list[str]) -> Outcome | None:
         """Apply the class; None when all its objects are in place."""
         results = await apply_class_chart(draft, release, self.renderer.for_object(draft.key), self.applier)
-        self.class_objects.applied(draft.key, results)
+        self.drift.applied(draft.key, results)
         failed = draft.condition(ReleaseCondition.CHART_APPLIED)
         if failed is not None and failed.status == "False":
             return Waiting(failed.reason, failed.message)
@@ -159,7 +162,7 @@ class ReleaseReconciler:
         if PinnedDigests.of(draft.manifest) != pins:
             await self._pin(draft, pins)
         if obtained.fresh:
-            self.vigilance.seen(draft, origin, obtained.verdict)
+            self.source_check.record_download(draft, origin, obtained.verdict)
         draft.true(ReleaseCondition.DOWNLOADED)
         if release.incomplete is not None:
             draft.false(ReleaseCondition.DEPENDENCIES_RESOLVED, release.incomplete.code, release.incomplete.message)
@@ -187,11 +190,11 @@ class ReleaseReconciler:
     def _explain(draft: StatusPatch, error: ClusterStacksError) -> None:
         """Say what is wrong where people and programs look for it."""
         if isinstance(error, DigestMismatch):
-            moved(draft, error.message)
+            set_tag_moved(draft, error.message)
         elif isinstance(error, Unsigned):
-            unsigned(draft, error.message, required=True)
+            set_unsigned(draft, error.message, required=True)
         elif isinstance(error, SignaturesUnclear):
-            unclear(draft, error)
+            set_signatures_unclear(draft, error)
         elif isinstance(error, CHART_ERRORS):
             draft.false(ReleaseCondition.DEPENDENCIES_RESOLVED, error.code, error.message)
 
@@ -228,7 +231,7 @@ def _named(changed: list[str]) -> str:
     return f"{'; '.join(changed[:CHANGED_SHOWN])}{more}"
 
 
-def _fought(changed: list[str]) -> str:
+def _repeated(changed: list[str]) -> str:
     return (
         f"{_named(changed)}, soon after it was applied again: another writer changes objects of this class; "
         "stop it, or it is applied again less and less often"

@@ -6,14 +6,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, Kind
-from clusterstacks.api.untyped import at
-from clusterstacks.apply.class_applier import Applier
+from clusterstacks.apply.class_applier import ClassApplier
 from clusterstacks.apply.class_object_rules import GroupKind
 from clusterstacks.controllers.class_usage import CLUSTERS, releases_of_new_delivery, releases_taken_or_left
-from clusterstacks.controllers.clusterstackrelease.drift import ClassObjects, class_metadata
-from clusterstacks.controllers.clusterstackrelease.facts_status import FactsInStatus
+from clusterstacks.controllers.clusterstackrelease.drift import DriftDetector, class_metadata
+from clusterstacks.controllers.clusterstackrelease.facts_status import StatusFacts
 from clusterstacks.controllers.clusterstackrelease.reconciler import ReleaseReconciler
-from clusterstacks.controllers.clusterstackrelease.source_check import ADVISORY, Vigilance
+from clusterstacks.controllers.clusterstackrelease.source_check import ADVISORY, SourceCheck
 from clusterstacks.controllers.provider_objects import ProviderObjects
 from clusterstacks.controllers.registration import (
     CachedKind,
@@ -25,6 +24,7 @@ from clusterstacks.controllers.registration import (
     present,
     self_key,
 )
+from clusterstacks.domain.documents import at
 from clusterstacks.domain.names import InvalidName, parse_class
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.runtime.cache import key_of
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from clusterstacks.controllers.registration import Environment
-    from clusterstacks.runtime.cache import CacheChange, Store
+    from clusterstacks.runtime.cache import CacheChange, ObjectCache
 
 NAME = "clusterstackrelease"
 
@@ -42,7 +42,7 @@ NAME = "clusterstackrelease"
 class ReleaseWatches:
     """Maps changes to the ClusterStackReleases that they concern, if these exist."""
 
-    def __init__(self, releases: Store, clusters: Store, watch_filter: str) -> None:
+    def __init__(self, releases: ObjectCache, clusters: ObjectCache, watch_filter: str) -> None:
         self._releases = releases
         self._clusters = clusters
         self._watch_filter = watch_filter
@@ -81,11 +81,11 @@ class ReleaseWatches:
 
 def _build(env: Environment) -> Reconciler:
     enqueue = env.enqueue(NAME)
-    watches = ReleaseWatches(env.store(Kind.CLUSTER_STACK_RELEASE), env.store(CLUSTER_KIND), env.watch_filter)
+    watches = ReleaseWatches(env.cache(Kind.CLUSTER_STACK_RELEASE), env.cache(CLUSTER_KIND), env.watch_filter)
     supply = env.make_supply(enqueue)
-    source_check = Vigilance(supply=supply, clock=env.clock)
+    source_check = SourceCheck(supply=supply, clock=env.clock)
     class_kinds = [GroupKind.parse(kind) for kind in env.class_kinds]
-    class_objects = ClassObjects(
+    drift = DriftDetector(
         client=env.client,
         classes=env.informers[CLUSTER_CLASS_KIND],
         informer=lambda group, kind: env.make_informer(
@@ -102,17 +102,17 @@ def _build(env: Environment) -> Reconciler:
             enqueue(release)
 
     def forget(key: ObjectKey) -> None:
-        for part in (supply, source_check, class_objects):
+        for part in (supply, source_check, drift):
             part.forget(key)
 
     reconciler = ReleaseReconciler(
         client=env.client,
         supply=supply,
-        vigilance=source_check,
-        facts=FactsInStatus(supply=supply),
-        class_objects=class_objects,
+        source_check=source_check,
+        facts=StatusFacts(supply=supply),
+        drift=drift,
         renderer=env.renderer,
-        applier=Applier(env.client, extra_kinds=class_kinds),
+        applier=ClassApplier(env.client, extra_kinds=class_kinds),
         providers=ProviderObjects(
             client=env.client,
             kinds=env.provider_kinds,
@@ -143,7 +143,7 @@ REGISTRATION = Registration(
     caches=(
         CachedKind(kind=Kind.CLUSTER_STACK_RELEASE, indexes={STACK_INDEX: stacks_owning}),
         CLUSTERS,
-        CachedKind(kind=CLUSTER_CLASS_KIND, group=CLUSTER_API_GROUP, trim=class_metadata, keep_remnants=True),
+        CachedKind(kind=CLUSTER_CLASS_KIND, group=CLUSTER_API_GROUP, trim=class_metadata, keep_unreadable=True),
     ),
     concurrency=8,
     concurrency_help="releases handled at a time",

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 INTERVAL = timedelta(minutes=10)
 """How often a source is asked about each release that came from it. Arbitrary: one or two small requests."""
 
-SOON = timedelta(minutes=1)
+RETRY_INTERVAL = timedelta(minutes=1)
 """How soon to look again for a release that only waits for its signatures. Arbitrary."""
 
 ADVISORY = frozenset(
@@ -60,7 +60,7 @@ class _Watch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vigilance:
+class SourceCheck:
     """Looks at the sources of releases that are pinned.
 
     Args:
@@ -78,13 +78,13 @@ class Vigilance:
         """Watch no longer for a release that is gone."""
         self._watches.pop(key, None)
 
-    def rest(self, key: ObjectKey) -> timedelta:
+    def until_next_check(self, key: ObjectKey) -> timedelta:
         """How long until the next look."""
         watch = self._watches.get(key)
         left = watch.due - self.clock.monotonic() if watch else 0
         return timedelta(seconds=max(left, 1))
 
-    async def look(self, draft: StatusPatch, name: ReleaseName) -> Outcome | None:
+    async def check(self, draft: StatusPatch, name: ReleaseName) -> Outcome | None:
         """Look if it is time to; an outcome when the release may not be used."""
         try:
             origin = await self.supply.origin(draft.manifest)
@@ -96,21 +96,21 @@ class Vigilance:
             draft.drop(ReleaseCondition.SIGNATURE_VERIFIED)
         watch = self._watch(draft, origin)
         if watch.asked or self.clock.monotonic() >= watch.due:
-            await self._look(draft, name, watch)
+            await self._check(draft, name, watch)
         return self._refusal(draft, origin.trust)
 
-    def seen(self, draft: StatusPatch, origin: ReleaseOrigin, verdict: SignatureVerdict | None) -> None:
+    def record_download(self, draft: StatusPatch, origin: ReleaseOrigin, verdict: SignatureVerdict | None) -> None:
         """Note what a download has shown."""
         draft.true(ReleaseCondition.SOURCE_UNCHANGED)
         draft.status.pop("signedBy", None)  # it may be another content than before
-        _judged(draft, verdict)
+        _set_verdict(draft, verdict)
         self._watches[draft.key] = _Watch(origin, self._next())
 
     def _watch(self, draft: StatusPatch, origin: ReleaseOrigin) -> _Watch:
         """Return when the next look is due: soon where something is unknown or was wrong, else at some time."""
         watch = self._watches.get(draft.key)
         if watch is None:
-            share = 0.0 if self._doubtful(draft, origin) else _chance.random()
+            share = 0.0 if self._is_doubtful(draft, origin) else _chance.random()
             watch = _Watch(origin, self.clock.monotonic() + share * self.interval.total_seconds())
             self._watches[draft.key] = watch
         elif watch.origin != origin:
@@ -118,68 +118,68 @@ class Vigilance:
         return watch
 
     @staticmethod
-    def _doubtful(draft: StatusPatch, origin: ReleaseOrigin) -> bool:
+    def _is_doubtful(draft: StatusPatch, origin: ReleaseOrigin) -> bool:
         unsigned = origin.trust is not None and not draft.holds(ReleaseCondition.SIGNATURE_VERIFIED)
         return unsigned or not draft.holds(ReleaseCondition.SOURCE_UNCHANGED)
 
-    async def _look(self, draft: StatusPatch, name: ReleaseName, watch: _Watch) -> None:
-        sight, soon = None, not _is_applied(draft)
+    async def _check(self, draft: StatusPatch, name: ReleaseName, watch: _Watch) -> None:
+        found_release, soon = None, not _is_applied(draft)
         try:
             pinned = PinnedDigests.of(draft.manifest).digest
-            sight = await self.supply.look(draft.key, watch.origin, name, draft.manifest)
-            watch.asked, watch.failure = sight is None, ""
+            found_release = await self.supply.look(draft.key, watch.origin, name, draft.manifest)
+            watch.asked, watch.failure = found_release is None, ""
         except ClusterStacksError as error:
             log.info("the source of %s could not be looked at, which changes nothing: %s", name, error)
             watch.asked, watch.failure = False, error.message
             if isinstance(error, SignaturesUnclear):
-                unclear(draft, error)
+                set_signatures_unclear(draft, error)
                 soon = soon or not draft.holds(ReleaseCondition.SIGNATURE_VERIFIED)
-        if sight is not None:
-            _compare(draft, name, sight, pinned)
-            if sight.verdict is not None:
-                _judged(draft, sight.verdict)
-                soon = sight.verdict.refused
+        if found_release is not None:
+            _set_source_unchanged(draft, name, found_release, pinned)
+            if found_release.verdict is not None:
+                _set_verdict(draft, found_release.verdict)
+                soon = found_release.verdict.refused
         watch.due = self._next(soon=soon)
 
     def _refusal(self, draft: StatusPatch, trust: SignatureTrust | None) -> Outcome | None:
         found = draft.condition(ReleaseCondition.SIGNATURE_VERIFIED)
         required = trust is not None and trust.required
         if found is not None and found.status == "False" and (required or found.reason == Reason.SIGNATURE_REQUIRED):
-            return Waiting(found.reason, found.message, self.rest(draft.key))
+            return Waiting(found.reason, found.message, self.until_next_check(draft.key))
         if found is None and required and not _is_applied(draft):
             why = self._watches[draft.key].failure if draft.key in self._watches else ""
             message = why or "its signatures have not been looked at yet"
-            return Waiting("SignatureUnknown", message, self.rest(draft.key))
+            return Waiting("SignatureUnknown", message, self.until_next_check(draft.key))
         return None
 
     def _next(self, *, soon: bool = False) -> float:
-        wait = min(SOON, self.interval) if soon else self.interval
+        wait = min(RETRY_INTERVAL, self.interval) if soon else self.interval
         return self.clock.monotonic() + wait.total_seconds() * (1 + JITTER * _chance.random())
 
 
-def moved(draft: StatusPatch, message: str) -> None:
+def set_tag_moved(draft: StatusPatch, message: str) -> None:
     """Say that the source has another content; everything else stays."""
     draft.false(ReleaseCondition.SOURCE_UNCHANGED, Reason.TAG_MOVED, message)
 
 
-def _compare(draft: StatusPatch, name: ReleaseName, sight: PublishedState, pinned: str) -> None:
-    if sight.digest is None:
+def _set_source_unchanged(draft: StatusPatch, name: ReleaseName, found_release: PublishedState, pinned: str) -> None:
+    if found_release.digest is None:
         message = (
-            f"release {name} is no longer in {sight.place}: what is there of it goes on, but it could not be "
+            f"release {name} is no longer in {found_release.place}: clusters keep using it, but it could not be "
             "downloaded again; publish it again"
         )
         draft.false(ReleaseCondition.SOURCE_UNCHANGED, Reason.RELEASE_GONE, message)
-    elif sight.digest == pinned:
+    elif found_release.digest == pinned:
         draft.true(ReleaseCondition.SOURCE_UNCHANGED)
-    elif sight.digest:
-        moved(
+    elif found_release.digest:
+        set_tag_moved(
             draft,
-            f"release {name} was pinned to {pinned}, but {sight.place} now has {sight.digest}, which is not used: "
-            "bring back the old content and publish the change under a new version",
+            f"release {name} was pinned to {pinned}, but {found_release.place} now has {found_release.digest}, "
+            "which is not used: restore the old content and publish the change as a new version",
         )
 
 
-def _judged(draft: StatusPatch, verdict: SignatureVerdict | None) -> None:
+def _set_verdict(draft: StatusPatch, verdict: SignatureVerdict | None) -> None:
     if verdict is None:
         draft.drop(ReleaseCondition.SIGNATURE_VERIFIED)
         return
@@ -189,17 +189,17 @@ def _judged(draft: StatusPatch, verdict: SignatureVerdict | None) -> None:
     if not verdict.complaint:
         draft.true(ReleaseCondition.SIGNATURE_VERIFIED)
     else:
-        unsigned(draft, verdict.complaint, required=verdict.required)
+        set_unsigned(draft, verdict.complaint, required=verdict.required)
 
 
-def unsigned(draft: StatusPatch, complaint: str, *, required: bool) -> None:
+def set_unsigned(draft: StatusPatch, complaint: str, *, required: bool) -> None:
     """Say that no trusted key signed the release."""
     reason = Reason.SIGNATURE_REQUIRED if required else Reason.NOT_SIGNED
     severity = Severity.ERROR if required else Severity.WARNING
     draft.false(ReleaseCondition.SIGNATURE_VERIFIED, reason, complaint, severity)
 
 
-def unclear(draft: StatusPatch, error: SignaturesUnclear) -> None:
+def set_signatures_unclear(draft: StatusPatch, error: SignaturesUnclear) -> None:
     """Say that not all signatures could be looked at; what was verified before stays so."""
     if not draft.holds(ReleaseCondition.SIGNATURE_VERIFIED):
         draft.false(ReleaseCondition.SIGNATURE_VERIFIED, Reason.SIGNATURES_UNCLEAR, error.message)

@@ -9,8 +9,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, GROUP, Kind
-from clusterstacks.api.untyped import mappings, text
 from clusterstacks.devcluster.demo.view import Snapshot, picture
+from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.objects import ObjectId
 from clusterstacks.kube.client import Client

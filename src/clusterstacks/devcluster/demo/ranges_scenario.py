@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
-from clusterstacks.api.untyped import at, mappings, text
 from clusterstacks.building.create import build_release
 from clusterstacks.devcluster import binaries
 from clusterstacks.devcluster.demo.scenario import compare, examples, release_ready, stacks
 from clusterstacks.devcluster.installation import apply_in_order, read_manifests
 from clusterstacks.devcluster.provider import kinds
 from clusterstacks.domain.compatibility import leading
+from clusterstacks.domain.documents import at, mappings, text
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectKey

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
-from clusterstacks.api.untyped import at, text
 from clusterstacks.building.create import build_release
 from clusterstacks.devcluster.installation import apply_in_order, read_manifests
+from clusterstacks.domain.documents import at, text
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.transport import Pool
 

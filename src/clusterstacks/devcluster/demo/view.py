@@ -8,8 +8,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterapi import cluster_class_view, cluster_view
-from clusterstacks.api.untyped import at, mapping, mappings, text
 from clusterstacks.domain.conditions import from_documents
+from clusterstacks.domain.documents import at, mapping, mappings, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

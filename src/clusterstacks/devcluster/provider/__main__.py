@@ -20,7 +20,7 @@ from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import load_kubeconfig
 from clusterstacks.kube.transport import Pool
 from clusterstacks.runtime.cache import key_of
-from clusterstacks.runtime.controller import ReconcilerHost
+from clusterstacks.runtime.controller import Controller
 from clusterstacks.runtime.informer import Informer
 from clusterstacks.runtime.log_format import configure_logging
 from clusterstacks.runtime.metrics import Metrics
@@ -56,15 +56,15 @@ class Provider:
         metrics = Metrics()
         planes = ControlPlaneReconciler(client, self.control_planes, servers)
         infrastructure = InfrastructureReconciler(client, self.clusters, self.control_planes, servers)
-        self.plane_host = ReconcilerHost("localcontrolplane", planes.reconcile, workers=WORKERS, metrics=metrics)
-        self.cluster_host = ReconcilerHost("localcluster", infrastructure.reconcile, workers=WORKERS, metrics=metrics)
+        self.plane_host = Controller("localcontrolplane", planes.reconcile, workers=WORKERS, metrics=metrics)
+        self.cluster_host = Controller("localcluster", infrastructure.reconcile, workers=WORKERS, metrics=metrics)
         self.clusters.subscribe(lambda change: self.cluster_host.enqueue(change.key))
         self.control_planes.subscribe(self._control_plane_changed)
 
     def _control_plane_changed(self, change: CacheChange) -> None:
         self.plane_host.enqueue(change.key)
         cluster = cluster_of(change.new or change.old or {"metadata": {}})  # one of them is there
-        for infrastructure in self.clusters.store.by_index("cluster", str(cluster)):
+        for infrastructure in self.clusters.cache.by_index("cluster", str(cluster)):
             self.cluster_host.enqueue(key_of(infrastructure))
 
     async def revive(self) -> None:
@@ -73,7 +73,7 @@ class Provider:
         while True:
             ended = self.servers.ended()
             for cluster, how in ended.items():
-                for plane in self.control_planes.store.by_index("cluster", str(cluster)):
+                for plane in self.control_planes.cache.by_index("cluster", str(cluster)):
                     self.plane_host.enqueue(key_of(plane))
                 if told.get(cluster) != how:
                     log.warning("The API server of %s %s; restarting it", cluster, how)

@@ -48,7 +48,7 @@ class ControlPlaneReconciler:
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:
         """Reconcile one control plane."""
-        seen = self._control_planes.store.get(key)
+        seen = self._control_planes.cache.get(key)
         cluster = cluster_of(seen) if seen else None
         if seen is None or cluster is None:
             return None

@@ -38,7 +38,7 @@ class InfrastructureReconciler:
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:
         """Reconcile one LocalCluster; changes of the control plane enqueue it."""
-        seen = self._clusters.store.get(key)
+        seen = self._clusters.cache.get(key)
         cluster = cluster_of(seen) if seen else None
         if seen is None or cluster is None:
             return None
@@ -72,7 +72,7 @@ class InfrastructureReconciler:
         await write_status(self._client, resource, seen, status)
 
     def _initialized(self, cluster: ObjectKey) -> bool:
-        found = self._control_planes.store.by_index("cluster", str(cluster))
+        found = self._control_planes.cache.by_index("cluster", str(cluster))
         return any(
             (plane.get("status") or {}).get("initialization", {}).get("controlPlaneInitialized") for plane in found
         )

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster.provider.kinds import FINALIZER
-from clusterstacks.domain.patches import merge_diff
+from clusterstacks.domain.objects import merge_diff
 from clusterstacks.kube.errors import Conflict, NotFound
 
 if TYPE_CHECKING:

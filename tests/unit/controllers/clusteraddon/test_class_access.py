@@ -10,16 +10,15 @@ import pytest
 from clusterstacks.api.addon_annotations import MOST_RELEASES
 from clusterstacks.api.names import ADDON_FINALIZER, API_VERSION, GROUP, Kind
 from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
-from clusterstacks.controllers.clusteraddon.contract_kinds import ContractKinds
 from clusterstacks.controllers.clusteraddon.reconciler import AddonReconciler
-from clusterstacks.controllers.clusteraddon.snapshot import observe
+from clusterstacks.controllers.clusteraddon.snapshot import ContractKinds, read_snapshot
 from clusterstacks.controllers.status_reconciler import StatusReconciler
 from clusterstacks.controllers.workload_clients import Workloads
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.resources import Resource
 from clusterstacks.kube.transport import Pool
-from clusterstacks.runtime.cache import Store
+from clusterstacks.runtime.cache import ObjectCache
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from clusterstacks.runtime.events import EventRecorder
 from tests.support.fake_api import FakeApi
@@ -74,11 +73,11 @@ async def frame(api: FakeApi) -> AsyncIterator[StatusReconciler]:
         reconciler = AddonReconciler(
             client=api,
             clock=SYSTEM_CLOCK,
-            offers=ClassAccess(api, Store()),
+            access=ClassAccess(api, ObjectCache()),
             contracts=ContractKinds(api),
             workloads=Workloads(api, pool),
-            rolling=unused,
-            live=unused,
+            rollout=unused,
+            compat_check=unused,
         )
         yield StatusReconciler(
             group=GROUP,
@@ -182,7 +181,7 @@ def taking_from(count: int) -> Manifest:
 async def test_sec_22_so_many_releases_are_not_read(api: FakeApi, count: int, words: str) -> None:
     await api.create(CLUSTERS, taking_from(count))
 
-    seen = await observe(api, ObjectKey("team", "one"), ContractKinds(api))
+    seen = await read_snapshot(api, ObjectKey("team", "one"), ContractKinds(api))
 
     assert seen is not None
     assert seen.refusal is not None
@@ -205,7 +204,7 @@ async def test_sec_22_releases_are_read_beside_each_other(api: FakeApi) -> None:
             reading -= 1
 
     api.get = get  # type: ignore[method-assign]
-    seen = await observe(api, ObjectKey("team", "one"), ContractKinds(api))
+    seen = await read_snapshot(api, ObjectKey("team", "one"), ContractKinds(api))
 
     assert seen is not None
     assert seen.refusal is None
@@ -214,7 +213,7 @@ async def test_sec_22_releases_are_read_beside_each_other(api: FakeApi) -> None:
 
 async def test_a_release_whose_stack_is_gone_has_no_rule(api: FakeApi) -> None:
     await api.create(CLUSTERS, cluster())
-    seen = await observe(api, ObjectKey("team", "one"), ContractKinds(api))
+    seen = await read_snapshot(api, ObjectKey("team", "one"), ContractKinds(api))
     assert seen is not None
 
-    assert await ClassAccess(api, Store()).refusal(seen.cluster, [release()]) == ""
+    assert await ClassAccess(api, ObjectCache()).refusal(seen.cluster, [release()]) == ""

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from clusterstacks.api.yaml import MAX_DEPTH
-from clusterstacks.controllers.clusteraddon import cluster_values
-from clusterstacks.controllers.clusteraddon.cluster_values import AddonValuesInvalid, own_values, unknown_settings
+from clusterstacks.controllers.clusteraddon import addon_inputs
+from clusterstacks.controllers.clusteraddon.addon_inputs import AddonValuesInvalid, cluster_values, unknown_settings
 
 
 def cluster(*variables: dict[str, Any]) -> dict[str, Any]:
@@ -37,13 +37,13 @@ def nested(levels: int) -> Any:
     ],
 )
 def test_a_cluster_may_have_no_own_values(variables: list[dict[str, Any]]) -> None:
-    assert own_values("cni", cluster(*variables)) is None
+    assert cluster_values("cni", cluster(*variables)) is None
 
 
 def test_own_values_are_those_of_the_addon() -> None:
     value = {"cni": {"a": {"high": 3}}, "csi": {"b": 1}}
 
-    assert own_values("cni", cluster({"name": "addonValues", "value": value})) == {"a": {"high": 3}}
+    assert cluster_values("cni", cluster({"name": "addonValues", "value": value})) == {"a": {"high": 3}}
 
 
 @pytest.mark.parametrize("value", ["text", ["a"], {"cni": "text"}, {"cni": 3}])
@@ -51,7 +51,7 @@ def test_values_that_are_no_mapping_are_refused_by_name(value: object) -> None:
     words = r"variable addonValues(\.cni)? of Cluster team/one is .*: write the values"
 
     with pytest.raises(AddonValuesInvalid, match=words):
-        own_values("cni", cluster({"name": "addonValues", "value": value}))
+        cluster_values("cni", cluster({"name": "addonValues", "value": value}))
 
 
 @pytest.mark.parametrize(
@@ -59,19 +59,19 @@ def test_values_that_are_no_mapping_are_refused_by_name(value: object) -> None:
     [
         (nested(MAX_DEPTH + 1), "nests deeper than 200 levels"),
         (nested(900), "nests deeper than 200 levels"),
-        ({"a": "x" * cluster_values.MAX_BYTES}, "has more than 1048576 bytes"),
-        ({"a": [0] * cluster_values.MAX_VALUES}, "has more than 20000 values"),
+        ({"a": "x" * addon_inputs.MAX_BYTES}, "has more than 1048576 bytes"),
+        ({"a": [0] * addon_inputs.MAX_VALUES}, "has more than 20000 values"),
         ({"a": [[]] * 300_000}, "has more than 20000 values"),
     ],
 )
 def test_values_over_a_bound_are_refused_by_name(value: object, excess: str) -> None:
     with pytest.raises(AddonValuesInvalid, match=rf"variable addonValues\.cni of Cluster team/one {excess}: write"):
-        own_values("cni", cluster({"name": "addonValues", "value": {"cni": value}}))
+        cluster_values("cni", cluster({"name": "addonValues", "value": {"cni": value}}))
 
 
-@pytest.mark.parametrize("value", [nested(MAX_DEPTH), {"a": [0] * (cluster_values.MAX_VALUES - 2)}])
+@pytest.mark.parametrize("value", [nested(MAX_DEPTH), {"a": [0] * (addon_inputs.MAX_VALUES - 2)}])
 def test_values_within_the_bounds_are_taken(value: object) -> None:
-    assert own_values("cni", cluster({"name": "addonValues", "value": {"cni": value}})) == value
+    assert cluster_values("cni", cluster({"name": "addonValues", "value": {"cni": value}})) == value
 
 
 @pytest.mark.parametrize(

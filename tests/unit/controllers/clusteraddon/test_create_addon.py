@@ -12,7 +12,7 @@ from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
 from clusterstacks.controllers.clusteraddon.create_addon import REFUSED_RECHECK, AddonCreator
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.resources import Resource
-from clusterstacks.runtime.cache import Store, key_of
+from clusterstacks.runtime.cache import ObjectCache, key_of
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
 from tests.support.fake_api import FakeApi
@@ -29,8 +29,8 @@ def ours(kind: Kind, name: str, **parts: Any) -> Manifest:
     return {"apiVersion": API_VERSION, "kind": kind.value, "metadata": metadata, **parts}
 
 
-def store(*manifests: Manifest) -> Store:
-    filled = Store()
+def store(*manifests: Manifest) -> ObjectCache:
+    filled = ObjectCache()
     for manifest in manifests:
         filled.put(key_of(manifest), manifest)
     return filled
@@ -50,7 +50,7 @@ async def creator(rule: Manifest | None, **labels: str) -> AddonCreator:
         clock=SystemClock(),
         releases=store(ours(Kind.CLUSTER_STACK_RELEASE, NAME, metadata={"ownerReferences": [owner]})),
         addons=store(),
-        offers=ClassAccess(api, store(ours(Kind.CLUSTER_STACK, "scs", spec=spec))),
+        access=ClassAccess(api, store(ours(Kind.CLUSTER_STACK, "scs", spec=spec))),
         events=EventRecorder(api, "test"),
     )
 
@@ -103,7 +103,7 @@ async def test_live_m5_the_condition_goes_when_it_is_true_no_more(class_name: st
     kept = objects(one)[ObjectKey("team", "one")]["status"]["conditions"]
     await one.client.merge_patch(CLUSTERS, "one", {"status": {"conditions": api_conditions + kept}}, "team")
 
-    await replace(one, offers=admitting.offers).reconcile(ObjectKey("team", "one"))
+    await replace(one, access=admitting.access).reconcile(ObjectKey("team", "one"))
 
     assert said(one) == {"Available": ("True", None)}
     assert bool(created(one)) is (class_name == NAME)

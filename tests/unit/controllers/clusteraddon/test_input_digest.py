@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clusterstacks.controllers.clusteraddon.input_digest import MAX_LEVELS, NestedTooDeep, seen_digest
+from clusterstacks.controllers.clusteraddon.addon_inputs import MAX_LEVELS, NestedTooDeep, snapshot_digest
 
 
 def cluster(levels: int) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def cluster(levels: int) -> dict[str, Any]:
 
 
 def digest(manifest: dict[str, Any]) -> str:
-    return seen_digest("1.35", "sha256:0", {"Cluster": manifest, "ControlPlane": {}})
+    return snapshot_digest("1.35", "sha256:0", {"Cluster": manifest, "ControlPlane": {}})
 
 
 def test_sec_1_an_object_of_as_many_levels_as_may_be_has_a_digest() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from clusterstacks.controllers.clusteraddon.registration import ClusterWatches, addons_of, concerns_addons
 from clusterstacks.domain.objects import Manifest, ObjectKey
-from clusterstacks.runtime.cache import CacheChange, Store
+from clusterstacks.runtime.cache import CacheChange, ObjectCache
 
 
 def cluster(*conditions: Manifest, version: str = "v1.35.4", **metadata: Any) -> Manifest:
@@ -77,13 +77,13 @@ BROKEN: dict[str, Any] = {"clusters": {"matchLabels": 1}}
 def test_a_rule_enqueues_the_addons_of_clusters_it_selects_or_selected(
     old: Manifest | None, new: Manifest | None, enqueued: list[str]
 ) -> None:
-    clusters = Store()
+    clusters = ObjectCache()
     for name, labels in (("one", {}), ("two", {"gpu": "yes"})):
         clusters.put(ObjectKey("team", name), cluster(name=name, labels=labels))
     foreign = cluster(name="foreign")
     foreign["spec"]["topology"] = {"classRef": {"name": "hand-made"}}
     clusters.put(ObjectKey("team", "foreign"), foreign)
-    to_keys = addons_of(ClusterWatches(clusters, Store(), watch_filter="").of_rule)
+    to_keys = addons_of(ClusterWatches(clusters, ObjectCache(), watch_filter="").of_rule)
 
     found = list(to_keys(CacheChange(ObjectKey("", "no-cilium"), old, new)))
 

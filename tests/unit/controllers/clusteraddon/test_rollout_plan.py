@@ -3,16 +3,19 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from clusterstacks.controllers.clusteraddon.progress import RolloutProgress, StagePhase, StageProgress, read_progress
 from clusterstacks.controllers.clusteraddon.rollout_plan import (
     ControlPlaneState,
     Done,
     Occasion,
     Prune,
     RolloutPlan,
+    RolloutProgress,
     RunStage,
+    StagePhase,
+    StageProgress,
     WaitForUpgrade,
     plan_rollout,
+    read_progress,
 )
 from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Stage, StageAction
 from clusterstacks.domain.versions import KubernetesVersion

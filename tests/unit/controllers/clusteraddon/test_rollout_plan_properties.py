@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.controllers.clusteraddon.progress import RolloutProgress, StagePhase, read_progress
 from clusterstacks.controllers.clusteraddon.rollout_plan import (
     ControlPlaneState,
     Done,
     Occasion,
     Prune,
     RolloutPlan,
+    RolloutProgress,
     RunStage,
+    StagePhase,
     WaitForUpgrade,
     plan_rollout,
+    read_progress,
 )
 from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Stage, StageAction
 from clusterstacks.domain.versions import KubernetesVersion

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Self
 import pytest
 
 from clusterstacks.api.names import GROUP
-from clusterstacks.controllers.clusteraddon.contract_kinds import REMEMBER, REMEMBER_MISSING, ContractKinds
-from clusterstacks.controllers.clusteraddon.snapshot import observe
+from clusterstacks.controllers.clusteraddon.snapshot import REMEMBER, REMEMBER_MISSING, ContractKinds, read_snapshot
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.resources import Resource
 from tests.support.fake_api import FakeApi
@@ -45,7 +44,7 @@ async def test_a_topology_counts_as_reconciled_only_in_its_present_form(
         },
     )
 
-    seen = await observe(api, ObjectKey("team", "one"), ContractKinds(api))
+    seen = await read_snapshot(api, ObjectKey("team", "one"), ContractKinds(api))
 
     assert seen is not None
     assert (not seen.control_plane.missing) is reconciled
@@ -77,7 +76,7 @@ class Referring:
 
     async def look(self) -> tuple[str, tuple[str, ...]]:
         """Give why the control plane was not read, and the versions it reports."""
-        seen = await observe(self.api, ObjectKey("team", "one"), self.contracts)
+        seen = await read_snapshot(self.api, ObjectKey("team", "one"), self.contracts)
         assert seen is not None
         assert bool(seen.data["ControlPlane"]) is not bool(seen.unread)
         return str(seen.unread or ""), tuple(one.text for one in seen.control_plane.reported)

@@ -13,7 +13,7 @@ from clusterstacks.controllers.clusterstack.retention import ReleaseAction, Reta
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.resources import Resource
-from clusterstacks.runtime.cache import Store, key_of
+from clusterstacks.runtime.cache import ObjectCache, key_of
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.sources.owners import STACK_INDEX, stacks_owning
 from tests.support.fake_api import FakeApi
@@ -45,7 +45,7 @@ class Releases(OwnedReleases):
 
     def __init__(self) -> None:
         api = FakeApi(RELEASES, CLUSTERS, CLASSES, EVENTS)
-        super().__init__(client=api, store=Store({STACK_INDEX: stacks_owning}), events=EventRecorder(api, "test"))
+        super().__init__(client=api, store=ObjectCache({STACK_INDEX: stacks_owning}), events=EventRecorder(api, "test"))
 
     def sync(self) -> Manifest | None:
         assert isinstance(self.client, FakeApi)

@@ -12,7 +12,7 @@ from clusterstacks.controllers.clusterstack.reconciler import StackReconciler
 from clusterstacks.controllers.status_reconciler import StatusPatch
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.resources import Resource
-from clusterstacks.runtime.cache import Store, key_of
+from clusterstacks.runtime.cache import ObjectCache, key_of
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.sources import kinds
@@ -47,13 +47,13 @@ STACK: Manifest = {
 async def kept(*, using: str, recorded: str) -> set[str]:
     """Give the releases left of v1 and v2, both ready, when a cluster's class and its addons' are these."""
     api = FakeApi(RELEASES, CLUSTERS, CLASSES, EVENTS)
-    releases = Store({STACK_INDEX: stacks_owning})
+    releases = ObjectCache({STACK_INDEX: stacks_owning})
     owner = {"apiVersion": API_VERSION, "kind": STACK["kind"], "name": "scs", "uid": "1"}
     for name in (OLD, NEW):
         manifest = {"metadata": {"name": name, "ownerReferences": [owner]}, "status": {"ready": True}}
         one = await api.create(RELEASES, manifest, "stacks")
         releases.put(key_of(one), one)
-    clusters, addons = Store({CLASS_NAMESPACE_INDEX: class_namespace}), Store()
+    clusters, addons = ObjectCache({CLASS_NAMESPACE_INDEX: class_namespace}), ObjectCache()
     topology = {"classRef": {"name": using, "namespace": "stacks"}}
     key = ObjectKey("team", "one")
     clusters.put(key, {"metadata": {"name": "one", "namespace": "team"}, "spec": {"topology": topology}})

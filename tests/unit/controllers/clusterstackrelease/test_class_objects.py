@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from clusterstacks.apply.class_applier import Applier
+from clusterstacks.apply.class_applier import ClassApplier
 from clusterstacks.controllers.clusterstackrelease.class_objects import apply_class_chart
 from clusterstacks.controllers.status_reconciler import StatusPatch
 from clusterstacks.domain.errors import SpecError
@@ -48,6 +48,6 @@ async def test_a_chart_that_can_never_bring_the_class_is_refused_before_anything
     renderer = ChartOf(*map(cluster_class, classes))
 
     with pytest.raises(SpecError, match=r"renders no ClusterClass openstack-scs-1-35-v0-beta\.2"):
-        await apply_class_chart(draft, cast("Any", release), cast("Any", renderer), Applier(api))
+        await apply_class_chart(draft, cast("Any", release), cast("Any", renderer), ClassApplier(api))
 
     assert not api.calls

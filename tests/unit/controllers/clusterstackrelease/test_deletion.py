@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clusterstacks.api.names import API_VERSION, GROUP, RELEASE_FINALIZER, Kind
-from clusterstacks.apply.class_applier import Applier
+from clusterstacks.apply.class_applier import ClassApplier
 from clusterstacks.apply.ownership import OWNED_LABEL, OWNED_VALUE
 from clusterstacks.controllers.clusterstackrelease.deletion import delete_release
 from clusterstacks.controllers.status_reconciler import StatusPatch
@@ -57,7 +57,9 @@ class Namespace:
         return await self.api.create(RELEASES, manifest, "stacks")
 
     async def delete(self, release: Manifest) -> Outcome:
-        return await delete_release(StatusPatch(release), self.api, Applier(self.api), EventRecorder(self.api, "test"))
+        return await delete_release(
+            StatusPatch(release), self.api, ClassApplier(self.api), EventRecorder(self.api, "test")
+        )
 
     def told(self) -> str:
         """Give the messages of all events."""
@@ -130,7 +132,11 @@ async def test_sec_7_an_entry_of_status_alone_deletes_nothing() -> None:
 
     assert space.left(CLASSES) == {"by-hand", "elsewhere"}
     assert space.left(CONFIGS) == {"config"}
-    for words in ("by-hand: its metadata does not show", "ConfigMap stacks/config: it is of a kind", "namespace"):
+    for words in (
+        "by-hand: its metadata does not show",
+        "ConfigMap stacks/config: its kind is not allowed",
+        "namespace",
+    ):
         assert words in space.told()
 
 

@@ -9,7 +9,7 @@ import pytest
 from clusterstacks.api.clusterapi import MAX_REFERENCES, template_references
 from clusterstacks.controllers.clusterstackrelease.drift import (
     REPAIRS,
-    ClassObjects,
+    DriftDetector,
     class_metadata,
     difference_of,
     writers_of,
@@ -75,7 +75,7 @@ def test_live_h3_the_other_writers_of_an_object_are_named(found: Manifest | None
 @in_virtual_time
 async def test_live_h3_a_release_whose_repairs_are_undone_is_repaired_less_and_less_often() -> None:
     clock = VirtualClock()
-    objects = ClassObjects(
+    objects = DriftDetector(
         client=cast("Any", None),
         classes=Informer(cast("Any", None), "cluster.x-k8s.io", "ClusterClass"),
         informer=cast("Any", None),

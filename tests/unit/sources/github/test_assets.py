@@ -42,7 +42,7 @@ async def github() -> AsyncIterator[GitHubDouble]:
 
 @pytest.fixture
 async def web() -> AsyncIterator[HTTPClient]:
-    async with HTTPClient(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
+    async with HTTPClient(retries=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
         yield client
 
 
@@ -264,7 +264,7 @@ async def test_a_release_without_a_signature_has_no_evidence(web: HTTPClient, gi
 
 async def test_an_answer_that_is_none_of_github_is_said_to_be_so(web: HTTPClient, github: GitHubDouble) -> None:
     github.faults.append(Fault("GET", "/releases", 200, message="Welcome"))
-    with pytest.raises(AnswerRefused, match="no list of releases: is it the right address"):
+    with pytest.raises(AnswerRefused, match="no list of releases; is the address right"):
         await source_of(web, github).list()
 
 

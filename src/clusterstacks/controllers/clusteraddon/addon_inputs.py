@@ -1,0 +1,308 @@
+"""Inputs of the addons of one cluster: releases, values and their digests, and the rendering from them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import orjson
+
+from clusterstacks.api.addon_annotations import AddonReleaseRefused, combined_config, without_effect
+from clusterstacks.api.clusterapi import topology_variables
+from clusterstacks.api.yaml import MAX_DEPTH
+from clusterstacks.domain.documents import shown
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.render.renderer import addon_request, addon_values
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from clusterstacks.api.addon_annotations import AddonWishes
+    from clusterstacks.charts.chart import AddonChart
+    from clusterstacks.controllers.clusteraddon.snapshot import ClusterSnapshot
+    from clusterstacks.domain.addon_config import AddonConfig
+    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.releases.release import Release
+    from clusterstacks.render.renderer import Renderer
+
+RENDERING = "1"
+"""Version of everything that decides how inputs become manifests. A new number delivers every addon anew: raise it only
+when the output is meant to change. An upgrade of the operator alone must not write to any workload cluster."""
+
+MAX_LEVELS = 200
+"""Levels of nesting that an object may have. orjson writes 254, and what is written holds the object some levels deep;
+Cluster API's own objects have some 20."""
+
+_ORJSON_LEVELS = 254
+_METADATA = ("name", "namespace", "labels", "annotations")
+_NOISY_STATUS = {"conditions", "deprecated", "v1beta2", "observedGeneration"}
+
+
+class NestedTooDeep(SpecError):
+    """An object that addons are rendered from has too many levels."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        metadata = manifest.get("metadata") or {}
+        name = ObjectKey(metadata.get("namespace") or "", metadata.get("name") or "")
+        super().__init__(
+            "NestedTooDeep",
+            f"{manifest.get('kind')} {name} is nested deeper than {MAX_LEVELS} levels, so no addon can be rendered "
+            "from it: flatten the values of its variables",
+        )
+
+
+def snapshot_digest(kubernetes_minor: str, class_digest: str, objects: Manifest) -> str:
+    """Digest of everything a settled addon depends on, without rendering anything.
+
+    ``objects`` are the roots of the templates: Cluster, control plane and infrastructure object. Of their status only
+    conditions and their like are left out, which change without meaning. A changed digest says that values *may*
+    differ: the rendered values decide.
+
+    Raises:
+        NestedTooDeep: One of the objects.
+    """
+    for manifest in objects.values():
+        _check_levels(manifest)
+    return _digest_json(
+        [RENDERING, kubernetes_minor, class_digest, {key: stable(value) for key, value in objects.items()}]
+    )
+
+
+def input_digest(kubernetes_minor: str, chart_digest: str, values: str) -> str:
+    """Digest of what one addon's manifests are rendered from; a Kubernetes patch release is no part of it."""
+    return _digest_json([RENDERING, kubernetes_minor, chart_digest, values])
+
+
+def stable(manifest: Manifest) -> Manifest:
+    """What of an object may decide values: all but conditions and their like, and the server's bookkeeping."""
+    if not manifest:
+        return {}
+    metadata = manifest.get("metadata") or {}
+    status = manifest.get("status") or {}
+    return {
+        "metadata": {key: metadata.get(key) for key in _METADATA},
+        "spec": manifest.get("spec"),
+        "status": {key: value for key, value in status.items() if key not in _NOISY_STATUS},
+    }
+
+
+def _check_levels(manifest: Manifest) -> None:
+    """Refuse an object before anything is made of it that recurses: here orjson does, which is fast."""
+    wrapped: object = manifest
+    for _ in range(_ORJSON_LEVELS - MAX_LEVELS):
+        wrapped = [wrapped]
+    try:
+        orjson.dumps(wrapped)
+    except orjson.JSONEncodeError:
+        raise NestedTooDeep(manifest) from None
+
+
+def _digest_json(value: list[object]) -> str:
+    return "sha256:" + hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+VARIABLE = "addonValues"
+"""A class that allows such values defines this variable, an object by addon; Cluster API refuses it elsewhere."""
+
+MAX_BYTES = 1024 * 1024
+"""Such values of one addon as JSON (arbitrary: an object of Kubernetes has at most 1.5 MiB)."""
+
+MAX_VALUES = 20_000
+"""Scalars, lists and mappings of one addon (arbitrary: the values of the largest charts known have 3,000; laying so
+many over others takes half a second of a render worker)."""
+
+
+SHOWN_NAMES = 10
+"""Names of one kind that a message lists (arbitrary: most releases have fewer addons)."""
+
+
+class AddonValuesInvalid(SpecError):
+    """The values that a Cluster has for an addon cannot be used."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("AddonValuesInvalid", message)
+
+
+def unknown_settings(cluster: Manifest, addons: Collection[str]) -> str:
+    """Say which values and annotations of a Cluster about addons have no effect; empty for none.
+
+    Args:
+        cluster: The Cluster.
+        addons: The addons its releases have, also those that it keeps out.
+    """
+    by_addon = topology_variables(cluster).get(VARIABLE)
+    unknown = sorted(key for key in by_addon if key not in addons) if isinstance(by_addon, dict) else []
+    found = []
+    if unknown:
+        there = _named(sorted(addons)) or "none"
+        found.append(
+            f"variable {VARIABLE} has values for {_named(unknown)}, but the addons are {there}: rename the key"
+        )
+    found += without_effect(cluster["metadata"].get("annotations") or {}, addons)
+    return "; ".join(found)
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    return ", ".join(shown(name) for name in names[:SHOWN_NAMES]) + more
+
+
+def cluster_values(addon: str, cluster: Manifest) -> Manifest | None:
+    """Return the values a Cluster has for an addon, to be laid over those its release makes; None for none.
+
+    Args:
+        addon: Its name.
+        cluster: The Cluster.
+
+    Raises:
+        AddonValuesInvalid: The variable does not hold mappings, or its values are too many or too deep.
+    """
+    by_addon = topology_variables(cluster).get(VARIABLE)
+    if by_addon is None:
+        return None
+    own = by_addon.get(addon) if isinstance(by_addon, dict) else by_addon
+    if own is None:
+        return None
+    where = f"{VARIABLE}.{addon}" if isinstance(by_addon, dict) else VARIABLE
+    title = f"variable {where} of Cluster {cluster['metadata']['namespace']}/{cluster['metadata']['name']}"
+    if not isinstance(own, dict):
+        raise AddonValuesInvalid(f"{title} is {shown(own)}: write the values of the addon's chart as a mapping")
+    if excess := _excess(own):
+        raise AddonValuesInvalid(f"{title} {excess}: write fewer values, or put them into the release")
+    return own
+
+
+def _excess(values: Manifest) -> str:
+    """Say which bound values exceed; the bounds keep this below some milliseconds."""
+    too_deep = f"nests deeper than {MAX_DEPTH} levels"
+    try:
+        text = orjson.dumps(values)
+    except TypeError:
+        return too_deep  # orjson writes 254 levels
+    if len(text) > MAX_BYTES:
+        return f"has more than {MAX_BYTES} bytes"
+    level: list[object] = [values]
+    count = depth = 0
+    while level:
+        count += len(level)
+        if count > MAX_VALUES:
+            return f"has more than {MAX_VALUES} values"
+        if depth > MAX_DEPTH:
+            return too_deep
+        depth += 1
+        level = [child for one in level for child in _children(one)]
+    return ""
+
+
+def _children(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class AddonReleases:
+    """The releases that the addons of one cluster come from.
+
+    Args:
+        class_release: The release of the Cluster's class.
+        releases: By addon, its release; an addon that is missing here comes from the class's release.
+        config: The stages; None for a release without them.
+    """
+
+    class_release: Release
+    releases: Mapping[str, Release]
+    config: AddonConfig | None
+
+    def release_of(self, addon: str) -> Release:
+        """Return the release of an addon."""
+        return self.releases.get(addon, self.class_release)
+
+
+def combine_releases(
+    class_release: Release, other_releases: Mapping[ReleaseName, Release], wishes: AddonWishes
+) -> AddonReleases:
+    """Combine the release of the class with those that the Cluster's annotations name.
+
+    Raises:
+        AddonReleaseRefused: The class is a bundle's, or a release does not have an addon that it is named for.
+    """
+    if not other_releases and not wishes.addons:
+        return AddonReleases(class_release, {}, class_release.config)
+    if class_release.compatibility is None:
+        problem = f"release {class_release.name} is a bundle, whose addons belong to its class"
+        raise AddonReleaseRefused(f"{problem}: remove the annotations of the Cluster that take addons from elsewhere")
+    releases = {class_release.name: class_release, **other_releases}
+    sources = wishes.sources({name: release.addons() for name, release in releases.items()})
+    config = class_release.config or releases[wishes.release].config
+    if config is not None:
+        configs = {name: release.config for name, release in releases.items() if release.config is not None}
+        config = combined_config(config, sources, configs, class_release.name)
+    return AddonReleases(class_release, {addon: releases[name] for addon, name in sources.items()}, config)
+
+
+@dataclass(frozen=True, slots=True)
+class AddonInputs:
+    """Renders the addons of one cluster from their releases and from what was read of the cluster.
+
+    Args:
+        snapshot: The Cluster and what it refers to.
+        releases: The releases of the addons.
+        renderer: Renders charts, values and CEL expressions.
+    """
+
+    snapshot: ClusterSnapshot
+    releases: AddonReleases
+    renderer: Renderer
+
+    def label(self, addon: str) -> str:
+        """Return the name of an addon for messages."""
+        return f"addon {addon} of {self.release_name(addon)}"
+
+    def release_name(self, addon: str) -> ReleaseName:
+        """Return the name of an addon's release."""
+        return self.releases.release_of(addon).name
+
+    def addons_beside(self, addon: str) -> Collection[str]:
+        """Return all addons that are delivered together with this one, itself included."""
+        config = self.releases.config
+        return {addon} if config is None else config.addons()
+
+    def chart(self, addon: str) -> AddonChart:
+        """Return the chart of an addon.
+
+        Raises:
+            SpecError: The release does not have the addon.
+        """
+        return self.releases.release_of(addon).addon(addon)
+
+    async def values(self, chart: AddonChart) -> str:
+        """Render the values of an addon, with the Cluster's own values on top.
+
+        Raises:
+            SpecError: The template or the Cluster's values are not valid.
+        """
+        label = self.label(chart.name)
+        own = cluster_values(chart.name, self.snapshot.cluster.raw)
+        values = await addon_values(
+            self.renderer, chart.values_template, self.snapshot.data, label=label, file=chart.values_name
+        )
+        return values if own is None else await self.renderer.overlay(values, own, label=f"{label}: {VARIABLE}")
+
+    def digest(self, chart: AddonChart, values: str) -> str:
+        """Return the digest of everything the addon's manifests are rendered from."""
+        return input_digest(str(self.snapshot.minor), chart.digest, values)
+
+    async def render(self, chart: AddonChart, values: str) -> list[Manifest]:
+        """Render the manifests of an addon.
+
+        Raises:
+            SpecError: The chart cannot be rendered.
+            DependencyError: A render worker failed.
+        """
+        label = self.label(chart.name)
+        request = addon_request(chart.chart, label=label, values=values, kubernetes=self.snapshot.running)
+        return await self.renderer.chart(request)
