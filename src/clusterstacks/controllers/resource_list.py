@@ -66,6 +66,6 @@ def entries(results: Iterable[ObjectResult]) -> list[Manifest]:
 
 def describe_failures(results: Iterable[ObjectResult]) -> str:
     """Name the first objects that are not applied, and say how many more there are."""
-    found = [bounded(result.complaint) for result in results if not result.synced]
+    found = [bounded(result.described_error) for result in results if not result.synced]
     more = f"; and {len(found) - OBJECTS_SHOWN} more objects fail" if len(found) > OBJECTS_SHOWN else ""
     return "; ".join(found[:OBJECTS_SHOWN]) + more

@@ -16,7 +16,7 @@ from clusterstacks.api.addon_annotations import (
 )
 from clusterstacks.api.clusterapi import cluster_view, topology_variables
 from clusterstacks.api.names import ESCAPE_ANNOTATION, CompatibilityPolicy
-from clusterstacks.compat.constraints import Judges, looks_at_circumstances
+from clusterstacks.compat.constraints import Judges, depends_on_labels_or_variables
 from clusterstacks.compat.rules.bundles import between_bundles_refusal, bundle_refusal, into_bundle_refusal
 from clusterstacks.compat.rules.ranges import VersionChange
 from clusterstacks.compat.rules.skew import other_stack
@@ -231,7 +231,7 @@ class ClusterValidator:
         offer = await self.releases.offer(namespace, new.release, ())
         own = offer.candidates.get(new.release) if offer is not None else None
         before, after = self._judges(old), self._judges(new)
-        if own is None or own.compatibility is None or not looks_at_circumstances(own, before, after):
+        if own is None or own.compatibility is None or not depends_on_labels_or_variables(own, before, after):
             return Decision(ALLOWED)
         kubernetes = new.kubernetes
         others = new.releases - {new.release}
