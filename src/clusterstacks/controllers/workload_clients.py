@@ -35,7 +35,7 @@ back-off to 2 min in between: the default of 64 workers bears with some 800 of t
 
 
 WORKLOAD_BOUNDS = Bounds(
-    answer_bytes=8 * 1024 * 1024,
+    response_bytes=8 * 1024 * 1024,
     list_bytes=64 * 1024 * 1024,
     list_values=1_500_000,
     list_pages=200,
