@@ -18,7 +18,7 @@ from clusterstacks.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from clusterstacks.kube.failure_status import ends, reason_of
+from clusterstacks.kube.failure_status import head_and_tail, reason_without_value
 
 if TYPE_CHECKING:
     from clusterstacks.apply.targets import ApplyTarget
@@ -77,7 +77,7 @@ def explain(error: ClusterStacksError, target: ApplyTarget) -> str:
             f"{reasons}; delete {target.id}, or allow its deletion and re-creation by the annotation "
             f'{RECREATE_ANNOTATION}: "enabled" in the chart'
         )
-    if isinstance(error, Forbidden) and (rule := _MISSING_RULE.search(ends(error.message))):
+    if isinstance(error, Forbidden) and (rule := _MISSING_RULE.search(head_and_tail(error.message))):
         verb, resource, group = rule.groups()
         # An apply needs both, and the server checks the second only when the first is granted.
         verbs = ["create", "patch"] if verb in {"create", "patch"} else [verb]
@@ -96,12 +96,12 @@ def explain(error: ClusterStacksError, target: ApplyTarget) -> str:
 
 def _reason(cause: FieldCause, target: ApplyTarget) -> str:
     """Return the field and why it cannot be changed, never its value."""
-    reason = "field is immutable" if target.place.confidential else reason_of(cause.message)
+    reason = "field is immutable" if target.place.confidential else reason_without_value(cause.message)
     return f"{cause.field or 'the object'}: {reason}"
 
 
 def _is_immutable(cause: FieldCause) -> bool:
-    words = ends(cause.message)
+    words = head_and_tail(cause.message)
     # One pattern for "updates to ... forbidden" would look at the rest of the text from each "updates to ".
     _, beginning, rest = words.partition(_IMMUTABLE_BEGINNING)
     return _IMMUTABLE.search(words) is not None or (bool(beginning) and _IMMUTABLE_END in rest)

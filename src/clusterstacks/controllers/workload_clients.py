@@ -35,7 +35,7 @@ to 2 min in between: the default of 64 workers can handle some 800 such servers.
 
 
 WORKLOAD_BOUNDS = Bounds(
-    answer_bytes=8 * 1024 * 1024,
+    response_bytes=8 * 1024 * 1024,
     list_bytes=64 * 1024 * 1024,
     list_values=1_500_000,
     list_pages=200,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 
 from clusterstacks.http.errors import RequestBroken
-from clusterstacks.kube.responses import AbortingResponse
+from clusterstacks.kube.aborting_response import AbortingResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
